@@ -1,0 +1,43 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# pip installs torch (it sees the local CPU wheel where there is one); uv, where present, does the rest faster.
+UV     := $(shell command -v uv 2>/dev/null)
+INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
+JOBS   ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint clean
+
+help: ## Say what there is to make
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(INSTALL) -c constraints.txt -e '.[all,dev]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core ## Create the environment and run the main job on the embedded bank
+	$(BIN)/firthshot demo
+
+test: $(VENV)/.dev lint ## Create the environment, lint, type-check and run the tests
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-slow: $(VENV)/.dev ## Run the long and the real-data checks
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## Remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,45 @@
+"""Few-shot classifiers on frozen features with Firth bias reduction.
+
+The names below are imported when they are first used, so that ``import firthshot`` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank, load_bank, save_bank
+    from firthshot.episodes import Episodes, sample_episodes
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Bank": "firthshot.banks",
+    "load_bank": "firthshot.banks",
+    "save_bank": "firthshot.banks",
+    "Episodes": "firthshot.episodes",
+    "sample_episodes": "firthshot.episodes",
+}
+
+__all__ = [
+    "Bank",
+    "Episodes",
+    "FirthshotError",
+    "__version__",
+    "load_bank",
+    "sample_episodes",
+    "save_bank",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'firthshot' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,48 @@
+"""The ``firthshot`` command: one file per command, heavy imports inside the functions."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from firthshot import __version__
+from firthshot.cli import bank, demo
+from firthshot.errors import FirthshotError
+
+app = typer.Typer(
+    name="firthshot",
+    help="Few-shot classifiers with Firth bias reduction, and what the reduction is worth.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(bank.app, name="bank")
+app.command("demo")(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"firthshot {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),  # noqa: ARG001 - read by main
+    version: bool = typer.Option(  # noqa: ARG001 - acts through its callback
+        False, "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one sentence on standard error and exit code 2."""
+    try:
+        app()
+    except FirthshotError as error:
+        if "--debug" in sys.argv:
+            raise
+        typer.echo(f"Error: {error}", err=True)
+        raise SystemExit(2) from None

@@ -1,0 +1,26 @@
+"""The one family of errors that firthshot raises on purpose.
+
+Every message is a single sentence that names the offending thing and the way out.
+The command line prints it without a traceback and exits with code 2.
+"""
+
+from __future__ import annotations
+
+
+class FirthshotError(ValueError):
+    """Anything that a user can mend: bad input, bad file, impossible request."""
+
+
+class BankError(FirthshotError):
+    """A bank file or a file to import is missing, damaged, unsafe or ill-formed."""
+
+
+class EpisodeError(FirthshotError):
+    """An episode was asked for that the bank cannot hold."""
+
+
+class MissingExtraError(FirthshotError):
+    """An optional dependency is needed; the message names the extra to install."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional package: pip install 'firthshot[{extra}]'.")
