@@ -1,0 +1,190 @@
+"""The bank file: safetensors, memory-mapped, read with suspicion and written atomically.
+
+A bank file holds exactly two tensors, ``features`` (n, d) F16 or F32 and ``labels`` (n,) I32 or
+I64, and one metadata entry, ``firthshot-bank``, the JSON text of `BankMeta`. The header is parsed
+here rather than by the safetensors library so that nothing of the payload is copied and so that
+every possible fault is a `BankError`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from firthshot.banks._bank import Bank, check_arrays, make_bank
+from firthshot.banks._meta import BankMeta, decode_meta, encode_meta, parse_json
+from firthshot.errors import BankError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
+META_KEY = "firthshot-bank"
+_MAX_HEADER = 1 << 25
+_DTYPES: dict[str, dict[str, np.dtype[Any]]] = {
+    "features": {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")},
+    "labels": {"I32": np.dtype("<i4"), "I64": np.dtype("<i8")},
+}
+
+
+class _Tensor(NamedTuple):
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def save_bank(
+    path: str | Path,
+    features: ArrayLike,
+    labels: ArrayLike,
+    meta: BankMeta | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    **fields: Any,
+) -> Bank:
+    """Write a bank file and return the bank, memory-mapped from it.
+
+    The rows are stored in the order given; they need not be sorted by class. The file appears
+    whole or not at all (temporary file, fsync, rename), and replaces an older one. Parameters are
+    those of `make_bank`; ``name`` defaults to the file's name.
+    """
+    path = Path(path)
+    if meta is None:
+        fields.setdefault("name", path.stem)
+    write_bank(path, make_bank(features, labels, meta, dtype=dtype, **fields))
+    return open_bank(path)
+
+
+def write_bank(path: Path, bank: Bank) -> None:
+    """Write a bank to a file, atomically."""
+    from safetensors.numpy import save_file
+
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    tensors = {"features": np.asarray(bank.features), "labels": np.asarray(bank.labels)}
+    try:
+        save_file(tensors, temporary, metadata={META_KEY: encode_meta(bank.meta)})
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
+            raise BankError(f"Bank {path} cannot be written: {error}.") from None
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def open_bank(path: str | Path) -> Bank:
+    """Map a bank file into memory; features are read when they are used.
+
+    Everything but the sha256 is checked (`Bank.verify` does that).
+
+    Raises
+    ------
+    BankError
+        When the file is missing, truncated, not a bank, or inconsistent.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file():
+            raise BankError("there is no such file")
+        with path.open("rb") as file:
+            return _map(path, file)
+    except BankError as error:
+        reason = str(error).rstrip(".")
+        raise BankError(f"{path} cannot be opened as a bank: {reason}.") from None
+    except OSError as error:
+        raise BankError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _map(path: Path, file: BinaryIO) -> Bank:
+    size = os.fstat(file.fileno()).st_size
+    header, start = _read_header(file, size)
+    meta = _read_meta(header)
+    tensors = {name: _read_tensor(header, name) for name in _DTYPES}
+    _check_layout(header, tensors, size - start)
+    features, labels = tensors["features"], tensors["labels"]
+    if len(features.shape) != 2 or labels.shape != features.shape[:1]:
+        raise BankError(f"features are {features.shape} but labels are {labels.shape}")
+    X = np.memmap(file, features.dtype, "r", start + features.begin, features.shape)
+    file.seek(start + labels.begin)
+    y = np.frombuffer(file.read(labels.end - labels.begin), labels.dtype)
+    check_arrays(X, y, meta)
+    return Bank(path, meta, np.asarray(X), y)
+
+
+def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
+    length = int.from_bytes(file.read(8), "little")
+    if size < 10 or length > size - 8 or length > _MAX_HEADER:
+        raise BankError("it is truncated or not a safetensors file (impossible header length)")
+    try:
+        text = file.read(length).decode("utf-8")
+    except UnicodeDecodeError:
+        raise BankError("its header is not UTF-8 text") from None
+    header = parse_json(text, "header lines") if text.startswith("{") else None
+    if not isinstance(header, dict):
+        raise BankError("its header is not a JSON object")
+    return header, 8 + length
+
+
+def _read_meta(header: dict[str, Any]) -> BankMeta:
+    metadata = header.get("__metadata__")
+    text = metadata.get(META_KEY) if isinstance(metadata, dict) else None
+    if not isinstance(text, str):
+        raise BankError("it is not a firthshot bank (make one with `firthshot bank import`)")
+    return decode_meta(text)
+
+
+def _read_tensor(header: dict[str, Any], name: str) -> _Tensor:
+    entry = header.get(name)
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise BankError(f"tensor {name!r} is missing or ill-described")
+    dtype = _DTYPES[name].get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
+    if dtype is None:
+        raise BankError(
+            f"tensor {name!r} has dtype {entry['dtype']!r} where one of "
+            f"{', '.join(_DTYPES[name])} is needed"
+        )
+    shape, offsets = _whole_numbers(entry["shape"]), _whole_numbers(entry["data_offsets"])
+    if not shape or 0 in shape or len(shape) > 2 or len(offsets) != 2:
+        raise BankError(f"tensor {name!r} has an impossible shape or place")
+    begin, end = offsets
+    count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+    if end - begin != count * dtype.itemsize or begin % dtype.itemsize:
+        raise BankError(f"tensor {name!r} of shape {shape} does not fit its place in the file")
+    return _Tensor(dtype, shape, begin, end)
+
+
+def _whole_numbers(value: Any) -> tuple[int, ...]:
+    """Return a JSON list of numbers in 0 … 2**62 as a tuple, anything else as ()."""
+    if not isinstance(value, list) or not all(
+        type(item) is int and 0 <= item < 2**62 for item in value
+    ):
+        return ()
+    return tuple(value)
+
+
+def _check_layout(header: dict[str, Any], tensors: dict[str, _Tensor], payload: int) -> None:
+    extra = set(header) - set(tensors) - {"__metadata__"}
+    if extra:
+        raise BankError(f"it holds tensors that a bank does not have ({', '.join(sorted(extra))})")
+    first, second = sorted(tensors.values(), key=lambda tensor: tensor.begin)
+    if first.begin != 0 or second.begin != first.end:
+        raise BankError("its tensors overlap or leave a gap")
+    if second.end != payload:
+        fault = "is truncated" if second.end > payload else "has surplus bytes"
+        raise BankError(f"it {fault} ({payload} bytes of payload, {second.end} promised)")
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir() and os.name == "nt":
+        return  # a folder cannot be opened on Windows
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,106 @@
+"""Where banks are looked for: by path, then in folders, then inside the package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firthshot.banks._file import open_bank
+from firthshot.errors import BankError
+
+if TYPE_CHECKING:
+    from firthshot.banks._bank import Bank
+
+SUFFIX = ".bank"
+_EMBEDDED = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class BankEntry:
+    """A bank file that was found: its name, where, and the bank or why it cannot be read."""
+
+    name: str
+    path: Path
+    origin: str
+    bank: Bank | None
+    error: str | None
+
+
+def search_folders() -> list[tuple[str, Path]]:
+    """Return the folders where names are looked up, first to last, each with its origin."""
+    listed = os.environ.get("FIRTHSHOT_BANKS", "").split(os.pathsep)
+    return [
+        *(("FIRTHSHOT_BANKS", Path(folder)) for folder in listed if folder),
+        ("./banks", Path("banks")),
+        ("user data", _user_data() / "firthshot" / "banks"),
+        ("embedded", _EMBEDDED),
+    ]
+
+
+def load_bank(name_or_path: str | Path) -> Bank:
+    """Open a bank by path or by name.
+
+    A name is looked up as ``NAME.bank`` in the folders of ``FIRTHSHOT_BANKS``, in ``./banks``, in
+    the user's data folder, then among the embedded banks; the first found is taken. Features are
+    memory-mapped; the sha256 is not checked here (see `Bank.verify`).
+
+    Raises
+    ------
+    BankError
+        When there is no such bank or its file is damaged.
+    """
+    text = os.fspath(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(SUFFIX) or _has_separator(text):
+        return open_bank(text)
+    for _, folder in search_folders():
+        if (folder / f"{text}{SUFFIX}").is_file():
+            return open_bank(folder / f"{text}{SUFFIX}")
+    if Path(text).is_file():
+        return open_bank(text)
+    raise BankError(
+        f"There is no bank named {text!r}: give a path, or one of those that "
+        f"`firthshot bank ls` lists ({', '.join(_names()) or 'none'})."
+    )
+
+
+def list_banks() -> list[BankEntry]:
+    """Return every bank file in the search folders, in the order in which they are found.
+
+    Files that cannot be read are listed too, with the reason; of two with one name, `load_bank`
+    takes the first.
+    """
+    return [_entry(origin, path) for origin, path in _files()]
+
+
+def _files() -> list[tuple[str, Path]]:
+    return [
+        (origin, path)
+        for origin, folder in search_folders()
+        for path in sorted(folder.glob(f"*{SUFFIX}"))
+    ]
+
+
+def _entry(origin: str, path: Path) -> BankEntry:
+    try:
+        return BankEntry(path.stem, path, origin, open_bank(path), None)
+    except BankError as error:
+        return BankEntry(path.stem, path, origin, None, str(error))
+
+
+def _names() -> list[str]:
+    return sorted({path.stem for _, path in _files()})
+
+
+def _has_separator(text: str) -> bool:
+    return os.sep in text or bool(os.altsep and os.altsep in text)
+
+
+def _user_data() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
