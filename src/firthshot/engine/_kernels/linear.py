@@ -1,0 +1,134 @@
+"""The published mini-batch SGD of the linear head, in coefficients of the support rows.
+
+    W_t = s_t W_0 + X' A_t,    velocity likewise,    logits of a batch = s Z_0[I] + K[I, :] A + bias
+
+(`docs/engine.md` derives it). The feature dimension has vanished from the loop, and a gradient step
+only adds to the batch's rows of the velocity.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from firthshot.engine._kernels.simd import lanes_in, vadd, vfill, vfma, vload, vmul, vstore
+from firthshot.engine._kernels.softmax import logit_gradient, to_class_layout, to_row_layout
+from firthshot.engine._kernels.sweep import sweep
+from firthshot.streams import SHUFFLE, random_words, shuffle_first
+
+
+@njit(nogil=True, cache=True)
+def draw_order(key, trial, epoch, shuffle, order, words):  # type: ignore[no-untyped-def]
+    """Write the order in which an epoch visits the support rows."""
+    n = order.size
+    for i in range(n):
+        order[i] = i
+    if shuffle:
+        random_words(key, epoch * ((n + 3) // 4), n, 0, trial, SHUFFLE, words)
+        shuffle_first(order, n, n, words)
+
+
+@njit(nogil=True, cache=True)
+def advance(value, pending, decay, factor, eta, mu):  # type: ignore[no-untyped-def]
+    """Move a vector of parameters (one per column) by the momentum step that is pending."""
+    step, momentum, share = vfill(value, -eta), vfill(value, mu), vfill(value, factor)
+    for at in range(0, value.size, lanes_in(value)):
+        velocity = vfma(vmul(share, vload(decay, at)), vload(value, at), vload(pending, at))
+        vstore(value, at, vfma(step, velocity, vload(value, at)))
+        vstore(pending, at, vmul(momentum, velocity))
+
+
+@njit(nogil=True, cache=True)
+def scatter(gradient, rows, n_rows, e):  # type: ignore[no-untyped-def]
+    """Add the batch's gradient, in row layout, to its rows of ``e`` (blocks, N, lanes)."""
+    lanes, wide, blocks, n = lanes_in(e), gradient.shape[1], e.shape[0], e.shape[1]
+    for i in range(n_rows):
+        for block in range(blocks):
+            at = (block * n + rows[i]) * lanes
+            vstore(e, at, vadd(vload(e, at), vload(gradient, i * wide + block * lanes)))
+
+
+@njit(nogil=True, cache=True)
+def add_rows(gradient, n_rows, total):  # type: ignore[no-untyped-def]
+    """Add the sum of the batch's gradient over rows to ``total`` (one entry per column)."""
+    lanes, wide = lanes_in(total), gradient.shape[1]
+    for at in range(0, total.size, lanes):
+        value = vload(total, at)
+        for i in range(n_rows):
+            value = vadd(value, vload(gradient, i * wide + at))
+        vstore(total, at, value)
+
+
+@njit(nogil=True, cache=True)
+def add_start(z, rows, n_rows, z0, s, bias):  # type: ignore[no-untyped-def]
+    """Add ``s · Z_0[I] + bias`` to the batch's product ``z``, all in row layout."""
+    lanes, wide, wide0 = lanes_in(z), z.shape[1], z0.shape[1]
+    for i in range(n_rows):
+        for at in range(0, s.size, lanes):
+            value = vfma(vload(s, at), vload(z0, rows[i] * wide0 + at), vload(bias, at))
+            vstore(z, i * wide + at, vadd(vload(z, i * wide + at), value))
+
+
+@njit(nogil=True, cache=True)
+def train_linear(  # type: ignore[no-untyped-def]
+    gram, z0, labels, n_classes, n_coefficients,
+    probability, target, label, confidence, scratch,
+    weight_decay, bias_decay, decay_with_batch,
+    key, trial, shuffle, batch, epochs, eta, mu, dampening, scale_partial,
+    a, bias, s,
+):
+    """Train all coefficients of one trial; ``a``, ``bias`` and ``s`` hold the start and the result.
+
+    Parameters
+    ----------
+    gram : (N, N), K = X X'
+    z0 : (N, columns), X W_0 with each class repeated for every coefficient
+    probability … scratch : see :func:`logit_gradient`
+    weight_decay, bias_decay : (columns,) factor of the weights in their own gradient
+    decay_with_batch : whether a partial batch scales the decay too (it is part of the loss)
+    a : (blocks, N, lanes); bias, s : (columns,)
+    """
+    n, wide = gram.shape[0], z0.shape[1]
+    e = np.zeros_like(a)
+    bias_e, s_e = np.zeros_like(bias), np.zeros_like(s)
+    decay = np.zeros_like(weight_decay)
+    z = np.zeros((batch, wide + lanes_in(a)), a.dtype)
+    logits = np.zeros_like(target)
+    order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
+    batch_labels = np.empty(batch, np.int64)
+    one = eta / eta
+    factor, keep = one - one, one  # the first gradient enters the velocity undampened, as in torch
+    for epoch in range(epochs):
+        draw_order(key, trial, epoch, shuffle, order, words)
+        for start in range(0, n, batch):
+            n_rows = min(batch, n - start)
+            rows = order[start : start + n_rows]
+            for at in range(0, decay.size, lanes_in(decay)):
+                vstore(decay, at, vmul(vfill(decay, factor), vload(weight_decay, at)))
+            sweep(gram, rows, n_rows, a, e, decay, eta, mu, z, z)
+            advance(s, s_e, weight_decay, factor, eta, mu)
+            advance(bias, bias_e, bias_decay, factor, eta, mu)
+            add_start(z, rows, n_rows, z0, s, bias)
+            to_class_layout(z, n_rows, n_classes, n_coefficients, logits)
+            for i in range(n_rows):
+                batch_labels[i] = labels[rows[i]]
+            logit_gradient(logits, batch_labels, n_rows, n_coefficients, probability, target, label, confidence, scratch)
+            scale = keep / (batch if scale_partial else n_rows)
+            to_row_layout(logits, n_rows, n_classes, n_coefficients, scale, z)
+            scatter(z, rows, n_rows, e)
+            add_rows(z, n_rows, bias_e)
+            factor = keep * (n_rows * one / batch if decay_with_batch else one)
+            keep = one - dampening
+    _settle(a, e, weight_decay, factor, eta)
+    advance(s, s_e, weight_decay, factor, eta, mu)
+    advance(bias, bias_e, bias_decay, factor, eta, mu)
+
+
+@njit(nogil=True, cache=True)
+def _settle(a, e, decay, factor, eta):  # type: ignore[no-untyped-def]
+    """Apply the last pending step to the coefficients."""
+    for block in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for lane in range(a.shape[2]):
+                pull = factor * decay[block * a.shape[2] + lane]
+                a[block, j, lane] -= eta * (e[block, j, lane] + pull * a[block, j, lane])

@@ -1,0 +1,216 @@
+"""A vector register as a numba type: the words in which the training loops are written.
+
+Numba leaves vectorisation to LLVM's heuristics, which keep neither a block of accumulators in
+registers nor a short loop free of scalar remainders. The few operations below say what we mean:
+a *vector* is 64 bytes (16 float32 or 8 float64), and kernels are written in terms of vectors.
+LLVM splits a vector where the machine's registers are narrower (AVX2, NEON), so the code is
+portable.
+
+Arrays are addressed by flat element offset; the caller guarantees that they are C-contiguous and
+padded to whole vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+VECTOR_BYTES = 64
+
+
+class Vector(types.Type):  # type: ignore[misc]
+    """Numba type of one vector of ``scalar`` (float32 or float64)."""
+
+    def __init__(self, scalar: types.Float) -> None:
+        self.scalar = scalar
+        self.lanes = VECTOR_BYTES * 8 // scalar.bitwidth
+        super().__init__(name=f"Vector({scalar} x {self.lanes})")
+
+
+def ir_type(vector: Vector) -> ir.VectorType:
+    scalar = ir.FloatType() if vector.scalar.bitwidth == 32 else ir.DoubleType()
+    return ir.VectorType(scalar, vector.lanes)
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, dmm: Any, fe_type: Vector) -> None:
+        super().__init__(dmm, fe_type, ir_type(fe_type))
+
+
+def lanes_of(dtype: np.dtype[Any] | type) -> int:
+    """Return how many elements of ``dtype`` a vector holds."""
+    return VECTOR_BYTES // np.dtype(dtype).itemsize
+
+
+def pointer_to(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
+    """Return the address of ``array.ravel()[offset]``."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [offset])
+
+
+def load(builder: Any, pointer: Any, vector: ir.VectorType) -> Any:
+    """Load a vector whose elements are only aligned as scalars."""
+    return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=_scalar_bytes(vector))
+
+
+def store(builder: Any, value: Any, pointer: Any) -> None:
+    builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=_scalar_bytes(value.type))
+
+
+def _scalar_bytes(vector: ir.VectorType) -> int:
+    return VECTOR_BYTES // int(vector.count)
+
+
+def splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
+    """Return a vector with every lane equal to ``scalar``."""
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def call(builder: Any, name: str, vector: ir.VectorType, *arguments: Any) -> Any:
+    """Call the LLVM intrinsic ``name`` on whole vectors."""
+    suffix = f"v{vector.count}f{8 * _scalar_bytes(vector)}"
+    function_type = ir.FunctionType(vector, [vector] * len(arguments))
+    function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.{name}.{suffix}")
+    return builder.call(function, arguments)
+
+
+@intrinsic
+def lanes_in(typingctx, array):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Return how many elements of ``array``'s type a vector holds."""
+    lanes = Vector(array.dtype).lanes
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), lanes)
+
+    return types.intp(array), codegen
+
+
+@intrinsic
+def vload(typingctx, array, offset):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Load the vector that starts at flat ``offset``."""
+    vector = Vector(array.dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return load(builder, pointer_to(context, builder, signature.args[0], args[0], args[1]), ir_type(vector))
+
+    return vector(array, types.intp), codegen
+
+
+@intrinsic
+def vstore(typingctx, array, offset, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Store ``value`` at flat ``offset``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        store(builder, args[2], pointer_to(context, builder, signature.args[0], args[0], args[1]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), codegen
+
+
+@intrinsic
+def vfill(typingctx, array, scalar):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Return a vector of ``array``'s type with every lane equal to ``scalar``."""
+    vector = Vector(array.dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return splat(builder, args[1], ir_type(vector))
+
+    return vector(array, array.dtype), codegen
+
+
+def _binary(emit: Callable[[Any, Any, Any], Any]) -> Any:
+    """Make an intrinsic of two vectors from the emitter of its instruction."""
+
+    @intrinsic
+    def operation(typingctx, left, right):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return emit(builder, args[0], args[1])
+
+        return left(left, right), codegen
+
+    return operation
+
+
+vadd = _binary(lambda builder, left, right: builder.fadd(left, right))
+vsub = _binary(lambda builder, left, right: builder.fsub(left, right))
+vmul = _binary(lambda builder, left, right: builder.fmul(left, right))
+vdiv = _binary(lambda builder, left, right: builder.fdiv(left, right))
+vmax = _binary(
+    lambda builder, left, right: builder.select(builder.fcmp_ordered(">", left, right), left, right)
+)
+
+
+@intrinsic
+def vfma(typingctx, left, right, addend):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Return ``left * right + addend``, rounded once."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return call(builder, "fma", args[0].type, *args)
+
+    return left(left, right, addend), codegen
+
+
+@intrinsic
+def vsqrt(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Return the square root of every lane."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return call(builder, "sqrt", args[0].type, args[0])
+
+    return value(value), codegen
+
+
+# exp(r) on |r| <= ln(2)/2 as 1 + r + r² P(r); a minimax fit for float32 (relative error 6e-8),
+# Taylor's series for float64 (3e-16).
+_EXP_POLYNOMIAL = {
+    32: (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
+    64: tuple(1 / math.factorial(k) for k in range(14, 1, -1)),
+}
+# Below this a probability is zero for every purpose here; it also keeps clear of denormals.
+_EXP_LOWEST = {32: -80.0, 64: -690.0}
+_LN2_HIGH = {32: 0.693359375, 64: 6.93147180369123816490e-01}
+_LN2_LOW = {32: -2.12194440e-4, 64: 1.90821492927058770002e-10}
+
+
+@intrinsic
+def vexp(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Return exp of every lane, for arguments at or below zero (a NaN stays one)."""
+    bits = value.scalar.bitwidth
+    mantissa, bias = (23, 127) if bits == 32 else (52, 1023)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = args[0].type
+
+        def constant(number: float) -> Any:
+            return splat(builder, ir.Constant(vector.element, number), vector)
+
+        def whole(number: int) -> Any:
+            return splat(builder, ir.Constant(ir.IntType(bits), number), integers)
+
+        integers = ir.VectorType(ir.IntType(bits), vector.count)
+        lowest = constant(_EXP_LOWEST[bits])
+        x = builder.select(builder.fcmp_ordered("<", args[0], lowest), lowest, args[0])
+        turns = call(builder, "floor", vector, call(builder, "fma", vector, x, constant(1 / math.log(2)), constant(0.5)))
+        rest = call(builder, "fma", vector, turns, constant(-_LN2_HIGH[bits]), x)
+        rest = call(builder, "fma", vector, turns, constant(-_LN2_LOW[bits]), rest)
+        series = constant(_EXP_POLYNOMIAL[bits][0])
+        for coefficient in _EXP_POLYNOMIAL[bits][1:]:
+            series = call(builder, "fma", vector, series, rest, constant(coefficient))
+        series = call(builder, "fma", vector, builder.fmul(series, rest), rest, rest)
+        exponent = builder.add(builder.fptosi(turns, integers), whole(bias))
+        power = builder.bitcast(builder.shl(exponent, whole(mantissa)), vector)
+        return builder.fmul(builder.fadd(series, constant(1.0)), power)
+
+    return value(value), codegen
+
+

@@ -1,0 +1,101 @@
+"""Gradients of the loss with respect to logits, for a batch and all coefficients at once.
+
+Two layouts of a batch of r rows, C classes and L coefficients:
+
+* *row* layout, (r, C·L) with column c·L + l: what a product with the coefficients gives;
+* *class* layout, (C, r·L) with column i·L + l: every lane is one softmax problem (row i,
+  coefficient l), so that maxima and sums over classes run down the rows with no shuffling.
+
+Chunks of L elements are moved as whole vectors: what a vector writes past its chunk belongs to the
+next chunk, which is written later. Rows of both layouts therefore end in one vector of padding.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from firthshot.engine._kernels.simd import (
+    lanes_in, vadd, vdiv, vexp, vfill, vfma, vload, vmax, vmul, vstore, vsub,
+)
+
+
+@njit(nogil=True, cache=True)
+def to_class_layout(rows, n_rows, n_classes, n_coefficients, classes):  # type: ignore[no-untyped-def]
+    """Copy ``rows`` (r, C·L + padding) to ``classes`` (C, r·L + padding)."""
+    lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
+    for c in range(n_classes):
+        for i in range(n_rows):
+            for l in range(0, n_coefficients, lanes):
+                value = vload(rows, i * wide + c * n_coefficients + l)
+                vstore(classes, c * tall + i * n_coefficients + l, value)
+
+
+@njit(nogil=True, cache=True)
+def to_row_layout(classes, n_rows, n_classes, n_coefficients, scale, rows):  # type: ignore[no-untyped-def]
+    """Copy ``scale`` times ``classes`` back to ``rows``."""
+    lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
+    factor = vfill(rows, scale)
+    for i in range(n_rows):
+        for c in range(n_classes):
+            for l in range(0, n_coefficients, lanes):
+                value = vload(classes, c * tall + i * n_coefficients + l)
+                vstore(rows, i * wide + c * n_coefficients + l, vmul(factor, value))
+
+
+@njit(nogil=True, cache=True)
+def logit_gradient(logits, labels, n_rows, n_coefficients, probability, target, label, confidence, scratch):  # type: ignore[no-untyped-def]
+    """Replace logits in class layout by dLoss/dlogits of every softmax problem.
+
+    The gradient of all the penalties of the paper has one form,
+
+        probability_l · p_c − target_lc − label_l · [c = y_i] + confidence_l · p_c (log p_c − Σ p log p)
+
+    with probability = 1 + λ, target = λ u_c for Firth with prior u (Eq. klobj); label = 1 − ε,
+    target = ε u_c for label smoothing; confidence = λ for KL(p‖U).
+
+    Parameters
+    ----------
+    logits : (C, r·L + padding), overwritten
+    labels : (r,) class of each row
+    probability, confidence : (r·L + padding,) and target : (C, r·L + padding), tiled over rows
+    label : (L,)
+    scratch : like ``logits``; used only when ``confidence`` is not all zero (then its size is not 0)
+    """
+    lanes, tall, n_classes = lanes_in(logits), logits.shape[1], logits.shape[0]
+    for q in range(0, n_rows * n_coefficients, lanes):
+        top = vload(logits, q)
+        for c in range(1, n_classes):
+            top = vmax(vload(logits, c * tall + q), top)
+        total = vfill(logits, 0.0)
+        for c in range(n_classes):
+            value = vexp(vsub(vload(logits, c * tall + q), top))
+            if scratch.size:
+                vstore(scratch, c * tall + q, vsub(vload(logits, c * tall + q), top))
+            vstore(logits, c * tall + q, value)
+            total = vadd(total, value)
+        share = vdiv(vload(probability, q), total)
+        if scratch.size:
+            _add_confidence(logits, scratch, q, total, confidence, share, target)
+        else:
+            for c in range(n_classes):
+                at = c * tall + q
+                vstore(logits, at, vsub(vmul(share, vload(logits, at)), vload(target, at)))
+    for i in range(n_rows):
+        for l in range(n_coefficients):
+            logits[labels[i], i * n_coefficients + l] -= label[l]
+
+
+@njit(nogil=True, cache=True)
+def _add_confidence(weights, shifted, q, total, confidence, share, target):  # type: ignore[no-untyped-def]
+    """Finish the gradient with p_c (log p_c − Σ p log p), in which log Σ exp cancels."""
+    tall, n_classes = weights.shape[1], weights.shape[0]
+    mean = vfill(weights, 0.0)
+    for c in range(n_classes):
+        mean = vfma(vload(weights, c * tall + q), vload(shifted, c * tall + q), mean)
+    mean = vdiv(mean, total)
+    pull = vdiv(vload(confidence, q), total)
+    for c in range(n_classes):
+        at = c * tall + q
+        weight = vload(weights, at)
+        value = vsub(vmul(share, weight), vload(target, at))
+        vstore(weights, at, vfma(vmul(pull, weight), vsub(vload(shifted, at), mean), value))
