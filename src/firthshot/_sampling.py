@@ -9,7 +9,7 @@ from firthshot.streams import CLASSES, ROWS, SHOTS, random_words, shuffle_first,
 
 
 @njit(nogil=True, cache=True)
-def choose_classes(key, trials, n_classes, ways):  # type: ignore[no-untyped-def]
+def choose_classes(key, trials, n_classes, ways):
     """Return ``ways`` of ``n_classes`` classes for every trial, in random order."""
     chosen = np.empty((trials.size, ways), np.int64)
     words = np.empty(ways + 4, np.uint64)
@@ -22,9 +22,20 @@ def choose_classes(key, trials, n_classes, ways):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, cache=True)
-def draw_rows(  # type: ignore[no-untyped-def]
-    key, trials, classes, shots, queries, flat, starts, held_out, offsets,
-    support, support_labels, query, query_labels,
+def draw_rows(
+    key,
+    trials,
+    classes,
+    shots,
+    queries,
+    flat,
+    starts,
+    held_out,
+    offsets,
+    support,
+    support_labels,
+    query,
+    query_labels,
 ):
     """Draw the rows of every trial; class slot k of a trial has a substream of its own.
 
@@ -52,7 +63,7 @@ def draw_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def dirichlet_shots(key, trials, ways, mean, concentration):  # type: ignore[no-untyped-def]
+def dirichlet_shots(key, trials, ways, mean, concentration):
     """Return shots per class (T, ways): one each, the rest by Dirichlet shares, total ways * mean."""
     shots = np.empty((trials.size, ways), np.int64)
     spare = ways * (mean - 1)
@@ -69,7 +80,7 @@ def dirichlet_shots(key, trials, ways, mean, concentration):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True)
-def _gamma(key, substream, trial, shape):  # type: ignore[no-untyped-def]
+def _gamma(key, substream, trial, shape):
     """Return a gamma variate (Marsaglia & Tsang 2000; shapes below one by the power of a uniform).
 
     Each attempt uses one block: two words for a normal variate (Box–Muller), one to accept, one

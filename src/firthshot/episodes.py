@@ -177,7 +177,9 @@ def _check_counts(
     if ways < 2:
         raise EpisodeError(f"ways = {ways} must be at least 2.")
     if ways > len(names):
-        raise EpisodeError(f"ways = {ways} is more than the {len(names)} classes of split {split!r}.")
+        raise EpisodeError(
+            f"ways = {ways} is more than the {len(names)} classes of split {split!r}."
+        )
     if queries != "rest" and (isinstance(queries, str) or queries < 1):
         raise EpisodeError(f"queries = {queries!r} must be a positive number or 'rest'.")
     if fixed_query and queries == "rest":
@@ -187,7 +189,9 @@ def _check_counts(
 def _trial_numbers(trials: int | Sequence[int]) -> Rows:
     numbers = np.arange(trials) if isinstance(trials, int) else np.asarray(trials, np.int64)
     if numbers.ndim != 1 or numbers.size == 0 or numbers.min() < 0 or numbers.max() >= 2**32:
-        raise EpisodeError("trials must be a positive number, or trial numbers from 0 to 2**32 - 1.")
+        raise EpisodeError(
+            "trials must be a positive number, or trial numbers from 0 to 2**32 - 1."
+        )
     return numbers.astype(np.int64)
 
 
@@ -216,7 +220,9 @@ def _choose(
     else:
         classes = choose_classes(np.uint64(key), trials, n_classes, ways)
     if isinstance(shots, DirichletShots):
-        return classes, dirichlet_shots(np.uint64(key), trials, ways, shots.mean, shots.concentration)
+        return classes, dirichlet_shots(
+            np.uint64(key), trials, ways, shots.mean, shots.concentration
+        )
     return classes, np.tile(counts, (len(trials), 1))
 
 
@@ -228,14 +234,23 @@ def _check_rows(
     if short.any():
         trial, slot = np.argwhere(short)[0]
         which = classes[trial, slot]
-        asked = f"{shots[trial, slot]} shots + " + ("at least one query" if queries == "rest" else f"{queries} queries")
+        asked = f"{shots[trial, slot]} shots + " + (
+            "at least one query" if queries == "rest" else f"{queries} queries"
+        )
         raise EpisodeError(
             f"Class {names[which]!r} has {sizes[which]} rows, fewer than {asked}; ask for fewer of either."
         )
 
 
 def _draw(
-    key: int, trials: Rows, classes: Rows, shots: Rows, flat: Rows, starts: Rows, held_out: int, queries: int | str
+    key: int,
+    trials: Rows,
+    classes: Rows,
+    shots: Rows,
+    flat: Rows,
+    starts: Rows,
+    held_out: int,
+    queries: int | str,
 ) -> Episodes:
     from firthshot._sampling import draw_rows
 
@@ -246,7 +261,28 @@ def _draw(
     support_labels = np.empty_like(support)
     query, query_labels = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
     draw_rows(
-        np.uint64(key), trials, classes, shots, per_class, flat, starts, held_out, offsets,
-        support, support_labels, query, query_labels,
+        np.uint64(key),
+        trials,
+        classes,
+        shots,
+        per_class,
+        flat,
+        starts,
+        held_out,
+        offsets,
+        support,
+        support_labels,
+        query,
+        query_labels,
     )
-    return Episodes(key, classes.shape[1], trials, classes, support, support_labels, query, query_labels, offsets)
+    return Episodes(
+        key,
+        classes.shape[1],
+        trials,
+        classes,
+        support,
+        support_labels,
+        query,
+        query_labels,
+        offsets,
+    )

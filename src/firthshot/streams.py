@@ -31,20 +31,25 @@ def stream_key(*parts: Any) -> int:
 
 
 @njit(nogil=True, cache=True)
-def philox(key, block, substream, trial, purpose, out, at):  # type: ignore[no-untyped-def]
+def philox(key, block, substream, trial, purpose, out, at):
     """Write the four 32-bit words of one counter to ``out[at : at + 4]`` (uint64 array)."""
     c0, c1 = np.uint64(block) & _LOW, np.uint64(substream) & _LOW
     c2, c3 = np.uint64(trial) & _LOW, np.uint64(purpose) & _LOW
     k0, k1 = np.uint64(key) & _LOW, np.uint64(key) >> _32
     for _ in range(10):
         left, right = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0, c1, c2, c3 = (right >> _32) ^ c1 ^ k0, right & _LOW, (left >> _32) ^ c3 ^ k1, left & _LOW
+        c0, c1, c2, c3 = (
+            (right >> _32) ^ c1 ^ k0,
+            right & _LOW,
+            (left >> _32) ^ c3 ^ k1,
+            left & _LOW,
+        )
         k0, k1 = (k0 + _WEYL[0]) & _LOW, (k1 + _WEYL[1]) & _LOW
     out[at], out[at + 1], out[at + 2], out[at + 3] = c0, c1, c2, c3
 
 
 @njit(nogil=True, cache=True)
-def random_words(key, first, count, substream, trial, purpose, out):  # type: ignore[no-untyped-def]
+def random_words(key, first, count, substream, trial, purpose, out):
     """Fill ``out[:count]`` with words, starting at block ``first``; return the next unused block.
 
     ``out`` is a uint64 array with room for ``count`` rounded up to a multiple of four.
@@ -57,7 +62,7 @@ def random_words(key, first, count, substream, trial, purpose, out):  # type: ig
 
 
 @njit(nogil=True, cache=True)
-def shuffle_first(items, n, first, words):  # type: ignore[no-untyped-def]
+def shuffle_first(items, n, first, words):
     """Bring a uniform random sample of ``items[:n]`` to its first ``first`` places (Fisher–Yates).
 
     A word w becomes an index below m as ⌊w m / 2³²⌋, whose bias is below m / 2³².
@@ -68,13 +73,13 @@ def shuffle_first(items, n, first, words):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def uniform(word):  # type: ignore[no-untyped-def]
+def uniform(word):
     """Map a 32-bit word to the open unit interval, exactly representable in float64."""
     return (np.float64(word) + 0.5) * 2.0**-32
 
 
 @njit(nogil=True, cache=True)
-def fill_uniform(key, substream, trial, purpose, bound, out):  # type: ignore[no-untyped-def]
+def fill_uniform(key, substream, trial, purpose, bound, out):
     """Fill the flat array ``out`` with uniform numbers in (-bound, bound)."""
     words = np.empty(4, np.uint64)
     for at in range(0, out.size, 4):

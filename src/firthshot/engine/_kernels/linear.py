@@ -18,7 +18,7 @@ from firthshot.streams import SHUFFLE, random_words, shuffle_first
 
 
 @njit(nogil=True, cache=True)
-def draw_order(key, trial, epoch, shuffle, order, words):  # type: ignore[no-untyped-def]
+def draw_order(key, trial, epoch, shuffle, order, words):
     """Write the order in which an epoch visits the support rows."""
     n = order.size
     for i in range(n):
@@ -29,7 +29,7 @@ def draw_order(key, trial, epoch, shuffle, order, words):  # type: ignore[no-unt
 
 
 @njit(nogil=True, cache=True)
-def advance(value, pending, decay, factor, eta, mu):  # type: ignore[no-untyped-def]
+def advance(value, pending, decay, factor, eta, mu):
     """Move a vector of parameters (one per column) by the momentum step that is pending."""
     step, momentum, share = vfill(value, -eta), vfill(value, mu), vfill(value, factor)
     for at in range(0, value.size, lanes_in(value)):
@@ -39,7 +39,7 @@ def advance(value, pending, decay, factor, eta, mu):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True, cache=True)
-def scatter(gradient, rows, n_rows, e):  # type: ignore[no-untyped-def]
+def scatter(gradient, rows, n_rows, e):
     """Add the batch's gradient, in row layout, to its rows of ``e`` (blocks, N, lanes)."""
     lanes, wide, blocks, n = lanes_in(e), gradient.shape[1], e.shape[0], e.shape[1]
     for i in range(n_rows):
@@ -49,7 +49,7 @@ def scatter(gradient, rows, n_rows, e):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def add_rows(gradient, n_rows, total):  # type: ignore[no-untyped-def]
+def add_rows(gradient, n_rows, total):
     """Add the sum of the batch's gradient over rows to ``total`` (one entry per column)."""
     lanes, wide = lanes_in(total), gradient.shape[1]
     for at in range(0, total.size, lanes):
@@ -60,7 +60,7 @@ def add_rows(gradient, n_rows, total):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def add_start(z, rows, n_rows, z0, s, bias):  # type: ignore[no-untyped-def]
+def add_start(z, rows, n_rows, z0, s, bias):
     """Add ``s · Z_0[I] + bias`` to the batch's product ``z``, all in row layout."""
     lanes, wide, wide0 = lanes_in(z), z.shape[1], z0.shape[1]
     for i in range(n_rows):
@@ -70,14 +70,39 @@ def add_start(z, rows, n_rows, z0, s, bias):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def train_linear(  # type: ignore[no-untyped-def]
-    gram, z0, labels, n_classes, n_coefficients,
-    probability, target, label, confidence, scratch,
-    weight_decay, bias_decay, decay_with_batch,
-    key, trial, shuffle, batch, epochs, eta, mu, dampening, scale_partial,
-    a, bias, s,
+def train_linear(
+    gram,
+    z0,
+    labels,
+    n_classes,
+    n_coefficients,
+    probability,
+    target,
+    label,
+    confidence,
+    scratch,
+    weight_decay,
+    bias_decay,
+    decay_with_batch,
+    key,
+    trial,
+    shuffle,
+    batch,
+    first_epoch,
+    last_epoch,
+    eta,
+    mu,
+    dampening,
+    scale_partial,
+    a,
+    e,
+    bias,
+    bias_e,
+    s,
+    s_e,
+    clock,
 ):
-    """Train all coefficients of one trial; ``a``, ``bias`` and ``s`` hold the start and the result.
+    """Train all coefficients of one trial over some epochs, going on from the state given.
 
     Parameters
     ----------
@@ -86,49 +111,60 @@ def train_linear(  # type: ignore[no-untyped-def]
     probability … scratch : see :func:`logit_gradient`
     weight_decay, bias_decay : (columns,) factor of the weights in their own gradient
     decay_with_batch : whether a partial batch scales the decay too (it is part of the loss)
-    a : (blocks, N, lanes); bias, s : (columns,)
+    a, e : (blocks, N, lanes); bias, bias_e, s, s_e : (columns,)
+        The state: each pair is a value and its pending step (:mod:`.sweep`). The last gradient is
+        still pending at the end: see :func:`settle`.
+    clock : (2,), the share of the decay in the pending step and of the next gradient
     """
     n, wide = gram.shape[0], z0.shape[1]
-    e = np.zeros_like(a)
-    bias_e, s_e = np.zeros_like(bias), np.zeros_like(s)
     decay = np.zeros_like(weight_decay)
     z = np.zeros((batch, wide + lanes_in(a)), a.dtype)
     logits = np.zeros_like(target)
     order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
     batch_labels = np.empty(batch, np.int64)
-    one = eta / eta
-    factor, keep = one - one, one  # the first gradient enters the velocity undampened, as in torch
-    for epoch in range(epochs):
+    for epoch in range(first_epoch, last_epoch):
         draw_order(key, trial, epoch, shuffle, order, words)
         for start in range(0, n, batch):
             n_rows = min(batch, n - start)
             rows = order[start : start + n_rows]
             for at in range(0, decay.size, lanes_in(decay)):
-                vstore(decay, at, vmul(vfill(decay, factor), vload(weight_decay, at)))
+                vstore(decay, at, vmul(vfill(decay, clock[0]), vload(weight_decay, at)))
             sweep(gram, rows, n_rows, a, e, decay, eta, mu, z, z)
-            advance(s, s_e, weight_decay, factor, eta, mu)
-            advance(bias, bias_e, bias_decay, factor, eta, mu)
+            advance(s, s_e, weight_decay, clock[0], eta, mu)
+            advance(bias, bias_e, bias_decay, clock[0], eta, mu)
             add_start(z, rows, n_rows, z0, s, bias)
             to_class_layout(z, n_rows, n_classes, n_coefficients, logits)
             for i in range(n_rows):
                 batch_labels[i] = labels[rows[i]]
-            logit_gradient(logits, batch_labels, n_rows, n_coefficients, probability, target, label, confidence, scratch)
-            scale = keep / (batch if scale_partial else n_rows)
+            logit_gradient(
+                logits,
+                batch_labels,
+                n_rows,
+                n_coefficients,
+                probability,
+                target,
+                label,
+                confidence,
+                scratch,
+            )
+            scale = clock[1] / (batch if scale_partial else n_rows)
             to_row_layout(logits, n_rows, n_classes, n_coefficients, scale, z)
             scatter(z, rows, n_rows, e)
             add_rows(z, n_rows, bias_e)
-            factor = keep * (n_rows * one / batch if decay_with_batch else one)
-            keep = one - dampening
-    _settle(a, e, weight_decay, factor, eta)
-    advance(s, s_e, weight_decay, factor, eta, mu)
-    advance(bias, bias_e, bias_decay, factor, eta, mu)
+            clock[0] = clock[1] * (n_rows / batch if decay_with_batch else 1.0)
+            # torch's first gradient enters the velocity undampened.
+            clock[1] = 1.0 - dampening
 
 
 @njit(nogil=True, cache=True)
-def _settle(a, e, decay, factor, eta):  # type: ignore[no-untyped-def]
-    """Apply the last pending step to the coefficients."""
-    for block in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            for lane in range(a.shape[2]):
-                pull = factor * decay[block * a.shape[2] + lane]
-                a[block, j, lane] -= eta * (e[block, j, lane] + pull * a[block, j, lane])
+def settle(a, e, decay, share, eta):
+    """Return the coefficients (N, columns) after the pending step, and leave the state alone."""
+    blocks, n, lanes = a.shape
+    settled = np.empty((n, blocks * lanes), a.dtype)
+    for block in range(blocks):
+        for j in range(n):
+            for lane in range(lanes):
+                column = block * lanes + lane
+                velocity = e[block, j, lane] + share * decay[column] * a[block, j, lane]
+                settled[j, column] = a[block, j, lane] - eta * velocity
+    return settled

@@ -62,7 +62,9 @@ def load(builder: Any, pointer: Any, vector: ir.VectorType) -> Any:
 
 
 def store(builder: Any, value: Any, pointer: Any) -> None:
-    builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=_scalar_bytes(value.type))
+    builder.store(
+        value, builder.bitcast(pointer, value.type.as_pointer()), align=_scalar_bytes(value.type)
+    )
 
 
 def _scalar_bytes(vector: ir.VectorType) -> int:
@@ -71,7 +73,9 @@ def _scalar_bytes(vector: ir.VectorType) -> int:
 
 def splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
     """Return a vector with every lane equal to ``scalar``."""
-    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    first = builder.insert_element(
+        ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
+    )
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
@@ -80,12 +84,14 @@ def call(builder: Any, name: str, vector: ir.VectorType, *arguments: Any) -> Any
     """Call the LLVM intrinsic ``name`` on whole vectors."""
     suffix = f"v{vector.count}f{8 * _scalar_bytes(vector)}"
     function_type = ir.FunctionType(vector, [vector] * len(arguments))
-    function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.{name}.{suffix}")
+    function = cgutils.get_or_insert_function(
+        builder.module, function_type, f"llvm.{name}.{suffix}"
+    )
     return builder.call(function, arguments)
 
 
 @intrinsic
-def lanes_in(typingctx, array):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def lanes_in(typingctx, array):
     """Return how many elements of ``array``'s type a vector holds."""
     lanes = Vector(array.dtype).lanes
 
@@ -96,18 +102,22 @@ def lanes_in(typingctx, array):  # type: ignore[no-untyped-def]  # noqa: ARG001
 
 
 @intrinsic
-def vload(typingctx, array, offset):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def vload(typingctx, array, offset):
     """Load the vector that starts at flat ``offset``."""
     vector = Vector(array.dtype)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return load(builder, pointer_to(context, builder, signature.args[0], args[0], args[1]), ir_type(vector))
+        return load(
+            builder,
+            pointer_to(context, builder, signature.args[0], args[0], args[1]),
+            ir_type(vector),
+        )
 
     return vector(array, types.intp), codegen
 
 
 @intrinsic
-def vstore(typingctx, array, offset, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def vstore(typingctx, array, offset, value):
     """Store ``value`` at flat ``offset``."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -118,7 +128,7 @@ def vstore(typingctx, array, offset, value):  # type: ignore[no-untyped-def]  # 
 
 
 @intrinsic
-def vfill(typingctx, array, scalar):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def vfill(typingctx, array, scalar):
     """Return a vector of ``array``'s type with every lane equal to ``scalar``."""
     vector = Vector(array.dtype)
 
@@ -132,7 +142,7 @@ def _binary(emit: Callable[[Any, Any, Any], Any]) -> Any:
     """Make an intrinsic of two vectors from the emitter of its instruction."""
 
     @intrinsic
-    def operation(typingctx, left, right):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def operation(typingctx, left, right):
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return emit(builder, args[0], args[1])
 
@@ -151,7 +161,7 @@ vmax = _binary(
 
 
 @intrinsic
-def vfma(typingctx, left, right, addend):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def vfma(typingctx, left, right, addend):
     """Return ``left * right + addend``, rounded once."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -161,7 +171,7 @@ def vfma(typingctx, left, right, addend):  # type: ignore[no-untyped-def]  # noq
 
 
 @intrinsic
-def vsqrt(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def vsqrt(typingctx, value):
     """Return the square root of every lane."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -173,7 +183,14 @@ def vsqrt(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
 # exp(r) on |r| <= ln(2)/2 as 1 + r + r² P(r); a minimax fit for float32 (relative error 6e-8),
 # Taylor's series for float64 (3e-16).
 _EXP_POLYNOMIAL = {
-    32: (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
+    32: (
+        1.9875691500e-4,
+        1.3981999507e-3,
+        8.3334519073e-3,
+        4.1665795894e-2,
+        1.6666665459e-1,
+        5.0000001201e-1,
+    ),
     64: tuple(1 / math.factorial(k) for k in range(14, 1, -1)),
 }
 # Below this a probability is zero for every purpose here; it also keeps clear of denormals.
@@ -183,7 +200,7 @@ _LN2_LOW = {32: -2.12194440e-4, 64: 1.90821492927058770002e-10}
 
 
 @intrinsic
-def vexp(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def vexp(typingctx, value):
     """Return exp of every lane, for arguments at or below zero (a NaN stays one)."""
     bits = value.scalar.bitwidth
     mantissa, bias = (23, 127) if bits == 32 else (52, 1023)
@@ -200,7 +217,12 @@ def vexp(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
         integers = ir.VectorType(ir.IntType(bits), vector.count)
         lowest = constant(_EXP_LOWEST[bits])
         x = builder.select(builder.fcmp_ordered("<", args[0], lowest), lowest, args[0])
-        turns = call(builder, "floor", vector, call(builder, "fma", vector, x, constant(1 / math.log(2)), constant(0.5)))
+        turns = call(
+            builder,
+            "floor",
+            vector,
+            call(builder, "fma", vector, x, constant(1 / math.log(2)), constant(0.5)),
+        )
         rest = call(builder, "fma", vector, turns, constant(-_LN2_HIGH[bits]), x)
         rest = call(builder, "fma", vector, turns, constant(-_LN2_LOW[bits]), rest)
         series = constant(_EXP_POLYNOMIAL[bits][0])
@@ -212,5 +234,3 @@ def vexp(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
         return builder.fmul(builder.fadd(series, constant(1.0)), power)
 
     return value(value), codegen
-
-

@@ -15,12 +15,22 @@ from __future__ import annotations
 from numba import njit
 
 from firthshot.engine._kernels.simd import (
-    lanes_in, vadd, vdiv, vexp, vfill, vfma, vload, vmax, vmul, vstore, vsub,
+    lanes_in,
+    vadd,
+    vdiv,
+    vexp,
+    vfill,
+    vfma,
+    vload,
+    vmax,
+    vmul,
+    vstore,
+    vsub,
 )
 
 
 @njit(nogil=True, cache=True)
-def to_class_layout(rows, n_rows, n_classes, n_coefficients, classes):  # type: ignore[no-untyped-def]
+def to_class_layout(rows, n_rows, n_classes, n_coefficients, classes):
     """Copy ``rows`` (r, C·L + padding) to ``classes`` (C, r·L + padding)."""
     lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
     for c in range(n_classes):
@@ -31,7 +41,7 @@ def to_class_layout(rows, n_rows, n_classes, n_coefficients, classes):  # type: 
 
 
 @njit(nogil=True, cache=True)
-def to_row_layout(classes, n_rows, n_classes, n_coefficients, scale, rows):  # type: ignore[no-untyped-def]
+def to_row_layout(classes, n_rows, n_classes, n_coefficients, scale, rows):
     """Copy ``scale`` times ``classes`` back to ``rows``."""
     lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
     factor = vfill(rows, scale)
@@ -43,7 +53,9 @@ def to_row_layout(classes, n_rows, n_classes, n_coefficients, scale, rows):  # t
 
 
 @njit(nogil=True, cache=True)
-def logit_gradient(logits, labels, n_rows, n_coefficients, probability, target, label, confidence, scratch):  # type: ignore[no-untyped-def]
+def logit_gradient(
+    logits, labels, n_rows, n_coefficients, probability, target, label, confidence, scratch
+):
     """Replace logits in class layout by dLoss/dlogits of every softmax problem.
 
     The gradient of all the penalties of the paper has one form,
@@ -86,7 +98,7 @@ def logit_gradient(logits, labels, n_rows, n_coefficients, probability, target, 
 
 
 @njit(nogil=True, cache=True)
-def _add_confidence(weights, shifted, q, total, confidence, share, target):  # type: ignore[no-untyped-def]
+def _add_confidence(weights, shifted, q, total, confidence, share, target):
     """Finish the gradient with p_c (log p_c − Σ p log p), in which log Σ exp cancels."""
     tall, n_classes = weights.shape[1], weights.shape[0]
     mean = vfill(weights, 0.0)

@@ -49,13 +49,21 @@ class _Tile:
         b, p = self.builder, self.values
         starts = [b.mul(self._column(v), p["n"]) for v in range(vectors)]
         k_rows = [self._k_row(i) for i in range(rows)]
-        decays = [load(b, b.gep(p["decay"], [self._column(v)]), self.vector) for v in range(vectors)]
+        decays = [
+            load(b, b.gep(p["decay"], [self._column(v)]), self.vector) for v in range(vectors)
+        ]
         step, momentum = (splat(b, p[name], self.vector) for name in ("eta", "mu"))
         zero = ir.Constant(self.vector, None)
-        sums = [[[cgutils.alloca_once_value(b, zero) for _ in range(vectors)] for _ in range(rows)] for _ in range(kinds)]
+        sums = [
+            [[cgutils.alloca_once_value(b, zero) for _ in range(vectors)] for _ in range(rows)]
+            for _ in range(kinds)
+        ]
         with cgutils.for_range(b, p["n"]) as loop:
             offset = b.mul(loop.index, self.lanes)
-            state = [self._advance(b.add(starts[v], offset), decays[v], step, momentum, update) for v in range(vectors)]
+            state = [
+                self._advance(b.add(starts[v], offset), decays[v], step, momentum, update)
+                for v in range(vectors)
+            ]
             for i in range(rows):
                 weight = splat(b, b.load(b.gep(k_rows[i], [loop.index])), self.vector)
                 for kind in range(kinds):
@@ -65,7 +73,9 @@ class _Tile:
             self._write(sums[kind], p[target])
 
     def _column(self, v: int) -> Any:
-        return self.builder.mul(self.builder.add(self.values["block"], ir.Constant(INDEX, v)), self.lanes)
+        return self.builder.mul(
+            self.builder.add(self.values["block"], ir.Constant(INDEX, v)), self.lanes
+        )
 
     def _row(self, i: int) -> Any:
         return self.builder.add(self.values["row"], ir.Constant(INDEX, i))
@@ -74,7 +84,9 @@ class _Tile:
         b, p = self.builder, self.values
         return b.gep(p["k"], [b.mul(b.load(b.gep(p["rows"], [self._row(i)])), p["k_stride"])])
 
-    def _advance(self, offset: Any, decay: Any, step: Any, momentum: Any, update: bool) -> tuple[Any, Any]:
+    def _advance(
+        self, offset: Any, decay: Any, step: Any, momentum: Any, update: bool
+    ) -> tuple[Any, Any]:
         """Move one row of one column vector by a momentum step; return the new (a, e)."""
         b, p = self.builder, self.values
         a_pointer, e_pointer = b.gep(p["a"], [offset]), b.gep(p["e"], [offset])
@@ -105,7 +117,24 @@ _ARRAYS = ("k", "rows", "a", "e", "decay", "z", "ze")
 
 def _make_tile(kinds: int, most_rows: int) -> Any:
     @intrinsic
-    def tile(typingctx, tile_rows, tile_vectors, update, n, block, row, eta, mu, k, rows, a, e, decay, z, ze):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def tile(
+        typingctx,
+        tile_rows,
+        tile_vectors,
+        update,
+        n,
+        block,
+        row,
+        eta,
+        mu,
+        k,
+        rows,
+        a,
+        e,
+        decay,
+        z,
+        ze,
+    ):
         vector = Vector(a.dtype)
         arrays = (k, rows, a, e, decay, z, ze)
 
@@ -123,7 +152,9 @@ def _make_tile(kinds: int, most_rows: int) -> Any:
                 for vectors_here in range(1, TILE_VECTORS + 1):
                     for update_here in (0, 1):
                         block_here = builder.append_basic_block("tile")
-                        which.add_case(_case_number(rows_here, vectors_here, update_here), block_here)
+                        which.add_case(
+                            _case_number(rows_here, vectors_here, update_here), block_here
+                        )
                         builder.position_at_end(block_here)
                         builder_tile.emit(rows_here, vectors_here, bool(update_here), kinds)
                         builder.branch(done)
@@ -151,13 +182,29 @@ def _make_sweep(kinds: int) -> Any:
     tile = _make_tile(kinds, most_rows)
 
     @njit(nogil=True, cache=True, inline="never")
-    def sweep(k, rows, n_rows, a, e, decay, eta, mu, z, ze):  # type: ignore[no-untyped-def]
+    def sweep(k, rows, n_rows, a, e, decay, eta, mu, z, ze):
         blocks, n = a.shape[0], a.shape[1]
         for block in range(0, blocks, TILE_VECTORS):
             vectors = min(TILE_VECTORS, blocks - block)
             for row in range(0, n_rows, most_rows):
                 here = min(most_rows, n_rows - row)
-                tile(here, vectors, 1 if row == 0 else 0, n, block, row, eta, mu, k, rows, a, e, decay, z, ze)
+                tile(
+                    here,
+                    vectors,
+                    1 if row == 0 else 0,
+                    n,
+                    block,
+                    row,
+                    eta,
+                    mu,
+                    k,
+                    rows,
+                    a,
+                    e,
+                    decay,
+                    z,
+                    ze,
+                )
 
     return sweep
 

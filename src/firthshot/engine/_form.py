@@ -1,0 +1,81 @@
+"""A penalty made concrete for one trial: the numbers that the kernels need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.engine.options import Penalty
+from firthshot.errors import FirthshotError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class GradientForm:
+    """Per coefficient l (and class c), the gradient of the loss with respect to logits.
+
+    dLoss/dz_c = probability_l p_c − target_cl − label_l [c = y] + confidence_l p_c (log p_c − Σ p log p),
+    and the L2 parts: ``weight_decay_l W`` and ``bias_decay_l b`` are added to their gradients.
+    """
+
+    probability: Array  # (L,)
+    target: Array  # (C, L)
+    label: Array  # (L,)
+    confidence: Array  # (L,)
+    weight_decay: Array  # (L,)
+    bias_decay: Array  # (L,)
+    decay_with_batch: bool
+
+    def take(self, part: slice) -> GradientForm:
+        """Return the form of some of the coefficients."""
+        return GradientForm(
+            self.probability[part],
+            self.target[:, part],
+            self.label[part],
+            self.confidence[part],
+            self.weight_decay[part],
+            self.bias_decay[part],
+            self.decay_with_batch,
+        )
+
+
+def class_prior(penalty: Penalty, labels: Array, n_classes: int) -> Array:
+    """Return the prior u over classes, shape (C,)."""
+    if penalty.prior == "uniform":
+        return np.full(n_classes, 1 / n_classes)
+    if penalty.prior == "class-frequency":
+        return np.bincount(labels, minlength=n_classes) / len(labels)
+    prior = np.array(penalty.prior, float)
+    if prior.shape != (n_classes,) or prior.min() < 0 or abs(prior.sum() - 1) > 1e-9:
+        raise FirthshotError(
+            f"prior must be {n_classes} probabilities that sum to 1, not {penalty.prior}."
+        )
+    return prior
+
+
+def gradient_form(
+    penalty: Penalty, labels: Array, n_classes: int, n_parameters: int
+) -> GradientForm:
+    """Resolve a penalty for a trial with these support labels and this number of parameters."""
+    coefficients = np.array(penalty.coefficients, float)
+    zero, one = np.zeros_like(coefficients), np.ones_like(coefficients)
+    prior = class_prior(penalty, labels, n_classes)
+    firth = coefficients if penalty.family == "firth" else zero
+    smoothing = coefficients if penalty.family == "label-smoothing" else zero
+    l2 = penalty.l2 + (coefficients if penalty.family == "l2" else zero)
+    factor = {"mean-square": 2 / n_parameters, "ridge": 1 / len(labels), "weight-decay": 1.0}[
+        penalty.l2_kind
+    ]
+    return GradientForm(
+        probability=one + firth,
+        target=np.outer(prior, firth + smoothing),
+        label=one - smoothing,
+        confidence=coefficients if penalty.family == "confidence" else zero,
+        weight_decay=factor * l2,
+        bias_decay=zero if penalty.l2_kind == "ridge" else factor * l2,
+        decay_with_batch=penalty.l2_kind != "weight-decay",
+    )

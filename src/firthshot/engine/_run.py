@@ -1,0 +1,185 @@
+"""Train many trials on threads; every trial is computed alone, so no result depends on the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from firthshot.engine._form import gradient_form
+from firthshot.engine._heads import fit_head, parameter_count, working_bytes
+from firthshot.engine._kernels.scoring import score_queries
+from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine.options import Head, Penalty, Sgd, Solver
+from firthshot.engine.results import Results, Status
+from firthshot.episodes import Episode, Episodes
+from firthshot.errors import FirthshotError
+
+Array = npt.NDArray[Any]
+Keep = Literal["predictions", "probabilities", "weights"]
+KEEP = ("predictions", "probabilities", "weights")
+
+
+def train(
+    features: Array,
+    episodes: Episodes,
+    head: Head,
+    solver: Solver,
+    penalty: Penalty,
+    *,
+    dtype: Literal["float32", "float64"] = "float32",
+    threads: int | None = None,
+    memory: float = 2e9,
+    keep: Iterable[Keep] = (),
+) -> Results:
+    """Train a head on every trial with every coefficient, and score it on the query set.
+
+    Parameters
+    ----------
+    features : (n, d) the bank's features; trials gather their rows from it
+    episodes : Episodes
+    head, solver, penalty
+        What to train (:mod:`firthshot.engine.options`). All coefficients of a trial share support,
+        start and batch order.
+    dtype : precision of all computation; float64 is for verification
+    threads : number of trials trained at once; all the machine's cores by default
+    memory : bytes that the trials in flight may use together; the results do not depend on it
+    keep : "predictions" (L, Q), "probabilities" (L, Q, C) and/or "weights" of every trial
+
+    Returns
+    -------
+    Results
+        A trial with bad input or a coefficient that diverges is recorded there and costs no other.
+    """
+    wanted = tuple(dict.fromkeys(keep))
+    _check_request(features, wanted, threads, memory)
+    precision = np.dtype(dtype)
+    results = Results.empty(episodes.trials, penalty.coefficients, wanted)
+    if isinstance(solver, Sgd):
+        for passes in set(solver.score_after) - {solver.epochs}:
+            results.earlier[passes] = Results.empty(episodes.trials, penalty.coefficients, wanted)
+    in_flight = _trials_in_flight(features, episodes, head, penalty, precision, threads, memory)
+
+    def work(t: int) -> None:
+        _train_one(features, episodes, t, head, solver, penalty, precision, results)
+
+    # BLAS threads under a thread per trial only get in each other's way, and would change the bits.
+    with threadpool_limits(limits=1), ThreadPoolExecutor(in_flight) as pool:
+        for future in _bounded(pool, work, range(len(episodes)), 2 * in_flight):
+            future.result()
+    return results
+
+
+def _check_request(
+    features: Array, keep: tuple[str, ...], threads: int | None, memory: float
+) -> None:
+    if features.ndim != 2 or features.dtype.kind != "f":
+        raise FirthshotError(
+            f"features must be a floating-point matrix (rows, d), not {features.dtype} of shape {features.shape}."
+        )
+    unknown = [name for name in keep if name not in KEEP]
+    if unknown:
+        raise FirthshotError(f"keep = {unknown} is unknown; choose from {', '.join(KEEP)}.")
+    if threads is not None and threads < 1:
+        raise FirthshotError(f"threads = {threads} must be at least 1.")
+    if not memory > 0:
+        raise FirthshotError(f"memory = {memory} must be a positive number of bytes.")
+
+
+def _trials_in_flight(
+    features: Array,
+    episodes: Episodes,
+    head: Head,
+    penalty: Penalty,
+    dtype: np.dtype[Any],
+    threads: int | None,
+    memory: float,
+) -> int:
+    """Return how many trials may be in memory at once under the budget."""
+    shape = (
+        episodes.support.shape[1],
+        int(np.diff(episodes.offsets).max()),
+        features.shape[1],
+        episodes.ways,
+    )
+    each = working_bytes(head, *shape, len(penalty.coefficients), dtype.itemsize)
+    if each > memory:
+        raise FirthshotError(
+            f"One trial needs {each / 1e9:.2f} GB, more than the memory budget of {memory / 1e9:.2f} GB; raise memory."
+        )
+    return max(1, min(threads or os.cpu_count() or 1, len(episodes), int(memory // each)))
+
+
+def _bounded(
+    pool: ThreadPoolExecutor, work: Any, items: Iterable[int], limit: int
+) -> Iterator[Future[None]]:
+    """Submit ``items`` with at most ``limit`` waiting, and yield futures as they finish."""
+    queue = iter(items)
+    waiting = {pool.submit(work, item) for item in islice(queue, limit)}
+    while waiting:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        waiting |= {pool.submit(work, item) for item in islice(queue, len(done))}
+        yield from done
+
+
+def _train_one(
+    features: Array,
+    episodes: Episodes,
+    t: int,
+    head: Head,
+    solver: Solver,
+    penalty: Penalty,
+    dtype: np.dtype[Any],
+    results: Results,
+) -> None:
+    episode = episodes[t]
+    trial = Trial(
+        episode.trial,
+        episodes.key,
+        episodes.ways,
+        features[episode.support].astype(dtype, copy=False),
+        episode.support_labels,
+        features[episode.query].astype(dtype, copy=False),
+    )
+    try:
+        trial.check()
+        form = gradient_form(penalty, trial.labels, trial.n_classes, parameter_count(head, trial))
+        fitted = fit_head(trial, head, solver, form, "weights" in results.kept)
+    except FirthshotError as error:
+        results.notes[episode.trial] = str(error)
+        return
+    for passes, outcome in fitted.items():
+        _record(results.earlier.get(passes, results), t, episode, outcome)
+
+
+def _record(results: Results, t: int, episode: Episode, fitted: Fitted) -> None:
+    """Score one trial and write its row."""
+    predicted = np.empty((len(results.coefficients), len(episode.query)), np.int32)
+    score_queries(
+        fitted.logits, episode.query_labels, predicted,
+        results.accuracy[t], results.nll[t], results.brier[t], results.ece[t], results.bins[t],
+    )  # fmt: skip
+    results.norm[t] = fitted.norms
+    status = (
+        np.zeros(len(results.coefficients), np.int8) if fitted.status is None else fitted.status
+    )
+    diverged = ~np.isfinite(results.nll[t]) | ~np.isfinite(fitted.norms)
+    results.status[t] = np.where(diverged & (status == Status.OK), Status.DIVERGED, status)
+    _keep(results, t, fitted, predicted)
+
+
+def _keep(results: Results, t: int, fitted: Fitted, predicted: Array) -> None:
+    if "predictions" in results.kept:
+        results.kept["predictions"][t] = predicted
+    if "probabilities" in results.kept:
+        logits = fitted.logits[:, :, : predicted.shape[1]].transpose(1, 2, 0)
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        results.kept["probabilities"][t] = weights / weights.sum(-1, keepdims=True)
+    if "weights" in results.kept:
+        results.kept["weights"][t] = fitted.weights
