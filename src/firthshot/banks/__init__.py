@@ -1,8 +1,10 @@
 """Features at rest: the bank file, where banks are found, importers, and the doctor."""
 
 from firthshot.banks._bank import Bank, make_bank
+from firthshot.banks._doctor import Finding, diagnose
 from firthshot.banks._file import save_bank
 from firthshot.banks._find import BankEntry, list_banks, load_bank
+from firthshot.banks._importers import export_npz, import_bank, import_whole
 from firthshot.banks._meta import SPLITS, BankMeta
 
 __all__ = [
@@ -10,6 +12,11 @@ __all__ = [
     "Bank",
     "BankEntry",
     "BankMeta",
+    "Finding",
+    "diagnose",
+    "export_npz",
+    "import_bank",
+    "import_whole",
     "list_banks",
     "load_bank",
     "make_bank",

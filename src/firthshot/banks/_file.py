@@ -66,7 +66,10 @@ def write_bank(path: Path, bank: Bank) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     tensors = {"features": np.asarray(bank.features), "labels": np.asarray(bank.labels)}
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # what the umask gives; safetensors leaves 0600
         save_file(tensors, temporary, metadata={META_KEY: encode_meta(bank.meta)})
+        temporary.chmod(mode)
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)

@@ -2,6 +2,215 @@
 
 from __future__ import annotations
 
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-app = typer.Typer(help="Feature banks: list, describe, import, export, examine.", no_args_is_help=True)
+from firthshot.errors import BankError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from firthshot.banks import Bank, BankEntry, Finding
+
+app = typer.Typer(
+    help="Feature banks: list, describe, import, export, examine.", no_args_is_help=True
+)
+
+BankName = Annotated[str, typer.Argument(metavar="BANK", help="Name or path of a bank.")]
+
+
+@app.command("ls")
+def list_all() -> None:
+    """List the banks that can be loaded by name, and where each comes from."""
+    from firthshot.banks import list_banks
+
+    table = _table("name", "rows", "dims", "base/val/novel", "from")
+    entries = list_banks()
+    for entry in entries:
+        table.add_row(*_ls_row(entry))
+    _print(table)
+    for entry in entries:
+        if entry.error is not None:
+            _print(_text(f"Unreadable: {entry.error}", "red"))
+
+
+@app.command()
+def info(bank: BankName) -> None:
+    """Describe a bank: what, by what, how much, which splits, under what licence."""
+    from firthshot.banks import load_bank
+
+    found = load_bank(bank)
+    meta = found.meta
+    n, d = found.features.shape
+    size = found.features.nbytes + found.labels.nbytes
+    facts = {
+        "name": meta.name,
+        "data set": meta.dataset,
+        "backbone": meta.backbone,
+        "extraction": meta.extraction,
+        "size": f"{n} rows x {d} dimensions, {found.features.dtype}, {size / 1e6:.1f} MB",
+        **{f"  {split}": _split_words(found, split) for split in found.splits},
+        "licence": meta.licence,
+        "provenance": meta.provenance,
+        **{key: text for key, text in meta.notes.items() if len(text) <= 200},
+        "sha256": meta.sha256,
+        "file": str(found.path),
+    }
+    _print(_facts(facts))
+
+
+@app.command("import")
+def import_(
+    out: Annotated[Path, typer.Option("--out", help="Bank file to write.")],
+    table: Annotated[
+        Path | None,
+        typer.Argument(help="One table with a label and a split column, or an exported .npz."),
+    ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option("--split", metavar="SPLIT=FILE", help="base, val or novel, and its file."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
+    label: Annotated[str, typer.Option(help="Label column of tables.")] = "label",
+    split_column: Annotated[str, typer.Option(help="Split column of the one table.")] = "split",
+    dtype: Annotated[str | None, typer.Option(help="float16 or float32.")] = None,
+    dataset: Annotated[str, typer.Option(help="What was encoded.")] = "",
+    backbone: Annotated[str, typer.Option(help="By what.")] = "",
+    extraction: Annotated[str, typer.Option(help="How: eval, bn-train-sorted, or words.")] = "",
+    licence: Annotated[str, typer.Option(help="Terms of use.")] = "",
+    provenance: Annotated[str, typer.Option(help="Where it comes from; else the files.")] = "",
+) -> None:
+    """Make a bank of npz, npy, CSV, Parquet, HDF5, torch or pickled feature files."""
+    from firthshot.banks import import_bank, import_whole
+
+    if dtype not in (None, "float16", "float32"):
+        raise BankError(f"--dtype {dtype} is unknown: use float16 or float32.")
+    if (table is None) == (not split):
+        raise BankError("Give either one table or --split SPLIT=FILE options.")
+    words = {
+        "name": name or out.stem,
+        "dataset": dataset,
+        "backbone": backbone,
+        "extraction": extraction,
+        "licence": licence,
+        **({"provenance": provenance} if provenance else {}),
+    }
+    if table is not None:
+        made = import_whole(out, table, label=label, split=split_column, dtype=dtype, **words)
+    else:
+        made = import_bank(out, _split_files(split or []), label=label, dtype=dtype, **words)
+    n, d = made.features.shape
+    typer.echo(f"Wrote {out}: {n} rows x {d} dimensions, {made.features.dtype}.")
+    for own in made.splits:
+        typer.echo(f"  {own}: {_split_words(made, own)}")
+    typer.echo(f"Examine it with: firthshot bank doctor {out}")
+
+
+@app.command()
+def export(
+    bank: BankName,
+    out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
+    split: Annotated[str | None, typer.Option(help="Only this split.")] = None,
+) -> None:
+    """Write a bank as .npz: X, y, classes, class_splits, meta."""
+    from firthshot.banks import export_npz, load_bank
+
+    if out.suffix != ".npz":
+        raise BankError(f"{out} does not end in .npz: banks are exported as .npz only.")
+    export_npz(load_bank(bank), out, split)
+    typer.echo(f"Wrote {out}.")
+
+
+@app.command()
+def doctor(bank: BankName) -> None:
+    """Say what is wrong or suspicious; exit code 1 when something is broken."""
+    from firthshot.banks import diagnose, load_bank
+
+    found = load_bank(bank)
+    findings = diagnose(found)
+    for finding in findings:
+        _print(_finding(finding))
+    broken = sum(finding.severity == "broken" for finding in findings)
+    n, d = found.features.shape
+    verdict = f"{broken} broken, {len(findings) - broken} remarkable" if findings else "healthy"
+    _print(_text(f"{found.name} ({n} x {d}): {verdict}.", "bold"))
+    if broken:
+        raise typer.Exit(1)
+
+
+def _ls_row(entry: BankEntry) -> list[RenderableType]:
+    if entry.bank is None:
+        return [_text(entry.name, "red"), "-", "-", "unreadable", _text(entry.origin)]
+    bank = entry.bank
+    counts = [bank.meta.class_splits.count(split) for split in ("base", "val", "novel")]
+    n, d = bank.features.shape
+    words = "/".join(map(str, counts)) + " classes"
+    return [_text(entry.name), str(n), str(d), words, _text(entry.origin)]
+
+
+def _split_words(bank: Bank, split: str) -> str:
+    sizes = [len(rows) for rows in bank.class_rows(split)]
+    each = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    return f"{len(sizes)} classes, {sum(sizes)} rows ({each} per class)"
+
+
+def _split_files(options: list[str]) -> dict[str, str]:
+    files: dict[str, str] = {}
+    for option in options:
+        split, equals, path = option.partition("=")
+        if not equals or not path or split in files:
+            fault = "is given twice" if split in files else "is not SPLIT=FILE"
+            raise BankError(f"--split {option} {fault}: write for instance --split val=val.npz.")
+        files[split] = path
+    return files
+
+
+def _finding(finding: Finding) -> RenderableType:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=10, no_wrap=True)
+    grid.add_column(overflow="fold")
+    colour = "bold red" if finding.severity == "broken" else "yellow"
+    grid.add_row(_text(finding.severity, colour), _text(f"[{finding.code}] {finding.sentence}"))
+    return grid
+
+
+def _facts(facts: dict[str, str]) -> RenderableType:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for key, value in facts.items():
+        grid.add_row(_text(key, "bold"), _text(value or "not stated"))
+    return grid
+
+
+def _table(*columns: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        justify = "right" if column in ("rows", "dims") else "left"
+        table.add_column(column, overflow="fold", justify=justify)  # type: ignore[arg-type]
+    return table
+
+
+def _text(words: str, style: str = "") -> RenderableType:
+    """Return text as it is: no markup, and no control characters out of somebody's file."""
+    from rich.text import Text
+
+    return Text(
+        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words), style
+    )
+
+
+def _print(what: RenderableType) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(what)

@@ -1,0 +1,190 @@
+"""From other people's files to a bank, and from a bank to npz."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.banks._file import save_bank
+from firthshot.banks._meta import SPLITS, encode_meta
+from firthshot.banks._sources import Source, naming_errors, read_source
+from firthshot.banks._tables import TABLES, read_table
+from firthshot.errors import BankError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import DTypeLike
+
+    from firthshot.banks._bank import Bank
+
+
+def import_bank(
+    out: str | Path,
+    files: Mapping[str, str | Path],
+    *,
+    label: str = "label",
+    dtype: DTypeLike | None = None,
+    **fields: Any,
+) -> Bank:
+    """Make one bank of several files, one per split.
+
+    Parameters
+    ----------
+    out : path
+        The bank file to write.
+    files : mapping of split to path
+        Keys are "base", "val", "novel". Kinds by ending: .npz (``X``, ``y``, perhaps
+        ``classes``), ``features.npy,labels.npy``, .csv, .tsv, .parquet, .h5 and .hdf5 (S2M2
+        layout), .pt and .pth (pair of tensors), .pkl, .plk and .pickle (class -> vectors).
+    label : str
+        The label column of tables.
+    dtype : {"float16", "float32"}, optional
+        Default: float16 when every file is float16, else float32.
+    **fields
+        Words for `BankMeta`: name, dataset, backbone, extraction, licence, provenance, notes.
+
+    Notes
+    -----
+    Rows keep their order inside a file; splits follow one another as base, val, novel. Classes
+    that a file only numbers are named after their split, "val-3", since number 3 of one file
+    need not be number 3 of another. The same class *name* in two splits is refused.
+    """
+    unknown = [split for split in files if split not in SPLITS]
+    if unknown or not files:
+        fault = (
+            f"Unknown split {unknown[0]!r}: use" if unknown else "There is nothing to import: give"
+        )
+        raise BankError(f"{fault} base, val, novel, each with its file.")
+    sources = {str(s): read_source(str(files[s]), label) for s in SPLITS if s in files}
+    names: list[tuple[str, str]] = []
+    owners = []
+    for split, source in sources.items():
+        own, index = _name_classes(source, split)
+        owners.append(index + len(names))
+        names += [(name, split) for name in own]
+    _refuse_overlap(names)
+    X = _stack({split: source.features for split, source in sources.items()})
+    fields = {"provenance": _provenance(files.values()), **fields}
+    return _save(out, X, np.concatenate(owners), names, dtype, fields)
+
+
+def import_whole(
+    out: str | Path,
+    path: str | Path,
+    *,
+    label: str = "label",
+    split: str = "split",
+    dtype: DTypeLike | None = None,
+    **fields: Any,
+) -> Bank:
+    """Make a bank of one file that knows its splits.
+
+    The file is a table (.csv, .tsv, .parquet) with a label and a split column, or an .npz with
+    ``X``, ``y``, ``classes`` and ``class_splits`` as `export_npz` writes it. Other parameters are
+    those of `import_bank`.
+    """
+    path = Path(path)
+    fields = {"provenance": _provenance([path]), **fields}
+    is_table = path.suffix.lower() in TABLES
+    X, y, pairs = _whole_table(path, label, split) if is_table else _whole_npz(path)
+    _refuse_overlap(pairs)
+    return _save(out, X, y, pairs, dtype, fields)
+
+
+def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:
+    """Write a bank, or one split of it, as npz.
+
+    The arrays are ``X``, ``y``, ``classes``, ``class_splits`` and ``meta``: ``y`` indexes
+    ``classes``, ``meta`` is the JSON text of the whole bank's metadata.
+    """
+    kept = np.array([split in (None, own) for own in bank.meta.class_splits])
+    rows = np.arange(len(bank.labels)) if split is None else bank.rows(split)
+    renumbered = np.cumsum(kept) - 1
+    arrays = {
+        "X": bank.features[rows],
+        "y": renumbered[bank.labels[rows]],
+        "classes": np.array(bank.meta.classes)[kept],
+        "class_splits": np.array(bank.meta.class_splits)[kept],
+        "meta": np.array(encode_meta(bank.meta)),
+    }
+    try:
+        with Path(path).open("wb") as file:
+            np.savez(file, **arrays)
+    except OSError as error:
+        raise BankError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+def _whole_table(
+    path: Path, label: str, split: str
+) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
+    with naming_errors(path):
+        X, owners, splits = read_table(path, label, split)
+        assert splits is not None  # a split column was asked for
+        rows = list(zip(owners.astype(str).tolist(), splits.tolist(), strict=True))
+        pairs = sorted(set(rows), key=_by_split)
+    index = {pair: position for position, pair in enumerate(pairs)}
+    return X, np.array([index[row] for row in rows]), pairs
+
+
+def _whole_npz(path: Path) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
+    source = read_source(str(path))
+    names, splits = source.names or (), source.class_splits or ()
+    if not names or len(names) != len(splits):
+        raise BankError(
+            f"{path} does not say which class is in which split ({len(names)} classes, "
+            f"{len(splits)} class_splits): import it with --split SPLIT=FILE."
+        )
+    return source.features, source.owners, list(zip(names, splits, strict=True))
+
+
+def _name_classes(source: Source, split: str) -> tuple[list[str], np.ndarray]:
+    """Return the split's class names and each row's index into them."""
+    if source.names is not None:
+        return list(source.names), source.owners.astype(np.int64)
+    values, index = np.unique(source.owners, return_inverse=True)
+    numbered = values.dtype.kind in "iu"
+    return [f"{split}-{v}" if numbered else str(v) for v in values], index
+
+
+def _refuse_overlap(pairs: list[tuple[str, str]]) -> None:
+    home: dict[str, str] = {}
+    for name, split in pairs:
+        if home.setdefault(name, split) != split:
+            raise BankError(
+                f"Class {name!r} is in split {home[name]!r} and in split {split!r}: "
+                "give it to one of them."
+            )
+
+
+def _stack(parts: dict[str, np.ndarray]) -> np.ndarray:
+    widths = {split: part.shape[1] for split, part in parts.items()}
+    if len(set(widths.values())) > 1:
+        words = ", ".join(f"{split} {width}" for split, width in widths.items())
+        raise BankError(f"The files differ in the number of dimensions ({words}).")
+    return np.concatenate(list(parts.values()))
+
+
+def _save(
+    out: str | Path,
+    X: np.ndarray,
+    y: np.ndarray,
+    pairs: list[tuple[str, str]],
+    dtype: DTypeLike | None,
+    fields: dict[str, Any],
+) -> Bank:
+    classes, splits = [name for name, _ in pairs], [split for _, split in pairs]
+    return save_bank(out, X, y, dtype=dtype, classes=classes, class_splits=splits, **fields)
+
+
+def _by_split(pair: tuple[str, str]) -> tuple[int, str]:
+    name, split = pair
+    if split not in SPLITS:
+        raise BankError(f"Class {name!r} is in split {split!r}: use base, val, novel.")
+    return [*SPLITS].index(split), name
+
+
+def _provenance(paths: Any) -> str:
+    return "imported from " + ", ".join(Path(str(path)).name for path in paths)

@@ -1,0 +1,176 @@
+"""Readers of other people's feature files: each returns the rows and the class of each row.
+
+A reader may raise anything; `read_source` turns it into one sentence that names the file.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.banks._pickle import read_pickled_classes
+from firthshot.banks._tables import TABLES, read_table
+from firthshot.errors import BankError, FirthshotError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True)
+class Source:
+    """Hold what a file says about one split.
+
+    Attributes
+    ----------
+    features : ndarray, shape (n, d)
+        The rows in file order.
+    owners : ndarray, shape (n,)
+        The class of each row: whole numbers or text.
+    names : tuple of str or None
+        When given, ``owners`` are indices into these class names.
+    class_splits : tuple of str or None
+        When given, the split of each name: the file is a whole bank.
+    """
+
+    features: np.ndarray
+    owners: np.ndarray
+    names: tuple[str, ...] | None = None
+    class_splits: tuple[str, ...] | None = None
+
+
+def read_source(text: str, label: str = "label") -> Source:
+    """Read one feature file; its ending says which kind it is.
+
+    Parameters
+    ----------
+    text : str
+        A path, or ``features.npy,labels.npy``.
+    label : str
+        The label column of a table.
+    """
+    if text.endswith(".npy"):
+        return read_npy_pair(text)
+    path = Path(text)
+    kind = path.suffix.lower()
+    if kind not in READERS and kind not in TABLES:
+        known = ", ".join((".npy", *READERS, *TABLES))
+        raise BankError(f"{path} has the ending {path.suffix!r}: known are {known}.")
+    with naming_errors(path):
+        if kind in TABLES:
+            features, owners, _ = read_table(path, label)
+            return _checked(Source(features, owners))
+        return _checked(READERS[kind](path))
+
+
+@contextmanager
+def naming_errors(path: Path) -> Iterator[None]:
+    """Turn whatever a reader raises into one `BankError` that names the file."""
+    if not path.is_file():
+        raise BankError(f"There is no file {path}: check the path.")
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except FirthshotError as error:
+        raise BankError(f"{path} cannot be imported: {str(error).rstrip('.')}.") from None
+    except Exception as error:  # noqa: BLE001 - foreign readers raise anything on a bad file
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise BankError(f"{path} cannot be read, it is damaged or foreign: {reason}.") from None
+
+
+def _checked(source: Source) -> Source:
+    X, y = source.features, source.owners
+    if X.ndim != 2 or y.ndim != 1 or len(X) != len(y) or 0 in X.shape:
+        raise BankError(f"features of shape {X.shape} and labels of shape {y.shape} do not fit")
+    if y.dtype.kind not in "iuU":
+        raise BankError(f"labels have dtype {y.dtype}; whole numbers or text are needed")
+    if source.names is not None and (
+        y.dtype.kind == "U" or y.min() < 0 or y.max() >= len(source.names)
+    ):
+        raise BankError(f"labels are not indices into its {len(source.names)} classes")
+    return source
+
+
+def read_npy_pair(text: str) -> Source:
+    """Read ``features.npy,labels.npy``."""
+    halves = text.split(",")
+    if len(halves) != 2:
+        raise BankError(f"{text} holds no labels: give features.npy,labels.npy.")
+    arrays = []
+    for half in halves:
+        with naming_errors(Path(half)):
+            arrays.append(np.load(half, allow_pickle=False))
+    with naming_errors(Path(halves[0])):
+        return _checked(Source(*arrays))
+
+
+def _read_npz(path: Path) -> Source:
+    with np.load(path, allow_pickle=False) as file:
+        missing = [key for key in ("X", "y") if key not in file]
+        if missing:
+            raise BankError(f"it lacks array {missing[0]!r}; X and y are needed, classes welcome")
+        names = tuple(map(str, file["classes"])) if "classes" in file else None
+        splits = tuple(map(str, file["class_splits"])) if "class_splits" in file else None
+        return Source(file["X"], file["y"], names, splits)
+
+
+def _read_hdf5(path: Path) -> Source:
+    """Read the S2M2 layout (``all_feats``, ``all_labels``, ``count``) without its zero tail."""
+    try:
+        import h5py
+    except ImportError:
+        raise MissingExtraError(f"Reading {path}", "hdf5") from None
+    with h5py.File(path, "r") as file:
+        for key in ("all_feats", "all_labels"):
+            link = file.get(key, getlink=True)
+            if not isinstance(link, h5py.HardLink) or not isinstance(file[key], h5py.Dataset):
+                raise BankError(f"it lacks the data set {key!r} of the S2M2 layout")
+        features, owners = file["all_feats"][...], file["all_labels"][...]
+        count = int(np.ravel(file["count"][...])[0]) if "count" in file else len(features)
+    if not 0 < count <= len(features):
+        raise BankError(f"its count is {count} but it has {len(features)} rows")
+    filled = np.flatnonzero(features[:count].any(axis=1))
+    if not len(filled):
+        raise BankError("all its rows are zeros")
+    return Source(features[: filled[-1] + 1], owners[: filled[-1] + 1])
+
+
+def _read_torch(path: Path) -> Source:
+    """Read the authors' layout: a tuple of features and labels, tensors only."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError(f"Reading {path}", "torch") from None
+    content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(content, tuple | list) or len(content) != 2:
+        raise BankError("it does not hold a pair of features and labels")
+    if not all(isinstance(part, torch.Tensor) for part in content):
+        raise BankError("its features or labels are not tensors")
+    features, owners = (part.detach() for part in content)
+    if features.dtype == torch.bfloat16:
+        features = features.float()
+    return Source(features.numpy(), owners.numpy())
+
+
+def _read_pickle(path: Path) -> Source:
+    features, owners = read_pickled_classes(path)
+    kinds = {type(owner) for owner in owners}
+    if len(kinds) != 1:
+        raise BankError("some classes are numbers and some are names")
+    return Source(features, np.array(owners))
+
+
+READERS: dict[str, Callable[[Path], Source]] = {
+    ".npz": _read_npz,
+    ".h5": _read_hdf5,
+    ".hdf5": _read_hdf5,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+    ".pkl": _read_pickle,
+    ".plk": _read_pickle,
+    ".pickle": _read_pickle,
+}
