@@ -29,8 +29,8 @@ class TheoryCoefficient:
     value : float
         The λ of Eq. klobj; K/2 when ``exact``.
     exact : bool
-        Whether rank X = N, so that λ KL(U‖p) is Firth's penalty for every weight, not to first
-        order around zero only.
+        Whether rank X = N, so that λ KL(U‖p) is Firth's penalty for all weights, not only where
+        all samples share one p.
     rank, n_samples : int
         rank X (intercept column included) and N.
     """
@@ -46,8 +46,12 @@ def theory_coefficient(
 ) -> TheoryCoefficient:
     """Return the coefficient that Firth's theory prescribes for a linear head on X.
 
-    ½ log det(F|r) has mean leverage rank(X)/N per sample; at equal leverages around zero weights it
-    is -N λ KL(U‖p) with λ = K rank(X) / (2N), and with rank X = N it is so everywhere.
+    ½ log det(F|r) is -N λ KL(U‖p) up to a constant with λ = K rank(X) / (2N) in two cases:
+    everywhere if rank X = N, and wherever all samples share one p (only the bias has moved)
+    for any X. Elsewhere it is a rule of thumb. Around zero weights -log det(F|r) has the
+    curvature Σ_i h_ii |z_i|² (2/K) + Σ_ij h_ij² z_i·z_j (1 - 2/K), h the hat matrix of X and z the
+    centred logits: never above that of a coefficient K max h_ii / 2, and below that of this one
+    for more than two classes and equal leverages, unless the samples move together.
 
     Parameters
     ----------
