@@ -31,7 +31,11 @@ def _print_version(wanted: bool) -> None:
 def _options(
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),  # noqa: ARG001 - read by main
     version: bool = typer.Option(  # noqa: ARG001 - acts through its callback
-        False, "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+        False,
+        "--version",
+        help="Print the version and stop.",
+        callback=_print_version,
+        is_eager=True,
     ),
 ) -> None:
     pass
