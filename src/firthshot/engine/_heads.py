@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from firthshot.engine._cosine import fit_cosine
 from firthshot.engine._form import GradientForm
 from firthshot.engine._linear import fit_linear
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.options import Head, Linear, Mlp, Sgd, Solver
+from firthshot.engine.options import Cosine, Head, Linear, Mlp, Sgd, Solver
 from firthshot.errors import FirthshotError
 
 
@@ -15,6 +16,8 @@ def fit_head(
     """Train ``head`` on one trial with all coefficients; return what to score by number of passes."""
     if isinstance(head, Linear) and isinstance(solver, Sgd):
         return fit_linear(trial, head, solver, form, keep_weights)
+    if isinstance(head, Cosine) and isinstance(solver, Sgd):
+        return fit_cosine(trial, head, solver, form, keep_weights)
     raise FirthshotError(f"The head {head.name!r} has no solver {solver.name!r}.")
 
 

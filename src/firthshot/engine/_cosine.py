@@ -1,0 +1,144 @@
+"""The cosine head under the published SGD: prepare a trial, run the kernel, form query logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.engine._form import GradientForm
+from firthshot.engine._kernels import cosine as kernel
+from firthshot.engine._kernels.linear import settle
+from firthshot.engine._kernels.simd import lanes_of
+from firthshot.engine._linear import KernelForm, coefficient_groups, join
+from firthshot.engine._trial import Fitted, Trial, pad_columns, products, round_up
+from firthshot.engine.options import Cosine, Sgd
+from firthshot.streams import START, fill_uniform
+
+Array = npt.NDArray[Any]
+
+
+def published_scale(head: Cosine, n_classes: int) -> float:
+    """Return the factor of the cosines: 2, and 10 above 200 classes, unless the head says otherwise."""
+    return head.scale if head.scale is not None else (2.0 if n_classes <= 200 else 10.0)
+
+
+def unit_rows(rows: Array) -> Array:
+    """Return x / (‖x‖ + 1e-5) for every row."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows)) + rows.dtype.type(1e-5)
+    return np.asarray(rows / norms[:, None])
+
+
+def linear_layer_start(trial: Trial) -> Array:
+    """Draw v_0 (d, C) like a linear layer's default, uniform ± 1/√d."""
+    d = trial.support.shape[1]
+    start = np.empty((d, trial.n_classes), trial.dtype)
+    fill_uniform(np.uint64(trial.key), 0, trial.number, START, 1 / np.sqrt(d), start.ravel())
+    return start
+
+
+class CosineSgd:
+    """State of all coefficients of one group during training."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        head: Cosine,
+        sgd: Sgd,
+        form: GradientForm,
+        gram: Array,
+        p0: Array,
+        norms: Array,
+    ) -> None:
+        self.trial, self.sgd, self.form, self.gram = trial, sgd, form, gram
+        self.n_coefficients = len(form.label)
+        self.used = trial.n_classes * self.n_coefficients
+        dtype, lanes = trial.dtype, lanes_of(trial.dtype)
+        columns = round_up(self.used, lanes)
+        self.scale = dtype.type(published_scale(head, trial.n_classes))
+        self.p0 = pad_columns(np.repeat(p0, self.n_coefficients, axis=1), columns)
+        self.kernel_form = KernelForm.lay_out(form, sgd.batch_size, dtype)
+        self.a, self.e = (np.zeros((columns // lanes, len(gram), lanes), dtype) for _ in range(2))
+        self.table = np.zeros((kernel.COLUMN_NUMBERS, columns), dtype)
+        self.table[kernel.S] = 1
+        # Columns of padding are divided by their norm too: any positive number will do.
+        self.table[[kernel.G, kernel.V_V]] = 1
+        self.table[kernel.G, : self.used] = np.repeat(norms, self.n_coefficients)
+        self.table[kernel.V_V, : self.used] = np.repeat(norms**2, self.n_coefficients)
+        self.table[kernel.L2, : self.used] = np.tile(form.weight_decay, trial.n_classes)
+        self.clock = np.ones(1)
+
+    def train(self, first: int, last: int) -> None:
+        """Run the passes first … last - 1."""
+        trial, sgd, form, number = self.trial, self.sgd, self.kernel_form, self.trial.dtype.type
+        kernel.train_cosine(
+            self.gram, self.p0, trial.labels, trial.n_classes, self.n_coefficients, self.scale,
+            form.probability, form.target, form.label, form.confidence, form.scratch,
+            self.form.decay_with_batch and sgd.scale_partial,
+            np.uint64(trial.key), trial.number, sgd.shuffle, sgd.batch_size, first, last,
+            number(sgd.learning_rate), number(sgd.momentum), sgd.dampening, sgd.scale_partial,
+            self.a, self.e, self.table, self.clock,
+        )  # fmt: skip
+
+    def settled(self) -> tuple[Array, Array, Array]:
+        """Return coefficients (N, C·L), s (C·L,) and g (C·L,) after the pending step."""
+        eta, used, table = self.trial.dtype.type(self.sgd.learning_rate), self.used, self.table
+        a = settle(self.a, self.e, table[kernel.DECAY], 1.0, eta)[:, :used]
+        velocity = table[kernel.S_PENDING] + table[kernel.DECAY] * table[kernel.S]
+        return a, (table[kernel.S] - eta * velocity)[:used], table[kernel.G, :used].copy()
+
+
+def fit_cosine(
+    trial: Trial, head: Cosine, sgd: Sgd, form: GradientForm, keep_weights: bool
+) -> dict[int, Fitted]:
+    """Train the cosine head; return what to score by number of passes."""
+    unit = Trial(
+        trial.number,
+        trial.key,
+        trial.n_classes,
+        unit_rows(trial.support),
+        trial.labels,
+        unit_rows(trial.query),
+    )
+    n, start = len(unit.support), linear_layer_start(trial)
+    near, far = products(unit, np.concatenate([unit.support.T, start], axis=1))
+    gram, p0 = np.ascontiguousarray(near[:, :n]), near[:, n:]
+    norms = np.sqrt(np.einsum("dc,dc->c", start, start))
+    parts: dict[int, list[Fitted]] = {}
+    state_bytes = 2 * n * trial.n_classes * trial.dtype.itemsize
+    for group in coefficient_groups(len(form.label), state_bytes):
+        state, done = CosineSgd(unit, head, sgd, form.take(group), gram, p0, norms), 0
+        for passes in sorted({*sgd.score_after, sgd.epochs}):
+            state.train(done, passes)
+            done = passes
+            fitted = _finish(unit, state, p0, norms, start, far, keep_weights)
+            parts.setdefault(passes, []).append(fitted)
+    return {passes: join(fitted) for passes, fitted in parts.items()}
+
+
+def _finish(
+    trial: Trial,
+    state: CosineSgd,
+    p0: Array,
+    norms: Array,
+    start: Array,
+    far: Array,
+    keep_weights: bool,
+) -> Fitted:
+    """Form query logits σ g ⟨v, x⟩ / ‖v‖, the squared norms and, if asked for, the weights."""
+    n, count, shape = len(state.gram), state.n_coefficients, (trial.n_classes, state.n_coefficients)
+    a, s, g = state.settled()
+    # ‖v‖² = s²‖v_0‖² + 2 s a'X v_0 + a'K a, afresh: the carried one has the loop's rounding in it.
+    squares = s**2 * np.repeat(norms**2, count) + (a * (state.gram @ a)).sum(0)
+    squares += 2 * s * (a * np.repeat(p0, count, axis=1)).sum(0)
+    alpha = state.scale * g / np.sqrt(squares)
+    logits = (a.T @ far[:, :n].T).reshape(*shape, -1)
+    logits += s.reshape(*shape, 1) * far[:, n:].T[:, None, :]
+    logits *= alpha.reshape(*shape, 1)
+    weights = {}
+    if keep_weights:
+        v = s.reshape(shape)[:, :, None] * start.T[:, None, :]
+        v = v + (a.T @ trial.support).reshape(*shape, -1)
+        weights = {"v": v.transpose(1, 0, 2), "g": g.reshape(shape).T}
+    return Fitted(logits, (squares + g**2).reshape(shape).sum(0), weights)
