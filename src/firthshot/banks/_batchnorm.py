@@ -92,7 +92,7 @@ def block_ratio(
     if freedom < _MIN_FREEDOM or within <= 0:
         return None
     spread = float(np.sqrt(2.0 * inverse_dimension / freedom))
-    return BlockRatio(block, block * between / freedom / within, spread)
+    return BlockRatio(block, float(block * between / freedom / within), spread)
 
 
 def _between(means: np.ndarray, groups: np.ndarray) -> tuple[float, int]:

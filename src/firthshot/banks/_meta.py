@@ -79,7 +79,10 @@ class BankMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 def encode_meta(meta: BankMeta) -> str:
     """Return the metadata as one JSON text, the same text for the same content."""
-    return msgspec.json.encode(meta).decode()
+    try:
+        return msgspec.json.encode(meta).decode()
+    except UnicodeEncodeError:
+        raise BankError("The metadata of the bank hold text that is not valid Unicode.") from None
 
 
 def decode_meta(text: str) -> BankMeta:
@@ -105,6 +108,7 @@ def build_meta(fields: dict[str, Any]) -> BankMeta:
     except (msgspec.ValidationError, RecursionError) as error:
         raise BankError(f"The metadata of the bank are ill-formed: {error}.") from None
     meta.check()
+    encode_meta(meta)  # refuses half characters, which JSON escapes can smuggle in
     return meta
 
 

@@ -5,6 +5,7 @@ A reader may raise anything; `read_source` turns it into one sentence that names
 
 from __future__ import annotations
 
+import pickle
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,7 @@ def read_npy_pair(text: str) -> Source:
 
 
 def _read_npz(path: Path) -> Source:
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         missing = [key for key in ("X", "y") if key not in file]
         if missing:
             raise BankError(f"it lacks array {missing[0]!r}; X and y are needed, classes welcome")
@@ -145,7 +146,12 @@ def _read_torch(path: Path) -> Source:
         import torch
     except ImportError:
         raise MissingExtraError(f"Reading {path}", "torch") from None
-    content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise BankError(
+            "it is damaged or holds more than tensors; save it as (features, labels)"
+        ) from None
     if not isinstance(content, tuple | list) or len(content) != 2:
         raise BankError("it does not hold a pair of features and labels")
     if not all(isinstance(part, torch.Tensor) for part in content):
