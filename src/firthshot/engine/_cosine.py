@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,15 @@ from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels import cosine as kernel
 from firthshot.engine._kernels.linear import settle
 from firthshot.engine._kernels.simd import lanes_of
-from firthshot.engine._linear import KernelForm, coefficient_groups, join
-from firthshot.engine._trial import Fitted, Trial, pad_columns, products, round_up
+from firthshot.engine._linear import (
+    KernelForm,
+    coefficient_groups,
+    full_weights,
+    join,
+    squared_norms,
+)
+from firthshot.engine._queries import Projector, round_up
+from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Cosine, Sgd
 from firthshot.streams import START, fill_uniform
 
@@ -93,17 +101,10 @@ def fit_cosine(
     trial: Trial, head: Cosine, sgd: Sgd, form: GradientForm, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Train the cosine head; return what to score by number of passes."""
-    unit = Trial(
-        trial.number,
-        trial.key,
-        trial.n_classes,
-        unit_rows(trial.support),
-        trial.labels,
-        unit_rows(trial.query),
-    )
-    n, start = len(unit.support), linear_layer_start(trial)
-    near, far = products(unit, np.concatenate([unit.support.T, start], axis=1))
-    gram, p0 = np.ascontiguousarray(near[:, :n]), near[:, n:]
+    support, start = unit_rows(trial.support), linear_layer_start(trial)
+    unit = replace(trial, support=support, query=trial.query.unit())
+    projector = Projector(unit.query, support, start, len(form.label))
+    n, gram, p0 = len(support), support @ support.T, support @ start
     norms = np.sqrt(np.einsum("dc,dc->c", start, start))
     parts: dict[int, list[Fitted]] = {}
     state_bytes = 2 * n * trial.n_classes * trial.dtype.itemsize
@@ -112,7 +113,7 @@ def fit_cosine(
         for passes in sorted({*sgd.score_after, sgd.epochs}):
             state.train(done, passes)
             done = passes
-            fitted = _finish(unit, state, p0, norms, start, far, keep_weights)
+            fitted = _finish(unit, state, p0, start, projector, keep_weights)
             parts.setdefault(passes, []).append(fitted)
     return {passes: join(fitted) for passes, fitted in parts.items()}
 
@@ -121,24 +122,19 @@ def _finish(
     trial: Trial,
     state: CosineSgd,
     p0: Array,
-    norms: Array,
     start: Array,
-    far: Array,
+    projector: Projector,
     keep_weights: bool,
 ) -> Fitted:
     """Form query logits σ g ⟨v, x⟩ / ‖v‖, the squared norms and, if asked for, the weights."""
-    n, count, shape = len(state.gram), state.n_coefficients, (trial.n_classes, state.n_coefficients)
+    shape = (trial.n_classes, state.n_coefficients)
     a, s, g = state.settled()
-    # ‖v‖² = s²‖v_0‖² + 2 s a'X v_0 + a'K a, afresh: the carried one has the loop's rounding in it.
-    squares = s**2 * np.repeat(norms**2, count) + (a * (state.gram @ a)).sum(0)
-    squares += 2 * s * (a * np.repeat(p0, count, axis=1)).sum(0)
+    # The squared norms afresh: the carried ones have the loop's rounding in them.
+    squares = squared_norms(a, s, state.gram, p0, start)
     alpha = state.scale * g / np.sqrt(squares)
-    logits = (a.T @ far[:, :n].T).reshape(*shape, -1)
-    logits += s.reshape(*shape, 1) * far[:, n:].T[:, None, :]
-    logits *= alpha.reshape(*shape, 1)
+    logits = projector.logits(alpha * a, alpha * s, np.zeros_like(s)).reshape(*shape, -1)
     weights = {}
     if keep_weights:
-        v = s.reshape(shape)[:, :, None] * start.T[:, None, :]
-        v = v + (a.T @ trial.support).reshape(*shape, -1)
-        weights = {"v": v.transpose(1, 0, 2), "g": g.reshape(shape).T}
+        v = full_weights(a, s, trial.support, start)
+        weights = {"v": v, "g": g.reshape(shape).T}
     return Fitted(logits, (squares + g**2).reshape(shape).sum(0), weights)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from firthshot.engine.options import Penalty
 from firthshot.errors import FirthshotError
+from firthshot.objective import l2_curvature
 
 Array = npt.NDArray[Any]
 
@@ -67,15 +68,13 @@ def gradient_form(
     firth = coefficients if penalty.family == "firth" else zero
     smoothing = coefficients if penalty.family == "label-smoothing" else zero
     l2 = penalty.l2 + (coefficients if penalty.family == "l2" else zero)
-    factor = {"mean-square": 2 / n_parameters, "ridge": 1 / len(labels), "weight-decay": 1.0}[
-        penalty.l2_kind
-    ]
+    curvature = l2_curvature(penalty.l2_kind, n_parameters=n_parameters, n_samples=len(labels))
     return GradientForm(
         probability=one + firth,
         target=np.outer(prior, firth + smoothing),
         label=one - smoothing,
         confidence=coefficients if penalty.family == "confidence" else zero,
-        weight_decay=factor * l2,
-        bias_decay=zero if penalty.l2_kind == "ridge" else factor * l2,
+        weight_decay=curvature.weights * l2,
+        bias_decay=curvature.bias * l2,
         decay_with_batch=penalty.l2_kind != "weight-decay",
     )

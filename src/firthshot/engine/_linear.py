@@ -11,7 +11,8 @@ import numpy.typing as npt
 from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.linear import settle, train_linear
 from firthshot.engine._kernels.simd import lanes_of
-from firthshot.engine._trial import Fitted, Trial, pad_columns, products, round_up
+from firthshot.engine._queries import Projector, round_up
+from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Linear, Sgd
 from firthshot.streams import START, fill_uniform
 
@@ -117,9 +118,8 @@ def fit_linear(
         start = np.zeros((d, trial.n_classes), trial.dtype)
     else:
         start = xavier_uniform(trial, 0, d, trial.n_classes)
-    near, far = products(trial, np.concatenate([trial.support.T, start], axis=1))
-    gram, z0 = np.ascontiguousarray(near[:, :n]), near[:, n:]
-    query_gram, query_z0 = far[:, :n], far[:, n:]
+    projector = Projector(trial.query, trial.support, start, len(form.label))
+    gram, z0 = trial.support @ trial.support.T, trial.support @ start
     parts: dict[int, list[Fitted]] = {}
     state_bytes = 2 * n * trial.n_classes * trial.dtype.itemsize
     for group in coefficient_groups(len(form.label), state_bytes):
@@ -127,7 +127,7 @@ def fit_linear(
         for passes in sorted({*sgd.score_after, sgd.epochs}):
             state.train(done, passes)
             done = passes
-            fitted = _finish(trial, state, gram, z0, start, query_gram, query_z0, keep_weights)
+            fitted = _finish(trial, state, z0, start, projector, keep_weights)
             parts.setdefault(passes, []).append(fitted)
     return {passes: join(fitted) for passes, fitted in parts.items()}
 
@@ -135,30 +135,36 @@ def fit_linear(
 def _finish(
     trial: Trial,
     state: LinearSgd,
-    gram: Array,
     z0: Array,
     start: Array,
-    query_gram: Array,
-    query_z0: Array,
+    projector: Projector,
     keep_weights: bool,
 ) -> Fitted:
-    """Form query logits s Z_0 + K_q A + b, the squared norms and, if asked for, the weights."""
+    """Form query logits, the squared norms and, if asked for, the weights."""
     a, bias, s = state.settled()
     shape = (trial.n_classes, state.n_coefficients)
-    logits = (a.T @ query_gram.T).reshape(*shape, -1)
-    logits += s.reshape(*shape, 1) * query_z0.T[:, None, :]
-    logits += bias.reshape(*shape, 1)
-    # ‖W‖² = s²‖W_0‖² + 2 s tr(A'Z_0) + tr(A'KA), class by class because s may differ.
-    repeated = np.repeat(z0, state.n_coefficients, axis=1)
-    per_column = s**2 * np.repeat((start**2).sum(0), state.n_coefficients)
-    per_column += 2 * s * (a * repeated).sum(0) + (a * (gram @ a)).sum(0) + bias**2
+    squares = squared_norms(a, s, state.gram, z0, start) + bias**2
     weights = {}
     if keep_weights:
-        full = s.reshape(*shape)[:, :, None] * start.T[:, None, :] + (a.T @ trial.support).reshape(
-            *shape, -1
-        )
-        weights = {"coef": full.transpose(1, 0, 2), "intercept": bias.reshape(shape).T}
-    return Fitted(logits, per_column.reshape(shape).sum(0), weights)
+        coef = full_weights(a, s, trial.support, start)
+        weights = {"coef": coef, "intercept": bias.reshape(shape).T}
+    logits = projector.logits(a, s, bias).reshape(*shape, -1)
+    return Fitted(logits, squares.reshape(shape).sum(0), weights)
+
+
+def squared_norms(a: Array, s: Array, gram: Array, z0: Array, start: Array) -> Array:
+    """Return ‖w‖² = s²‖w_0‖² + 2 s a'X w_0 + a'K a of every column."""
+    each = a.shape[1] // start.shape[1]
+    crossed = (a * np.repeat(z0, each, axis=1)).sum(0)
+    squares = s**2 * np.repeat((start**2).sum(0), each) + 2 * s * crossed + (a * (gram @ a)).sum(0)
+    return np.asarray(squares)
+
+
+def full_weights(a: Array, s: Array, support: Array, start: Array) -> Array:
+    """Return W = s W_0 + X'A of every coefficient and class, shape (L, C, d)."""
+    each = a.shape[1] // start.shape[1]
+    weights = s * np.repeat(start, each, axis=1) + support.T @ a
+    return weights.T.reshape(start.shape[1], each, -1).transpose(1, 0, 2)
 
 
 def join(parts: list[Fitted]) -> Fitted:

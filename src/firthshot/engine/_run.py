@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from firthshot.engine._form import gradient_form
 from firthshot.engine._heads import fit_head, parameter_count, working_bytes
 from firthshot.engine._kernels.scoring import score_queries
+from firthshot.engine._queries import locate_queries
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Head, Penalty, Sgd, Solver
 from firthshot.engine.results import Results, Status
@@ -64,10 +65,11 @@ def train(
     if isinstance(solver, Sgd):
         for passes in set(solver.score_after) - {solver.epochs}:
             results.earlier[passes] = Results.empty(episodes.trials, penalty.coefficients, wanted)
+    source = _Source(features, precision, memory)
     in_flight = _trials_in_flight(features, episodes, head, penalty, precision, threads, memory)
 
     def work(t: int) -> None:
-        _train_one(features, episodes, t, head, solver, penalty, precision, results)
+        _train_one(source, episodes, t, head, solver, penalty, results)
 
     # BLAS threads under a thread per trial only get in each other's way, and would change the bits.
     with threadpool_limits(limits=1), ThreadPoolExecutor(in_flight) as pool:
@@ -128,41 +130,71 @@ def _bounded(
         yield from done
 
 
+class _Source:
+    """The features in the precision of the computation, and which rows are not finite."""
+
+    def __init__(self, features: Array, dtype: np.dtype[Any], memory: float) -> None:
+        self.dtype = dtype
+        fits = features.size * dtype.itemsize <= memory / 2
+        # Too large to convert at once: trials convert the rows they gather.
+        self.features = features.astype(dtype, copy=False) if fits else features
+        self.broken = _rows_not_finite(features)
+
+    def gather(self, rows: Array) -> Array:
+        return self.features[rows].astype(self.dtype, copy=False)
+
+    def trial(self, episode: Episode, key: int, ways: int) -> tuple[Trial, Array, Array]:
+        """Return the trial, the label of every column of its logits, and each query's column."""
+        if self.broken[episode.support].any() or self.broken[episode.query].any():
+            raise FirthshotError("It has features that are not finite; ask the bank's doctor.")
+        if self.features.dtype == self.dtype:
+            located = locate_queries(self.features, episode.query, episode.query_labels)
+        else:
+            rows = np.arange(len(episode.query))
+            located = locate_queries(self.gather(episode.query), rows, episode.query_labels)
+        queries, labels, columns = located
+        support = self.gather(episode.support)
+        trial = Trial(episode.trial, key, ways, support, episode.support_labels, queries)
+        if labels.max() >= ways:
+            raise FirthshotError(f"It has query labels outside 0 … {ways - 1}.")
+        return trial, labels, columns
+
+
+def _rows_not_finite(features: Array) -> Array:
+    """Return which rows hold a value that is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspects = ~np.isfinite(features.sum(axis=1, dtype=np.float32))
+    for row in np.flatnonzero(suspects):  # a sum may overflow where its terms do not
+        suspects[row] = not np.isfinite(features[row]).all()
+    return np.asarray(suspects)
+
+
 def _train_one(
-    features: Array,
+    source: _Source,
     episodes: Episodes,
     t: int,
     head: Head,
     solver: Solver,
     penalty: Penalty,
-    dtype: np.dtype[Any],
     results: Results,
 ) -> None:
     episode = episodes[t]
-    trial = Trial(
-        episode.trial,
-        episodes.key,
-        episodes.ways,
-        features[episode.support].astype(dtype, copy=False),
-        episode.support_labels,
-        features[episode.query].astype(dtype, copy=False),
-    )
     try:
-        trial.check()
+        trial, labels, columns = source.trial(episode, episodes.key, episodes.ways)
         form = gradient_form(penalty, trial.labels, trial.n_classes, parameter_count(head, trial))
         fitted = fit_head(trial, head, solver, form, "weights" in results.kept)
     except FirthshotError as error:
         results.notes[episode.trial] = str(error)
         return
     for passes, outcome in fitted.items():
-        _record(results.earlier.get(passes, results), t, episode, outcome)
+        _record(results.earlier.get(passes, results), t, labels, columns, outcome)
 
 
-def _record(results: Results, t: int, episode: Episode, fitted: Fitted) -> None:
+def _record(results: Results, t: int, labels: Array, columns: Array, fitted: Fitted) -> None:
     """Score one trial and write its row."""
-    predicted = np.empty((len(results.coefficients), len(episode.query)), np.int32)
+    predicted = np.empty((len(results.coefficients), len(labels)), np.int32)
     score_queries(
-        fitted.logits, episode.query_labels, predicted,
+        fitted.logits, labels, predicted,
         results.accuracy[t], results.nll[t], results.brier[t], results.ece[t], results.bins[t],
     )  # fmt: skip
     results.norm[t] = fitted.norms
@@ -171,14 +203,14 @@ def _record(results: Results, t: int, episode: Episode, fitted: Fitted) -> None:
     )
     diverged = ~np.isfinite(results.nll[t]) | ~np.isfinite(fitted.norms)
     results.status[t] = np.where(diverged & (status == Status.OK), Status.DIVERGED, status)
-    _keep(results, t, fitted, predicted)
+    _keep(results, t, columns, fitted, predicted)
 
 
-def _keep(results: Results, t: int, fitted: Fitted, predicted: Array) -> None:
+def _keep(results: Results, t: int, columns: Array, fitted: Fitted, predicted: Array) -> None:
     if "predictions" in results.kept:
-        results.kept["predictions"][t] = predicted
+        results.kept["predictions"][t] = predicted[:, columns]
     if "probabilities" in results.kept:
-        logits = fitted.logits[:, :, : predicted.shape[1]].transpose(1, 2, 0)
+        logits = fitted.logits[:, :, columns].transpose(1, 2, 0)
         weights = np.exp(logits - logits.max(-1, keepdims=True))
         results.kept["probabilities"][t] = weights / weights.sum(-1, keepdims=True)
     if "weights" in results.kept:

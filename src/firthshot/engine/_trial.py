@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._kernels.simd import lanes_of
+from firthshot.engine._queries import Queries
+from firthshot.engine._queries import round_up as round_up
 from firthshot.errors import FirthshotError
 
 Array = npt.NDArray[Any]
@@ -16,14 +17,23 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """Support rows X (N, d) with labels, query rows (Q, d), and the key of the trial's streams."""
+    """Support rows X (N, d) with labels, the queries, and the key of the trial's streams.
+
+    ``query`` may be given as rows (Q, d).
+    """
 
     number: int
     key: int
     n_classes: int
     support: Array
     labels: Array
-    query: Array
+    query: Queries
+
+    def __post_init__(self) -> None:
+        if isinstance(self.query, np.ndarray):
+            object.__setattr__(self, "query", Queries((self.query,)))
+        if self.labels.min() < 0 or self.labels.max() >= self.n_classes:
+            raise FirthshotError(f"It has labels outside 0 … {self.n_classes - 1}.")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -32,23 +42,8 @@ class Trial:
 
     @property
     def padded_queries(self) -> int:
-        """Return the number of queries rounded up to whole vectors."""
-        return round_up(len(self.query), lanes_of(self.dtype))
-
-    def check(self) -> None:
-        """Refuse features that are not finite and labels out of range, naming the trial."""
-        for name, rows in (("support", self.support), ("query", self.query)):
-            # A sum is finite only if all its terms are; it may overflow where the rows do not.
-            with np.errstate(over="ignore", invalid="ignore"):
-                suspicious = not np.isfinite(rows.sum(dtype=np.float64))
-            if suspicious and not np.isfinite(rows).all():
-                raise FirthshotError(
-                    f"Trial {self.number} has {name} features that are not finite; look at the bank with the doctor."
-                )
-        if self.labels.min() < 0 or self.labels.max() >= self.n_classes:
-            raise FirthshotError(
-                f"Trial {self.number} has labels outside 0 … {self.n_classes - 1}."
-            )
+        """Return the number of columns of the logits."""
+        return self.query.padded
 
 
 @dataclass(frozen=True)
@@ -61,11 +56,6 @@ class Fitted:
     status: Array | None = None  # (L,) codes of firthshot.engine.results.Status, None: all well
 
 
-def round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple of ``multiple`` that is at least ``number``."""
-    return -(-number // multiple) * multiple
-
-
 def pad_columns(values: Array, columns: int) -> Array:
     """Append zero columns to the last axis."""
     padded = np.zeros((*values.shape[:-1], columns), values.dtype)
@@ -75,6 +65,4 @@ def pad_columns(values: Array, columns: int) -> Array:
 
 def products(trial: Trial, right: Array) -> tuple[Array, Array]:
     """Return (X right (N, m), query rows times right (Q + padding, m)); padding rows are zero."""
-    queries = np.zeros((trial.padded_queries, right.shape[1]), trial.dtype)
-    np.matmul(trial.query, right, out=queries[: len(trial.query)])
-    return trial.support @ right, queries
+    return trial.support @ right, trial.query.times(right)

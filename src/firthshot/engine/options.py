@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from firthshot.errors import FirthshotError
+from firthshot.objective import L2_PARAMETRISATIONS as L2_KINDS
 
 
 def _require(condition: bool, sentence: str) -> None:
@@ -159,7 +160,6 @@ Solver = Sgd | Converged
 Family = Literal["none", "firth", "confidence", "label-smoothing", "l2"]
 L2Kind = Literal["mean-square", "ridge", "weight-decay"]
 FAMILIES = ("none", "firth", "confidence", "label-smoothing", "l2")
-L2_KINDS = ("mean-square", "ridge", "weight-decay")
 
 
 @dataclass(frozen=True)

@@ -16,29 +16,24 @@ def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
 
     Parameters
     ----------
-    logits : (C, L, Q + padding)
-    labels : (Q,)
-    predicted : (L, Q), accuracy, nll, brier, ece : (L,), bins : (L, 15, 3); all written
+    logits : (C, L, columns)
+    labels : (columns,), -1 for columns that are not queries
+    predicted : (L, columns), accuracy, nll, brier, ece : (L,), bins : (L, 15, 3); all written
         ``bins`` holds count, sum of confidence and number correct in equal-width bins of the
         confidence max p. A coefficient with a logit that is not finite gets NaN throughout.
     """
-    n_queries = labels.size
-    top = np.empty(logits.shape[2], logits.dtype)
-    total, square = np.empty_like(top), np.empty_like(top)
+    n_queries = (labels >= 0).sum()
+    top = np.empty(labels.size, logits.dtype)
+    total, square, right = np.empty_like(top), np.empty_like(top), np.empty_like(top)
     for l in range(logits.shape[1]):
         _largest(logits, l, top, predicted[l])
+        for q in range(labels.size):
+            right[q] = logits[max(labels[q], 0), l, q] - top[q]
+        loss = _log_likelihoods(labels, right)
         _sums_of_exp(logits, l, top, total, square)
-        hits, loss, gap = 0, 0.0, 0.0
-        bins[l] = 0.0
-        for q in range(n_queries):
-            shifted = np.float64(logits[labels[q], l, q] - top[q])
-            probability = np.exp(shifted) / total[q]
-            confidence = 1.0 / np.float64(total[q])
-            hit = predicted[l, q] == labels[q]
-            hits += hit
-            loss += np.log(np.float64(total[q])) - shifted
-            gap += square[q] * confidence * confidence - 2.0 * probability + 1.0
-            _count(bins[l], confidence, hit)
+        _exp(right)
+        loss = _sum_of_logs(labels, total) - loss
+        hits, gap = _count(labels, predicted[l], total, square, right, bins[l])
         finite = np.isfinite(loss)
         accuracy[l] = hits / n_queries if finite else np.nan
         nll[l] = loss / n_queries if finite else np.nan
@@ -49,37 +44,79 @@ def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
 
 
 @njit(nogil=True, cache=True)
-def _count(bins, confidence, hit):
-    if confidence <= 1.0:  # false for NaN
-        which = min(int(confidence * RELIABILITY_BINS), RELIABILITY_BINS - 1)
-        bins[which, 0] += 1.0
-        bins[which, 1] += confidence
-        bins[which, 2] += hit
+def _log_likelihoods(labels, shifted):
+    """Sum the shifted logits of the true classes."""
+    total = 0.0
+    for q in range(labels.size):
+        if labels[q] >= 0:
+            total += shifted[q]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _sum_of_logs(labels, values):
+    """Sum log(values), taking one logarithm of a product for every 32 of them."""
+    total, product, count = 0.0, 1.0, 0
+    for q in range(labels.size):
+        if labels[q] >= 0:
+            product *= values[q]
+            count += 1
+            if count == 32:
+                total += np.log(product)
+                product, count = 1.0, 0
+    return total + np.log(product)
+
+
+@njit(nogil=True, cache=True)
+def _count(labels, predicted, total, square, right, bins):
+    """Fill the reliability bins; return the hits and the sum of squared errors of p (Brier)."""
+    hits, gap = 0, 0.0
+    bins[:] = 0.0
+    for q in range(labels.size):
+        if labels[q] < 0:
+            continue
+        confidence = 1.0 / np.float64(total[q])
+        hit = predicted[q] == labels[q]
+        hits += hit
+        gap += (square[q] * confidence - 2.0 * right[q]) * confidence + 1.0
+        if confidence <= 1.0:  # false for NaN
+            which = min(int(confidence * RELIABILITY_BINS), RELIABILITY_BINS - 1)
+            bins[which, 0] += 1.0
+            bins[which, 1] += confidence
+            bins[which, 2] += hit
+    return hits, gap
 
 
 @njit(nogil=True, cache=True)
 def _largest(logits, l, top, predicted):
-    """Write the largest logit of every query and its class (the first one on ties)."""
-    n_queries = predicted.size
+    """Write the largest logit of every column and its class (the first one on ties)."""
     top[:] = logits[0, l]
     predicted[:] = 0
     for c in range(1, logits.shape[0]):
         row = logits[c, l]
-        for q in range(n_queries):
-            if row[q] > top[q]:
-                top[q] = row[q]
-                predicted[q] = c
+        for q in range(top.size):
+            higher = row[q] > top[q]
+            top[q] = row[q] if higher else top[q]
+            predicted[q] = c if higher else predicted[q]
 
 
 @njit(nogil=True, cache=True)
 def _sums_of_exp(logits, l, top, total, square):
     """Write Σ exp(z − top) and Σ exp(z − top)² over classes."""
-    n_classes, n_coefficients, padded = logits.shape
-    for q in range(0, padded, lanes_in(logits)):
+    n_classes, n_coefficients, columns = logits.shape
+    for q in range(0, columns, lanes_in(logits)):
         sum_here, square_here, top_here = vfill(logits, 0.0), vfill(logits, 0.0), vload(top, q)
         for c in range(n_classes):
-            value = vexp(vsub(vload(logits, (c * n_coefficients + l) * padded + q), top_here))
+            at = (c * n_coefficients + l) * columns + q
+            value = vexp(vsub(vload(logits, at), top_here))
             sum_here = vadd(sum_here, value)
             square_here = vfma(value, value, square_here)
         vstore(total, q, sum_here)
         vstore(square, q, square_here)
+
+
+@njit(nogil=True, cache=True)
+def _exp(values):
+    """Replace values at or below zero by their exponentials."""
+    for q in range(0, values.size, lanes_in(values)):
+        vstore(values, q, vexp(vload(values, q)))
