@@ -9,6 +9,7 @@ import pytest
 
 from firthshot.banks import Bank, diagnose, load_bank, make_bank
 from firthshot.banks._batchnorm import block_ratio, smallest_ratio
+from firthshot.banks._survey import centroid_accuracy
 
 torch = pytest.importorskip("torch")
 
@@ -118,8 +119,10 @@ def extracted(request: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def test_only_class_sorted_training_mode_is_found(extracted: Any, mode: str) -> None:
     X, y = extracted[mode]
     found = {one.code: one for one in diagnose(_bank(X, y))}
-    ratio = smallest_ratio(X, y)
+    ratio, accuracy = block_ratio(X, y, BATCH), centroid_accuracy(X, y)
     assert ratio is not None
+    assert accuracy is not None
+    print(f"{mode}: R = {ratio.ratio:.2f}, leave-one-out nearest centroid {accuracy[0]:.1%}")
     assert ratio.ratio < 0.2 if mode == "sorted" else ratio.ratio > 0.7
     assert ("batchnorm-sorted" in found) == (mode == "sorted")
     if mode == "sorted":

@@ -90,7 +90,7 @@ def test_a_hostile_pickle_is_refused_by_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = write(tmp_path / "evil.pkl", {0: [np.ones(2)], 1: Hostile(*call)})
-    with pytest.raises(BankError, match=f"asks for ({named}), which is not data") as caught:
+    with pytest.raises(BankError, match=f"asks for '({named})', which is not data") as caught:
         read_source(str(path))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "owned").exists()

@@ -131,8 +131,9 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         admitted = _GLOBALS.get((module, name))
         if admitted is None:
+            wanted = f"{module}.{name}"
             raise BankError(
-                f"the pickle asks for {module}.{name}, which is not data; only NumPy arrays and "
+                f"the pickle asks for {wanted!r}, which is not data; only NumPy arrays and "
                 "builtin containers are admitted"
             )
         return admitted

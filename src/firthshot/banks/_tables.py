@@ -51,7 +51,10 @@ def _load(path: Path) -> pl.DataFrame:
     import polars as pl
 
     if path.suffix.lower() == ".parquet":
-        return pl.read_parquet(path)
+        try:
+            return pl.read_parquet(path)
+        except pl.exceptions.PanicException:  # not an Exception: it would pass every handler
+            raise BankError("the Parquet file is damaged") from None
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     return pl.read_csv(path, separator=separator, infer_schema_length=None)
 
