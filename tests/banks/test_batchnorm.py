@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from firthshot.banks import Bank, diagnose, load_bank, make_bank
-from firthshot.banks._batchnorm import block_ratio, smallest_ratio
+from firthshot.banks._batchnorm import block_ratio, telling_ratio
 from firthshot.banks._survey import centroid_accuracy
 
 torch = pytest.importorskip("torch")
@@ -127,6 +127,7 @@ def test_only_class_sorted_training_mode_is_found(extracted: Any, mode: str) -> 
     assert ("batchnorm-sorted" in found) == (mode == "sorted")
     if mode == "sorted":
         assert found["batchnorm-sorted"].severity == "broken"
+        assert f"blocks of {BATCH} rows" in found["batchnorm-sorted"].sentence
         assert "eval mode" in found["batchnorm-sorted"].sentence
 
 
@@ -138,7 +139,7 @@ def test_a_declared_extraction_is_only_remarkable(extracted: Any) -> None:
 def test_shuffled_rows_say_nothing(extracted: Any) -> None:
     X, y = extracted["sorted"]
     order = np.random.default_rng(2).permutation(len(y))
-    assert smallest_ratio(X[order], y[order]) is None
+    assert telling_ratio(X[order], y[order]) is None
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -152,7 +153,7 @@ def test_uninformative_features_are_near_chance_only(seed: int) -> None:
 def test_the_embedded_bank_is_not_batch_centred() -> None:
     bank = load_bank("clinc150-minilm")
     X, y = bank.select("novel").astype(np.float32), bank.labels[bank.rows("novel")]
-    found = smallest_ratio(X, y)
+    found = telling_ratio(X, y)
     assert found is not None
     assert found.ratio > 1.5
 
@@ -162,10 +163,10 @@ def test_centred_blocks_are_found_at_their_size(block: int) -> None:
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(8000, 20)), np.repeat(np.arange(10), 800)
     means = X.reshape(-1, block, 20).mean(axis=1)
-    found = smallest_ratio(X - np.repeat(means, block, axis=0), y)
+    found = telling_ratio(X - np.repeat(means, block, axis=0), y)
     assert found is not None
     assert found.centred
-    assert found.ratio < 0.2
+    assert (found.block, found.ratio < 0.2) == (block, True)
 
 
 def test_classes_smaller_than_a_batch_are_compared_across_blocks() -> None:
@@ -195,4 +196,4 @@ def test_the_ratio_agrees_with_its_definition() -> None:
 @pytest.mark.parametrize("rows", [1, 20, 63])
 def test_too_few_rows_say_nothing(rows: int) -> None:
     X = np.random.default_rng(8).normal(size=(rows, 4))
-    assert smallest_ratio(X, np.zeros(rows, int)) is None
+    assert telling_ratio(X, np.zeros(rows, int)) is None

@@ -29,7 +29,7 @@ def test_not_finite_values(make: Callable[..., Bank], clusters: Any) -> None:
     bank = make(X)
     assert codes(bank) == [("not-finite", "broken", 2)]
     sentence = diagnose(bank)[0].sentence
-    assert "2 of 400 rows hold 2 NaN and 1 infinite values" in sentence
+    assert "2 of 400 (2 NaN, 1 infinite" in sentence
     assert "row 5, class 'c0'" in sentence
 
 
@@ -84,7 +84,7 @@ def test_class_overlap(make: Callable[..., Bank]) -> None:
     names = [f"c{i}" for i in range(9)] + ["c0"]
     bank = make(classes=names)
     assert codes(bank) == [("class-overlap", "broken", 1)]
-    assert "both 'base' and 'novel' (first: 'c0')" in diagnose(bank)[0].sentence
+    assert "both 'base' and 'novel': 1 (first: 'c0')" in diagnose(bank)[0].sentence
 
 
 def test_near_chance(make: Callable[..., Bank]) -> None:

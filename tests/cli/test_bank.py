@@ -153,7 +153,7 @@ def test_doctor_exit_codes(tmp_path: Path) -> None:
     X[5] = 0
     save_bank("zero.bank", X, y, **fields)
     text = run("doctor", "zero.bank", code=1)
-    assert "broken     [zero-rows] 1 rows are all zeros" in text
+    assert "broken     [zero-rows] All-zero rows: 1" in text
     assert max(map(len, text.splitlines())) <= 80
 
 

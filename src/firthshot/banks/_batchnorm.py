@@ -25,9 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-BLOCKS = (32, 16, 50, 64, 100, 128, 256)
+BLOCKS = (16, 32, 50, 64, 100, 128, 256)
 LIMIT = 0.6
 _SIGMAS = 5.0
+_ALIKE = 0.1
 _MIN_FREEDOM = 8
 _SPECTRUM_ROWS = 1024
 
@@ -45,8 +46,10 @@ class BlockRatio(NamedTuple):
         return self.ratio < LIMIT and self.ratio < 1.0 - _SIGMAS * self.spread
 
 
-def smallest_ratio(X: np.ndarray, y: np.ndarray) -> BlockRatio | None:
-    """Return the smallest R over the usual batch sizes.
+def telling_ratio(X: np.ndarray, y: np.ndarray) -> BlockRatio | None:
+    """Return R at the usual batch size that tells most.
+
+    R is small at every multiple of the true batch size; the smallest of these is returned.
 
     Parameters
     ----------
@@ -63,8 +66,10 @@ def smallest_ratio(X: np.ndarray, y: np.ndarray) -> BlockRatio | None:
     if not _is_grouped(y):
         return None
     inverse_dimension = _inverse_dimension(X, y)
-    found = [block_ratio(X, y, block, inverse_dimension) for block in BLOCKS]
-    return min((one for one in found if one), key=lambda one: one.ratio, default=None)
+    tried = (block_ratio(X, y, block, inverse_dimension) for block in BLOCKS)
+    found = [one for one in tried if one is not None]
+    least = min((one.ratio for one in found), default=0.0)
+    return next((one for one in found if one.ratio <= least + _ALIKE), None)
 
 
 def block_ratio(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from firthshot.banks._batchnorm import smallest_ratio
+from firthshot.banks._batchnorm import telling_ratio
 from firthshot.banks._survey import Survey, centroid_accuracy, sound_rows, survey
 from firthshot.errors import BankError
 
@@ -79,8 +79,8 @@ def _values(bank: Bank, seen: Survey) -> Iterator[Finding]:
         yield Finding(
             "not-finite",
             "broken",
-            f"{bad} of {len(seen.finite)} rows hold {seen.nans} NaN and {seen.infinities} "
-            f"infinite values (first: row {first}, {_owner(bank, first)}).",
+            f"Rows with NaN or infinite values: {bad} of {len(seen.finite)} ({seen.nans} NaN, "
+            f"{seen.infinities} infinite; first: row {first}, {_owner(bank, first)}).",
             bad,
         )
     zero = np.flatnonzero(seen.norms == 0)
@@ -88,7 +88,7 @@ def _values(bank: Bank, seen: Survey) -> Iterator[Finding]:
         yield Finding(
             "zero-rows",
             "broken",
-            f"{len(zero)} rows are all zeros (first: row {zero[0]}, {_owner(bank, zero[0])}): "
+            f"All-zero rows: {len(zero)} (first: row {zero[0]}, {_owner(bank, zero[0])}): "
             "failed extraction or padding; drop them and import again.",
             len(zero),
         )
@@ -108,8 +108,8 @@ def _class_sizes(bank: Bank) -> Iterator[Finding]:
         yield Finding(
             "few-rows",
             severity,
-            f"{few} of {len(sizes)} classes of split {split!r} have fewer than {wanted} rows, too "
-            f"few for {purpose} (smallest: {name!r} with {smallest}).",
+            f"Classes of split {split!r} with fewer than {wanted} rows, too few for {purpose}: "
+            f"{few} of {len(sizes)} (smallest: {name!r} with {smallest}).",
             smallest,
         )
 
@@ -122,8 +122,8 @@ def _class_overlap(bank: Bank) -> Iterator[Finding]:
                 yield Finding(
                     "class-overlap",
                     "broken",
-                    f"{len(shared)} classes belong to both {split!r} and {other!r} (first: "
-                    f"{shared[0]!r}): few-shot splits must not share classes.",
+                    f"Classes in both {split!r} and {other!r}: {len(shared)} (first: "
+                    f"{shared[0]!r}); few-shot splits must not share classes.",
                     len(shared),
                 )
 
@@ -136,8 +136,8 @@ def _constant_dimensions(seen: Survey) -> Iterator[Finding]:
         yield Finding(
             "constant-dimensions",
             severity,
-            f"{len(constant)} of {d} dimensions have one value in every row (first: dimension "
-            f"{constant[0]}, always {seen.low[constant[0]] + 0.0:g}): they carry nothing.",
+            f"Dimensions with one value in every row: {len(constant)} of {d} (first: dimension "
+            f"{constant[0]}, always {seen.low[constant[0]] + 0.0:g}); they carry nothing.",
             len(constant),
         )
 
@@ -236,7 +236,7 @@ def _separability(bank: Bank, seen: Survey) -> Iterator[Finding]:
 def _batch_centred(
     bank: Bank, split: str, X: np.ndarray, y: np.ndarray, words: str
 ) -> Iterator[Finding]:
-    found = smallest_ratio(X, y)
+    found = telling_ratio(X, y)
     if found is None or not found.centred:
         return
     declared = bank.meta.extraction == BN_SORTED
