@@ -1,0 +1,19 @@
+"""Exact Firth regression: logistic models penalised by the Jeffreys prior, with inference."""
+
+from __future__ import annotations
+
+from firthshot.jeffreys._profile import Profile
+from firthshot.jeffreys._separation import Separation, detect_separation
+from firthshot.jeffreys._summary import Summary
+from firthshot.jeffreys._tests import TestResult
+from firthshot.jeffreys.estimator import CollinearityWarning, JeffreysLogisticRegression
+
+__all__ = [
+    "CollinearityWarning",
+    "JeffreysLogisticRegression",
+    "Profile",
+    "Separation",
+    "Summary",
+    "TestResult",
+    "detect_separation",
+]

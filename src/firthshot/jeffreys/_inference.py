@@ -1,0 +1,231 @@
+"""What a fitted model can say: standard errors, intervals, tests, profiles, summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.jeffreys._model import Fit, check_choice
+from firthshot.jeffreys._profile import (
+    Profile,
+    chi2_quantile,
+    profile_curve,
+    profile_intervals,
+)
+from firthshot.jeffreys._separation import Separation, detect_separation
+from firthshot.jeffreys._tests import TestResult, likelihood_ratio_test, wald_test
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from firthshot.jeffreys._kernels import FloatArray
+    from firthshot.jeffreys._summary import Summary
+    from firthshot.jeffreys.estimator import JeffreysLogisticRegression
+
+    Hypothesis = str | Sequence[str] | Mapping[str, float] | NDArray[np.float64]
+
+INTERVALS = ("profile", "wald")
+TESTS = ("likelihood-ratio", "wald")
+
+
+class InferenceMixin:
+    """Inference of `JeffreysLogisticRegression`; every array is in the order of its names."""
+
+    fit_: Fit
+    flac_fit_: Fit
+    fit_intercept: bool
+    correction: str
+    standard_errors: str
+    tol: float
+    coef_: FloatArray
+    intercept_: FloatArray
+    contrasts_: NDArray[Any]
+    parameter_names_: list[str]
+    _flic_errors: FloatArray
+
+    def _columns(self) -> list[str]:
+        raise NotImplementedError
+
+    @property
+    def params_(self) -> FloatArray:
+        """Coefficients as one vector, intercept first, class by class."""
+        if not self.fit_intercept:
+            return self.coef_.ravel()
+        return np.column_stack([self.intercept_, self.coef_]).ravel()
+
+    def _inferential_fit(self) -> tuple[Fit, list[int]]:
+        """Return the fit that inference is about and the position of each parameter in it."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        p = len(self._columns())
+        if self.correction != "flac":
+            return self.fit_, list(range(p * len(self.contrasts_)))
+        # FLAC's design has the indicator of pseudo-observations as one more, last column.
+        return self.flac_fit_, [
+            j * (p + 1) + k for j in range(len(self.contrasts_)) for k in range(p)
+        ]
+
+    def _intercept_rows(self) -> list[int]:
+        p = len(self._columns())
+        return [j * p for j in range(len(self.contrasts_))]
+
+    def bse(self, convention: str | None = None) -> FloatArray:
+        """Return standard errors, by default in the estimator's convention.
+
+        Parameters
+        ----------
+        convention : {"inverse-information", "augmented"}, default=None
+        """
+        fitted, positions = self._inferential_fit()
+        errors = fitted.standard_errors(convention or self.standard_errors)[positions]
+        if self.correction == "flic":
+            errors[self._intercept_rows()] = self._flic_errors
+        return errors
+
+    def conf_int(self, level: float = 0.95, method: str = "profile") -> FloatArray:
+        """Return confidence intervals, shape (n_parameters, 2).
+
+        Parameters
+        ----------
+        level : float, default=0.95
+        method : {"profile", "wald"}, default="profile"
+            Profile penalised likelihood, or estimate ± quantile x standard error. The
+            intercepts of FLIC have Wald intervals always: they maximise no likelihood.
+        """
+        check_choice("method", method, INTERVALS)
+        fitted, positions = self._inferential_fit()
+        if method == "profile" and self.correction != "flic":
+            return profile_intervals(fitted, positions, level, tol=self.tol).bounds
+        margin = np.sqrt(chi2_quantile(level)) * self.bse()
+        bounds = np.column_stack([self.params_ - margin, self.params_ + margin])
+        if method == "profile":
+            rows = sorted(set(positions) - set(self._intercept_rows()))
+            bounds[rows] = profile_intervals(fitted, rows, level, tol=self.tol).bounds
+        return bounds
+
+    def test(
+        self,
+        hypothesis: Hypothesis | None = None,
+        value: ArrayLike = 0.0,
+        *,
+        method: str = "likelihood-ratio",
+        penalty: str = "full-information",
+    ) -> Any:
+        """Test hypotheses about the coefficients.
+
+        Parameters
+        ----------
+        hypothesis : str, list of str, dict or array, default=None
+            A coefficient, a column (all its coefficients), a list of either, a dict of name to
+            value, or a matrix C of shape (m, n_parameters) for ``C β = value``. Without
+            one, each coefficient is tested against zero.
+        value : float or array, default=0.0
+            Hypothetical values, for a list or matrix.
+        method : {"likelihood-ratio", "wald"}, default="likelihood-ratio"
+        penalty : {"full-information", "drop-column", "null-calibrated"}
+            Which information penalises the restricted fit; see `docs/jeffreys.md`.
+
+        Returns
+        -------
+        TestResult, or a tuple of them, one for each coefficient
+        """
+        check_choice("method", method, TESTS)
+        self._inferential_fit()
+        if hypothesis is None:
+            eye = np.eye(len(self.parameter_names_))
+            return tuple(self._test(row[None], np.zeros(1), method, penalty) for row in eye)
+        C, values = self._forms(hypothesis, value)
+        return self._test(C, values, method, penalty)
+
+    def _test(self, C: FloatArray, values: FloatArray, method: str, penalty: str) -> TestResult:
+        fitted, positions = self._inferential_fit()
+        rows = np.flatnonzero(np.any(C != 0.0, axis=0))
+        undetermined = not np.all(fitted.estimable[positions][rows]) and len(C) == 1
+        if undetermined:
+            return TestResult(np.nan, 1, np.nan, np.nan, False, "not determined by the data")
+        if self.correction == "flic" and set(rows) & set(self._intercept_rows()):
+            reason = "FLIC's intercept maximises no likelihood"
+            return TestResult(np.nan, len(C), np.nan, np.nan, False, reason)
+        full = np.zeros((len(C), fitted.beta.size))
+        full[:, positions] = C
+        if method == "wald":
+            return wald_test(fitted, full, values, self.standard_errors)
+        return likelihood_ratio_test(fitted, full, values, penalty, tol=self.tol)
+
+    def _forms(self, hypothesis: Hypothesis, value: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return C and the values of a hypothesis ``C β = values``."""
+        if isinstance(hypothesis, np.ndarray) and hypothesis.dtype.kind in "fiu":
+            C = np.atleast_2d(hypothesis).astype(np.float64)
+            if C.shape[1] != len(self.parameter_names_):
+                raise FirthshotError(
+                    f"The hypothesis has {C.shape[1]} columns: give one for each of the "
+                    f"{len(self.parameter_names_)} names in `parameter_names_`."
+                )
+            return C, np.broadcast_to(np.asarray(value, dtype=np.float64), len(C)).copy()
+        names = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
+        rows = [self._positions(name) for name in names]
+        flat = [k for group in rows for k in group]
+        if isinstance(hypothesis, dict):
+            given = np.array([hypothesis[name] for name in names], dtype=np.float64)
+        else:
+            given = np.broadcast_to(np.asarray(value, dtype=np.float64), len(names)).copy()
+        values = np.repeat(given, [len(group) for group in rows])
+        return np.eye(len(self.parameter_names_))[flat], values
+
+    def _positions(self, name: str) -> list[int]:
+        """Return the coefficients that a name means: one, or those of a column in all classes."""
+        if name in self.parameter_names_:
+            return [self.parameter_names_.index(name)]
+        columns = self._columns()
+        if name not in columns:
+            known = ", ".join(self.parameter_names_[:12])
+            raise FirthshotError(f"No coefficient or column is called {name!r}; there are {known}.")
+        k = columns.index(name)
+        return [j * len(columns) + k for j in range(len(self.contrasts_))]
+
+    def profile(self, name: str, level: float = 0.95, points: int = 61) -> Profile:
+        """Return the profile penalised log-likelihood of one coefficient on a grid."""
+        fitted, positions = self._inferential_fit()
+        rows = self._positions(name)
+        if len(rows) != 1:
+            raise FirthshotError(
+                f"{name!r} has a coefficient in each class: name one, as 'class:{name}'."
+            )
+        return profile_curve(fitted, positions[rows[0]], name, level, points, tol=self.tol)
+
+    def plot_profile(self, name: str, level: float = 0.95, ax: Any = None) -> Any:
+        """Draw the profile of one coefficient and return the matplotlib axes."""
+        from firthshot.jeffreys._plots import plot_profile
+
+        return plot_profile(self.profile(name, level), ax)
+
+    def separation(self) -> Separation:
+        """Detect separation in the data of the fit, and name the variables that cause it."""
+        self._inferential_fit()
+        data, design = self.fit_.model.data, self.fit_.model.design
+        return detect_separation(
+            (design.R.T @ data.Z).T,
+            data.y,
+            self._columns(),
+            [str(c) for c in self.contrasts_],
+            weights=data.w,
+            offset=data.offset.T,
+        )
+
+    def summary(self, level: float = 0.95, method: str = "profile") -> Summary:
+        """Return the table that statistics packages print.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+        method : {"profile", "wald"}, default="profile"
+            Profile intervals with likelihood-ratio tests, or Wald intervals with Wald tests.
+        """
+        from firthshot.jeffreys._summary import summarise
+
+        return summarise(cast("JeffreysLogisticRegression", self), level, method)

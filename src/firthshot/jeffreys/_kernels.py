@@ -1,0 +1,429 @@
+"""The compiled core: the penalised log-likelihood, its gradient, its maximum and its profiles.
+
+The model is the baseline-category logit with K = J + 1 classes, class 0 the reference::
+
+    l*(θ) = Σ_i w_i log p(y_i | z_i) + τ log det F(θ),     F = Σ_i w_i M_i ⊗ z_i z_i'
+
+with ``M_i = diag(p_i) - p_i p_i'`` over the J other classes; two classes are the case J = 1.
+The gradient of the penalty needs, for each row, only the J x J matrix ``V_i`` with entries
+``z_i' (F⁻¹)_{jk} z_i``::
+
+    ∂ log det F / ∂η_il = w_i p_il (V_ll - 2 (V p)_l - Σ_j p_j V_jj + 2 p'V p)
+
+Arrays hold observations along their last axis, so that loops over observations run through
+memory; BLAS reads a row-major array as its transpose, hence the design is stored as Z' and its
+n x r columns are what BLAS sees. Observations are taken in blocks that stay in the cache.
+All q x q matrices (q = J r) are symmetric or triangular, the triangle being BLAS's lower one.
+
+Every step of the solvers uses B = F + A, where A is a symmetric rank-one (SR1) estimate of the
+curvature of the penalty: Fisher scoring at first, superlinear at the end. Constraints
+``C θ = b`` hold at the start and are kept by every step, so a restricted fit keeps the
+information of the full model in its penalty.
+
+Everything is in one file because numba's cache notices changes in the file of a function only,
+not in the files of the functions that it calls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from firthshot.jeffreys._blas import (
+    LOWER,
+    NO,
+    NON_UNIT,
+    RIGHT,
+    YES,
+    dgemm,
+    dpotrf,
+    dpotrs,
+    dsyrk,
+    dtrmm,
+    dtrtri,
+)
+
+FloatArray = NDArray[np.float64]
+# Sums may be reordered for vector instructions; infinities and NaN keep their meaning.
+FAST = {"reassoc", "contract"}
+_CACHE_DOUBLES = 65_536
+CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR = 0, 1, 2, 3
+_SHORTEST_STEP = 1e-10
+_NARROW = 40  # below this many columns gemm beats syrk although it does twice the work
+
+
+class Data(NamedTuple):
+    """What stays constant during a fit: n observations, r columns, J = K - 1 contrasts."""
+
+    Z: FloatArray  # (r, n) the design, transposed
+    y: NDArray[np.int64]  # (n,) class numbers, 0 is the reference
+    w: FloatArray  # (n,)
+    offset: FloatArray  # (J, n)
+    tau: float
+
+
+class Work(NamedTuple):
+    """Scratch memory; after `value` and `gradient` it describes the point last evaluated."""
+
+    P: FloatArray  # (J, n) probabilities of the non-reference classes
+    P0: FloatArray  # (n,) probability of the reference
+    F: FloatArray  # (q, q) Fisher information, both triangles
+    L: FloatArray  # (q, q) its Cholesky factor
+    Linv: FloatArray  # (q, q)
+    score: FloatArray  # (2, q): of the penalised log-likelihood, and of the penalty alone
+    hat: FloatArray  # (n,) w_i tr(M_i V_i)
+    V: FloatArray  # (J, J, n), filled when the penalty is on
+    block: FloatArray  # (r, rows)
+    G: FloatArray  # (J, q, rows)
+    residual: FloatArray  # (2 J, rows)
+    info: NDArray[np.int64]  # (1,)
+
+
+def make_work(n: int, r: int, J: int) -> Work:
+    """Allocate scratch memory for ``n`` observations, ``r`` columns and ``J`` contrasts."""
+    q = J * r
+    rows = max(1, min(n, max(32, _CACHE_DOUBLES // max(r, J * q // 2))))
+    return Work(
+        P=np.empty((J, n)),
+        P0=np.empty(n),
+        F=np.zeros((q, q)),
+        L=np.zeros((q, q)),
+        Linv=np.zeros((q, q)),
+        score=np.zeros((2, q)),
+        hat=np.zeros(n),
+        V=np.zeros((J, J, n)),
+        block=np.empty((r, rows)),
+        G=np.zeros((J, q, rows)),
+        residual=np.empty((2 * J, rows)),
+        info=np.zeros(1, dtype=np.int64),
+    )
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _probabilities(data: Data, work: Work, start: int, rows: int) -> float:
+    """Turn the linear predictors in ``work.P`` into probabilities; return the log-likelihood."""
+    J = work.P.shape[0]
+    loglik = 0.0
+    for i in range(start, start + rows):
+        top = 0.0
+        for j in range(J):
+            work.P[j, i] += data.offset[j, i]
+            top = max(top, work.P[j, i])
+        own = work.P[data.y[i] - 1, i] if data.y[i] > 0 else 0.0
+        reference = np.exp(-top) if top > 0.0 else 1.0
+        total = reference
+        for j in range(J):
+            gap = work.P[j, i] - top
+            work.P[j, i] = np.exp(gap) if gap < 0.0 else 1.0
+            total += work.P[j, i]
+        loglik += data.w[i] * (own - top - np.log(total))
+        work.P0[i] = reference / total
+        for j in range(J):
+            work.P[j, i] /= total
+    return loglik
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _scale_columns(data: Data, work: Work, start: int, rows: int, j: int, k: int) -> None:
+    """Fill ``work.block`` with the columns of Z times sqrt(w |M_jk|)."""
+    r, J = data.Z.shape[0], work.P.shape[0]
+    root = work.residual[0]
+    for b in range(rows):
+        i = start + b
+        other = work.P[k, i]
+        if j == k:  # 1 - p_j as a sum: no cancellation when p_j is nearly 1
+            other = work.P0[i]
+            for m in range(J):
+                if m != j:
+                    other += work.P[m, i]
+        root[b] = np.sqrt(data.w[i] * work.P[j, i] * other)
+    for s in range(r):
+        for b in range(rows):
+            work.block[s, b] = root[b] * data.Z[s, start + b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_information(data: Data, work: Work, start: int, rows: int) -> None:
+    """Add one block of observations to F; every block (j, k) of F is itself symmetric."""
+    r, J, q, most = data.Z.shape[0], work.P.shape[0], work.F.shape[0], work.block.shape[1]
+    Y = work.block
+    for j in range(J):
+        for k in range(j, J):
+            _scale_columns(data, work, start, rows, j, k)
+            sign = 1.0 if j == k else -1.0
+            corner = work.F[j * r :, k * r :]
+            if r < _NARROW:
+                dgemm((YES, NO, r, r, rows, sign, Y, most, Y, most, 1.0, corner, q))
+            else:
+                dsyrk((LOWER, YES, r, rows, sign, Y, most, 1.0, corner, q))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _complete(F: FloatArray, r: int) -> None:
+    """Fill F from the triangles that `_add_information` has written."""
+    J = F.shape[0] // r
+    for j in range(J):
+        for k in range(j, J):
+            for s in range(r):
+                for t in range(s + 1):
+                    # BLAS's lower triangle is the upper one in row-major order.
+                    entry = F[j * r + t, k * r + s]
+                    F[j * r + s, k * r + t] = entry
+                    F[k * r + t, j * r + s] = entry
+                    F[k * r + s, j * r + t] = entry
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def value(data: Data, work: Work, theta: FloatArray) -> float:
+    """Return l*(θ) and leave probabilities, F and its Cholesky factor in ``work``.
+
+    Minus infinity when F is not positive definite to machine precision.
+    """
+    r, n = data.Z.shape
+    J, q, most = work.P.shape[0], work.F.shape[0], work.block.shape[1]
+    work.F[:] = 0.0
+    lp = 0.0
+    for start in range(0, n, most):
+        rows = min(most, n - start)
+        Z, P = data.Z[:, start:], work.P[:, start:]
+        dgemm((NO, NO, rows, J, r, 1.0, Z, n, theta, r, 0.0, P, n))
+        lp += _probabilities(data, work, start, rows)
+        _add_information(data, work, start, rows)
+    _complete(work.F, r)
+    work.L[:] = work.F
+    dpotrf((LOWER, q, work.L, q, work.info))
+    if work.info[0] != 0 or not np.isfinite(lp):
+        return -np.inf
+    for s in range(q):
+        lp += 2.0 * data.tau * np.log(work.L[s, s])
+    return lp
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whiten(data: Data, work: Work, start: int, rows: int) -> None:
+    """Fill ``work.G[j]`` with (e_j ⊗ z_i)' L⁻ᵀ, of which the first j r columns are zero."""
+    r, n = data.Z.shape
+    J, q, most = work.P.shape[0], work.F.shape[0], work.block.shape[1]
+    for j in range(J):
+        G = work.G[j]
+        for s in range(r):
+            for b in range(rows):
+                G[j * r + s, b] = data.Z[s, start + b]
+        triangle, own = work.Linv[j * r :, j * r :], G[j * r :]
+        dtrmm((RIGHT, LOWER, YES, NON_UNIT, rows, r, 1.0, triangle, q, own, most))
+        rest = q - (j + 1) * r
+        if rest > 0:
+            below, target = work.Linv[j * r :, (j + 1) * r :], G[(j + 1) * r :]
+            Z = data.Z[:, start:]
+            dgemm((NO, YES, rows, rest, r, 1.0, Z, n, below, q, 0.0, target, most))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _quadratic_forms(work: Work, r: int, start: int, rows: int) -> None:
+    """Fill V_i = z_i' (F⁻¹)_{jk} z_i for one block of observations."""
+    J, q = work.P.shape[0], work.F.shape[0]
+    for j in range(J):
+        for k in range(j, J):
+            V = work.V[j, k, start : start + rows]
+            V[:] = 0.0
+            for s in range(k * r, q):
+                left, right = work.G[j, s], work.G[k, s]
+                for b in range(rows):
+                    V[b] += left[b] * right[b]
+            if k > j:
+                work.V[k, j, start : start + rows] = V
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _residuals(data: Data, work: Work, start: int, rows: int) -> None:
+    """Fill the derivatives with respect to the linear predictors, and the hat values."""
+    J = work.P.shape[0]
+    for b in range(rows):
+        i = start + b
+        diagonal, full = 0.0, 0.0
+        for j in range(J):
+            row = 0.0
+            for k in range(J):
+                row += work.V[j, k, i] * work.P[k, i]
+            work.residual[J + j, b] = work.V[j, j, i] - 2.0 * row
+            diagonal += work.P[j, i] * work.V[j, j, i]
+            full += work.P[j, i] * row
+        work.hat[i] = data.w[i] * (diagonal - full)
+        for j in range(J):
+            share = data.w[i] * work.P[j, i]
+            penalty = data.tau * share * (work.residual[J + j, b] - diagonal + 2.0 * full)
+            hit = data.w[i] if data.y[i] == j + 1 else 0.0
+            work.residual[J + j, b] = penalty
+            work.residual[j, b] = hit - share + penalty
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gradient(data: Data, work: Work) -> None:
+    """Fill ``work.score`` and ``work.hat`` at the point at which `value` was last called."""
+    r, n = data.Z.shape
+    J, q, most = work.P.shape[0], work.F.shape[0], work.block.shape[1]
+    if data.tau > 0.0:
+        work.Linv[:] = work.L
+        dtrtri((LOWER, NON_UNIT, q, work.Linv, q, work.info))
+    work.score[:] = 0.0
+    for start in range(0, n, most):
+        rows = min(most, n - start)
+        if data.tau > 0.0:
+            _whiten(data, work, start, rows)
+            _quadratic_forms(work, r, start, rows)
+        _residuals(data, work, start, rows)
+        Z, R = data.Z[:, start:], work.residual
+        dgemm((YES, NO, r, 2 * J, rows, 1.0, Z, n, R, most, 1.0, work.score, r))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
+    """Factor F + A into ``B``; forget A where the sum is not positive definite."""
+    q = B.shape[0]
+    B[:] = work.F + A
+    dpotrf((LOWER, q, B, q, work.info))
+    if work.info[0] != 0:
+        A[:] = 0.0
+        B[:] = work.L
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton_parts(
+    work: Work, A: FloatArray, B: FloatArray, C: FloatArray, S: FloatArray
+) -> FloatArray:
+    """Return the step B⁻¹U projected on C δ = 0, and leave B⁻¹C' in the rows of ``S[1:]``."""
+    q, m = B.shape[0], C.shape[0]
+    _factor_curvature(work, A, B)
+    S[0] = work.score[0]
+    S[1:] = C
+    dpotrs((LOWER, q, m + 1, B, q, S, q, work.info))
+    step: FloatArray = S[0].copy()
+    if m == 1:
+        step -= S[1] * ((C[0] @ S[0]) / (C[0] @ S[1]))
+    elif m > 1:
+        step -= np.linalg.solve(C @ S[1:].T, C @ S[0]) @ S[1:]
+    return step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _learn_curvature(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
+    """Update A by the rank-one matrix that makes ``A step = change``."""
+    error = change - A @ step
+    along = error @ step
+    if abs(along) > 1e-8 * np.sqrt((error @ error) * (step @ step)):
+        for i in range(step.size):
+            for j in range(step.size):
+                A[i, j] += error[i] * error[j] / along
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def maximise(
+    data: Data,
+    work: Work,
+    theta: FloatArray,
+    A: FloatArray,
+    C: FloatArray,
+    tol: float,
+    max_iter: int,
+) -> tuple[float, float, int, int]:
+    """Climb from ``theta`` (overwritten by the maximum) keeping ``C θ`` as it is.
+
+    Returns
+    -------
+    lp, decrement, iterations, status
+        ``decrement`` is sqrt(U'B⁻¹U) at the result: the last step in standard errors.
+    """
+    q, m = theta.size, C.shape[0]
+    B, S = np.empty((q, q)), np.empty((m + 1, q))
+    lp = value(data, work, theta)
+    if lp == -np.inf:
+        return lp, np.inf, 0, SINGULAR
+    gradient(data, work)
+    for iteration in range(max_iter + 1):
+        step = _newton_parts(work, A, B, C, S)
+        decrement = np.sqrt(max(0.0, work.score[0] @ step))
+        if decrement <= tol:
+            return lp, decrement, iteration, CONVERGED
+        if iteration == max_iter:
+            break
+        before = work.score[1].copy()
+        higher = value(data, work, theta + step)
+        # Below the resolution of lp in double precision a decrease means nothing.
+        slack = 4e-15 * (q + abs(lp))
+        while higher < lp - slack or not higher > -np.inf:
+            step *= 0.5
+            decrement *= 0.5
+            if decrement < _SHORTEST_STEP:
+                value(data, work, theta)
+                gradient(data, work)
+                return lp, 2.0 * decrement, iteration, NO_ASCENT
+            higher = value(data, work, theta + step)
+        theta += step
+        lp = higher
+        gradient(data, work)
+        _learn_curvature(A, step, before - work.score[1])
+    return lp, decrement, max_iter, TOO_MANY_STEPS
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def profile_bound(
+    data: Data,
+    work: Work,
+    theta: FloatArray,
+    A: FloatArray,
+    C: FloatArray,
+    target: float,
+    depth: float,
+    side: float,
+    tol: float,
+    max_iter: int,
+) -> tuple[float, int, int]:
+    """Find where the profile of ``C[0]'θ`` falls to ``target``, from a first guess ``theta``.
+
+    Venzon and Moolgavkar's method in the metric of B: with t = B⁻¹c / c'B⁻¹c the path of the
+    profile, d the nuisance step and g = U't, κ = t'Bt, the model of the profile is
+    l + ½ U'd + g Δ - ½ κ Δ² and Δ is its root on the wanted side.
+
+    Returns
+    -------
+    bound, iterations, status
+    """
+    q = theta.size
+    c = C[0]
+    B, S = np.empty((q, q)), np.empty((2, q))
+    width = 0.0
+    lp = value(data, work, theta)
+    if lp == -np.inf:
+        return np.nan, 0, SINGULAR
+    gradient(data, work)
+    for iteration in range(max_iter):
+        nuisance = _newton_parts(work, A, B, C, S)
+        kappa = 1.0 / (c @ S[1])
+        slope = kappa * (c @ S[0])
+        gain = 0.5 * (work.score[0] @ nuisance)
+        room = slope * slope + 2.0 * kappa * (lp + gain - target)
+        move = side * 2.0 / np.sqrt(kappa)
+        if room >= 0.0:
+            move = (slope + side * np.sqrt(room)) / kappa
+        elif slope * side < 0.0:
+            move = (lp + gain - target) / -slope * 0.5 if slope != 0.0 else move
+        if abs(lp - target) <= np.sqrt(tol) and 2.0 * gain <= tol and room >= 0.0:
+            return c @ theta + move, iteration + 1, CONVERGED
+        width = max(width, 2.0 / np.sqrt(kappa))
+        move = min(max(move, -3.0 * width), 3.0 * width)
+        step = nuisance + move * kappa * S[1]
+        before = work.score[1].copy()
+        lower = value(data, work, theta + step)
+        while not lower > target - 4.0 * depth:
+            step *= 0.5
+            if np.sqrt(step @ step) < _SHORTEST_STEP * np.sqrt(theta @ theta):
+                return c @ theta, iteration, NO_ASCENT
+            lower = value(data, work, theta + step)
+        theta += step
+        lp = lower
+        gradient(data, work)
+        _learn_curvature(A, step, before - work.score[1])
+    return c @ theta, max_iter, TOO_MANY_STEPS

@@ -1,0 +1,272 @@
+"""From a design matrix and labels to the maximum of the penalised log-likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.jeffreys import _kernels as kernels
+from firthshot.jeffreys._design import Design, make_design
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from firthshot.jeffreys._kernels import Data, FloatArray, Work
+
+CONVENTIONS = ("inverse-information", "augmented")
+
+
+@dataclass(frozen=True)
+class Model:
+    """The penalised likelihood of one data set: n rows, p columns, J = K - 1 contrasts.
+
+    Attributes
+    ----------
+    design : Design
+        Basis of the columns of X (intercept column included).
+    data : Data
+        What the kernels need, in the coordinates θ of the basis.
+    """
+
+    design: Design
+    data: Data
+
+    @property
+    def contrasts(self) -> int:
+        """Number of classes besides the reference, J."""
+        return int(self.data.offset.shape[0])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates, q = J r."""
+        return self.contrasts * self.design.rank
+
+    def make_work(self) -> Work:
+        """Allocate scratch memory for the kernels."""
+        return kernels.make_work(self.data.Z.shape[1], self.design.rank, self.contrasts)
+
+    @property
+    def shift(self) -> float:
+        """What the penalised log-likelihood in β has on top of that in θ."""
+        return self.data.tau * self.contrasts * self.design.log_scale
+
+    def to_theta(self, rows: FloatArray) -> FloatArray:
+        """Express linear forms in β, shape (m, J p), as forms in θ, shape (m, J r)."""
+        blocks = rows.reshape(len(rows), self.contrasts, -1)
+        return np.ascontiguousarray((blocks @ self.design.T).reshape(len(rows), -1))
+
+    def to_beta(self, theta: FloatArray) -> FloatArray:
+        """Return the coefficients of least norm for ``theta``, shape (J, p)."""
+        return np.asarray(theta.reshape(self.contrasts, -1) @ self.design.T.T)
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """A maximum of the penalised log-likelihood, free or restricted.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (J r,)
+    penalised_loglik : float
+        In the coordinates β, that is with the determinant of the information as reported by
+        statistics packages.
+    converged : bool
+    reason : str
+        One sentence: how it converged, or why it did not.
+    n_iter : int
+    decrement : float
+        Length of the next step in standard errors, sqrt(U'B⁻¹U).
+    """
+
+    theta: FloatArray
+    penalised_loglik: float
+    converged: bool
+    reason: str
+    n_iter: int
+    decrement: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A free maximum with what inference needs at it.
+
+    Attributes
+    ----------
+    model : Model
+    maximum : Maximum
+    information : ndarray of shape (J r, J r)
+        Fisher information in θ.
+    hat : ndarray of shape (n,)
+        Hat values w_i tr(M_i V_i); they sum to J r.
+    V : ndarray of shape (J, J, n)
+        Quadratic forms z_i' (F⁻¹)_{jk} z_i.
+    P, P0 : ndarray of shape (J, n) and (n,)
+        Fitted probabilities of the other classes and of the reference.
+    curvature : ndarray of shape (J r, J r)
+        What the solver has learnt of the curvature of the penalty.
+    """
+
+    model: Model
+    maximum: Maximum
+    information: FloatArray
+    hat: FloatArray
+    V: FloatArray
+    P: FloatArray
+    P0: FloatArray
+    curvature: FloatArray
+
+    @cached_property
+    def beta(self) -> FloatArray:
+        """Coefficients, shape (J, p)."""
+        return self.model.to_beta(self.maximum.theta)
+
+    @property
+    def penalised_loglik(self) -> float:
+        """Log-likelihood plus τ log det F."""
+        return self.maximum.penalised_loglik
+
+    @property
+    def loglik(self) -> float:
+        """Log-likelihood without the penalty."""
+        y, own = self.model.data.y, self.P0.copy()
+        for j in range(self.model.contrasts):
+            own[y == j + 1] = self.P[j, y == j + 1]
+        return float(self.model.data.w @ np.log(own))
+
+    @cached_property
+    def inverse_information(self) -> FloatArray:
+        """F⁻¹ in θ."""
+        return invert(self.information)
+
+    def covariance(self, convention: str = "inverse-information") -> FloatArray:
+        """Return the covariance of the coefficients, shape (J p, J p), by name of convention.
+
+        ``inverse-information`` is F⁻¹ (brglm2); ``augmented`` is the inverse information of the
+        data augmented by 2 τ h_i pseudo-observations at each row (logistf).
+        """
+        check_choice("standard_errors", convention, CONVENTIONS)
+        inverse = self.inverse_information
+        if convention == "augmented" and self.model.data.tau > 0.0:
+            data = self.model.data
+            augmented = data._replace(w=data.w + 2.0 * data.tau * self.hat, tau=0.0)
+            work = self.model.make_work()
+            kernels.value(augmented, work, self.maximum.theta)
+            inverse = invert(work.F)
+        T = np.kron(np.eye(self.model.contrasts), self.model.design.T)
+        return np.asarray(T @ inverse @ T.T)
+
+    @property
+    def estimable(self) -> NDArray[np.bool_]:
+        """Tell which coefficients the data determine, shape (J p,)."""
+        return np.tile(self.model.design.estimable, self.model.contrasts)
+
+    def standard_errors(self, convention: str = "inverse-information") -> FloatArray:
+        """Return the standard errors, shape (J p,); NaN where not estimable."""
+        errors = np.sqrt(np.diag(self.covariance(convention)))
+        return np.where(self.estimable, errors, np.nan)
+
+
+def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the named choices."""
+    if value not in choices:
+        raise FirthshotError(f"{what} is {value!r}; choose one of {', '.join(map(repr, choices))}.")
+
+
+def invert(symmetric: FloatArray) -> FloatArray:
+    """Invert a symmetric positive definite matrix."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    return np.asarray(cho_solve(cho_factor(symmetric, lower=True), np.eye(len(symmetric))))
+
+
+def make_model(
+    X: FloatArray,
+    y: NDArray[np.int64],
+    classes: int,
+    *,
+    weights: FloatArray | None = None,
+    offset: FloatArray | None = None,
+    tau: float = 0.5,
+) -> Model:
+    """Build the model for a design matrix (n, p) and class numbers (n,), 0 the reference.
+
+    Rows of weight zero are left out; ``offset`` has shape (n, J).
+    """
+    n = len(y)
+    w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    start = np.zeros((n, classes - 1)) if offset is None else offset
+    if weights is not None and not np.all(w > 0.0):
+        kept = w > 0.0
+        X, y, w, start = X[kept], y[kept], w[kept], start[kept]
+    design = make_design(X)
+    data = kernels.Data(
+        Z=design.Z,
+        y=np.ascontiguousarray(y, dtype=np.int64),
+        w=np.ascontiguousarray(w),
+        offset=np.ascontiguousarray(start.T),
+        tau=float(tau),
+    )
+    return Model(design, data)
+
+
+def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
+    """Maximise the penalised log-likelihood of ``model``."""
+    work = model.make_work()
+    curvature = np.zeros((model.size, model.size))
+    free = np.zeros((0, model.size))
+    maximum = climb(model, work, _first_guess(model), curvature, free, tol, max_iter)
+    return Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, curvature)
+
+
+def climb(
+    model: Model,
+    work: Work,
+    theta: FloatArray,
+    curvature: FloatArray,
+    constraints: FloatArray,
+    tol: float,
+    max_iter: int,
+) -> Maximum:
+    """Run the solver from ``theta``, keeping the values of the linear forms ``constraints``."""
+    theta = theta.copy()
+    lp, decrement, n_iter, status = kernels.maximise(
+        model.data, work, theta, curvature, constraints, tol, max_iter
+    )
+    # Rounding can stop the ascent just short of tol; that is convergence to what doubles hold.
+    stalled = status == kernels.NO_ASCENT and decrement <= max(100.0 * tol, 1e-7)
+    converged = status == kernels.CONVERGED or stalled
+    reason = explain(status, decrement, n_iter, stalled)
+    return Maximum(theta, lp + model.shift, converged, reason, n_iter, decrement)
+
+
+def explain(status: int, decrement: float, n_iter: int, stalled: bool = False) -> str:
+    """Say in a sentence how the solver ended."""
+    if status == kernels.CONVERGED:
+        return f"converged in {n_iter} iterations (next step {decrement:.1e} standard errors)"
+    if stalled:
+        return f"converged to machine precision in {n_iter} iterations"
+    if status == kernels.TOO_MANY_STEPS:
+        return f"not converged after {n_iter} iterations: raise max_iter"
+    if status == kernels.NO_ASCENT:
+        return f"no ascent found from a step of {decrement:.1e} standard errors"
+    return "the Fisher information is singular at the start: check weights, offsets and columns"
+
+
+def _first_guess(model: Model) -> FloatArray:
+    """Return zeros, or the solution itself when the model is saturated (rank X = N).
+
+    Then log det F = Σ_i log det M_i + const, the paper's KL form, whose maximum is
+    p_ij = (w_i [y_i = j] + τ) / (w_i + K τ).
+    """
+    r, n = model.data.Z.shape
+    data, J = model.data, model.contrasts
+    if r < n or data.tau == 0.0:
+        return np.zeros(J * r)
+    counts = np.full((J + 1, n), data.tau)
+    counts[data.y, np.arange(n)] += data.w
+    eta = np.log(counts[1:] / counts[0]) - data.offset
+    return np.linalg.solve(data.Z.T, eta.T).T.ravel()

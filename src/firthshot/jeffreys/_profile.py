@@ -1,0 +1,209 @@
+"""Profile penalised likelihood: intervals and curves, for two classes and for more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.jeffreys import _kernels as kernels
+from firthshot.jeffreys._model import Fit
+from firthshot.jeffreys._tests import SLOW, restricted_maximum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firthshot.jeffreys._kernels import FloatArray, Work
+
+_FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Profile intervals of several coefficients.
+
+    Attributes
+    ----------
+    bounds : ndarray of shape (m, 2)
+        NaN where a bound was not found.
+    converged : ndarray of shape (m, 2)
+    reasons : tuple of (str, str)
+        For each coefficient, how the search for either bound ended.
+    """
+
+    bounds: FloatArray
+    converged: FloatArray
+    reasons: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Profile penalised log-likelihood of one coefficient.
+
+    Attributes
+    ----------
+    name : str
+    values : ndarray of shape (points,)
+    loglik : ndarray of shape (points,)
+        Penalised log-likelihood maximised over all other coefficients.
+    estimate, maximum : float
+        Where the curve is highest, and how high.
+    interval : tuple of float
+    level : float
+    standard_error : float
+        That of the Wald approximation drawn beside the curve.
+    """
+
+    name: str
+    values: FloatArray
+    loglik: FloatArray
+    estimate: float
+    maximum: float
+    interval: tuple[float, float]
+    level: float
+    standard_error: float
+
+
+def chi2_quantile(level: float) -> float:
+    """Return the quantile of the chi-squared distribution with one degree of freedom."""
+    from scipy.special import chdtri
+
+    if not 0.0 < level < 1.0:
+        raise FirthshotError(f"level is {level}; give a number between 0 and 1, such as 0.95.")
+    return float(chdtri(1, 1.0 - level))
+
+
+def profile_intervals(
+    fitted: Fit,
+    indices: Sequence[int],
+    level: float = 0.95,
+    *,
+    tol: float = 1e-8,
+    max_iter: int = 50,
+) -> Intervals:
+    """Find where each coefficient's profile falls by half the χ² quantile.
+
+    Parameters
+    ----------
+    fitted : Fit
+    indices : sequence of int
+        Positions in the coefficients flattened as (J, p).
+    level : float
+    """
+    drop = 0.5 * chi2_quantile(level)
+    work = fitted.model.make_work()
+    bounds = np.full((len(indices), 2), np.nan)
+    converged = np.zeros((len(indices), 2), dtype=bool)
+    reasons = []
+    estimable = fitted.estimable
+    for row, index in enumerate(indices):
+        ends = ["not determined by the data (collinear columns)"] * 2
+        for column, side in enumerate((-1.0, 1.0)):
+            if estimable[index]:
+                found = _bound(fitted, work, index, drop, side, tol, max_iter)
+                bounds[row, column], converged[row, column], ends[column] = found
+        reasons.append((ends[0], ends[1]))
+    return Intervals(bounds, converged, tuple(reasons))
+
+
+def _unit_form(fitted: Fit, index: int) -> FloatArray:
+    C = np.zeros((1, fitted.beta.size))
+    C[0, index] = 1.0
+    return C
+
+
+def _bound(
+    fitted: Fit, work: Work, index: int, drop: float, side: float, tol: float, max_iter: int
+) -> tuple[float, bool, str]:
+    """Try the fast search from the Wald bound, then the slow one that cannot miss."""
+    model = fitted.model
+    form = model.to_theta(_unit_form(fitted, index))
+    path = fitted.inverse_information @ form[0]
+    variance = float(form[0] @ path)
+    start = fitted.maximum.theta + side * np.sqrt(2.0 * drop / variance) * path
+    target = fitted.penalised_loglik - model.shift - drop
+    bound, n_iter, status = kernels.profile_bound(
+        model.data, work, start, fitted.curvature.copy(), form, target, drop, side, tol, max_iter
+    )
+    right_side = side * (bound - fitted.beta.flat[index]) > 0.0
+    if status == kernels.CONVERGED and right_side and n_iter <= SLOW:
+        return bound, True, f"converged in {n_iter} iterations"
+    return _search_bound(fitted, work, index, drop, side, np.sqrt(variance), tol)
+
+
+class _Path:
+    """Restricted maxima along one coefficient, each started from its nearest neighbours.
+
+    Following the path from the estimate outwards keeps to the highest branch where the
+    restricted likelihood has several maxima.
+    """
+
+    def __init__(self, fitted: Fit, work: Work, index: int, tol: float) -> None:
+        self.fitted, self.work, self.tol = fitted, work, tol
+        self.form = _unit_form(fitted, index)
+        self.solved = {float(fitted.beta.flat[index]): fitted.maximum.theta}
+
+    def __call__(self, value: float) -> float:
+        """Return the profile at ``value``."""
+        near = sorted(self.solved, key=lambda other: abs(other - value))[:2]
+        origins = [self.solved[other] for other in near]
+        target = np.array([value])
+        found = restricted_maximum(
+            self.fitted, self.work, self.form, target, self.tol, 200, origins
+        )
+        if not found.converged:
+            raise ArithmeticError(found.reason)
+        self.solved[value] = found.theta
+        return found.penalised_loglik
+
+
+def _search_bound(
+    fitted: Fit, work: Work, index: int, drop: float, side: float, error: float, tol: float
+) -> tuple[float, bool, str]:
+    """Follow the profile outwards until it has fallen far enough, then use Brent's rule."""
+    from scipy.optimize import brentq
+
+    path = _Path(fitted, work, index, tol)
+    level = fitted.penalised_loglik - drop
+    near = float(fitted.beta.flat[index])
+    reach = 0.5 * error
+    try:
+        while path(near + side * reach) > level:
+            near += side * reach
+            reach *= 1.5
+            if reach > _FARTHEST * error:
+                return side * np.inf, True, "the profile never falls to the level: unbounded"
+        ends = sorted((near, near + side * reach))
+        bound = brentq(lambda v: path(v) - level, *ends, xtol=1e-10 * error, rtol=1e-12)
+    except ArithmeticError as failure:
+        return np.nan, False, f"restricted fit failed: {failure}"
+    return float(bound), True, "converged by following the profile"
+
+
+def profile_curve(
+    fitted: Fit, index: int, name: str, level: float = 0.95, points: int = 61, *, tol: float = 1e-8
+) -> Profile:
+    """Evaluate the profile of one coefficient on a grid reaching beyond its interval."""
+    lower, upper = profile_intervals(fitted, [index], level, tol=tol).bounds[0]
+    estimate = float(fitted.beta.flat[index])
+    error = float(fitted.standard_errors()[index])
+    if not np.isfinite(lower + upper):
+        lower, upper = estimate - 4.0 * error, estimate + 4.0 * error
+    margin = 0.35 * (upper - lower)
+    grid = np.linspace(lower - margin, upper + margin, points)
+    grid = np.sort(np.append(grid, estimate))
+    path = _Path(fitted, fitted.model.make_work(), index, tol)
+    outwards = sorted(grid, key=lambda value: abs(value - estimate))
+    heights = {value: path(value) for value in outwards}
+    return Profile(
+        name=name,
+        values=grid,
+        loglik=np.array([heights[value] for value in grid]),
+        estimate=estimate,
+        maximum=fitted.penalised_loglik,
+        interval=(float(lower), float(upper)),
+        level=level,
+        standard_error=error,
+    )

@@ -1,0 +1,233 @@
+"""Penalised likelihood-ratio tests and Wald tests of linear hypotheses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.jeffreys._design import make_design
+from firthshot.jeffreys._model import Fit, Maximum, Model, check_choice, climb, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from firthshot.jeffreys._kernels import FloatArray, Work
+
+PENALTIES = ("full-information", "drop-column", "null-calibrated")
+SLOW = 8  # iterations; a warm start in a likelihood with one maximum needs three or four
+_PATH_STEPS = 10
+_DRAWS = 12
+_FEW_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """Outcome of one test.
+
+    Attributes
+    ----------
+    chi2 : float
+    df : int
+    p_value : float
+    restricted_loglik : float
+        Penalised log-likelihood under the hypothesis; NaN for a Wald test.
+    converged : bool
+    reason : str
+        How the restricted fit ended.
+    """
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    chi2: float
+    df: int
+    p_value: float
+    restricted_loglik: float
+    converged: bool
+    reason: str
+
+
+def chi2_tail(chi2: FloatArray | float, df: int) -> FloatArray:
+    """Return the upper tail probability of the chi-squared distribution."""
+    from scipy.special import chdtrc
+
+    return np.asarray(chdtrc(df, np.maximum(chi2, 0.0)))
+
+
+def wald_test(fitted: Fit, C: FloatArray, values: FloatArray, convention: str) -> TestResult:
+    """Test ``C β = values`` by the squared distance in the metric of the covariance."""
+    gap = C @ fitted.beta.ravel() - values
+    spread = C @ fitted.covariance(convention) @ C.T
+    chi2 = float(gap @ np.linalg.solve(spread, gap))
+    p_value = float(chi2_tail(chi2, len(C)))
+    return TestResult(chi2, len(C), p_value, np.nan, True, "Wald test: no restricted fit")
+
+
+def likelihood_ratio_test(
+    fitted: Fit,
+    C: FloatArray,
+    values: FloatArray,
+    penalty: str = "full-information",
+    *,
+    tol: float = 1e-8,
+    max_iter: int = 100,
+) -> TestResult:
+    """Test ``C β = values`` by twice the difference of penalised log-likelihoods.
+
+    Parameters
+    ----------
+    fitted : Fit
+    C : ndarray of shape (m, J p)
+    values : ndarray of shape (m,)
+    penalty : {"full-information", "drop-column", "null-calibrated"}
+        ``full-information``: the restricted fit is penalised by the information of the full
+        model (logistf). The other two remove whole columns, and the smaller model is penalised
+        by its own information; ``null-calibrated`` compares each model with its own null model
+        first, so that the statistic does not depend on the units of the dropped columns.
+    """
+    check_choice("penalty", penalty, PENALTIES)
+    check_estimable(fitted, C)
+    if penalty == "full-information":
+        work = fitted.model.make_work()
+        restricted = restricted_maximum(fitted, work, C, values, tol, max_iter)
+        return _compare(fitted.penalised_loglik, restricted, len(C))
+    columns = _whole_columns(fitted, C, values)
+    smaller = fit(_without_columns(fitted.model, columns), tol=tol, max_iter=max_iter)
+    if penalty == "drop-column":
+        return _compare(fitted.penalised_loglik, smaller.maximum, len(C))
+    gains = [_gain_over_null(one, tol, max_iter) for one in (fitted, smaller)]
+    return _compare(gains[0] - gains[1] + smaller.penalised_loglik, smaller.maximum, len(C))
+
+
+def check_estimable(fitted: Fit, C: FloatArray) -> None:
+    """Refuse hypotheses about coefficients that the data do not determine."""
+    touched = np.any(C != 0.0, axis=0)
+    if not np.all(fitted.estimable[touched]):
+        raise FirthshotError(
+            "The hypothesis involves coefficients that collinear columns leave undetermined: "
+            "remove the columns named in `dependent_columns_` and fit again."
+        )
+
+
+def restricted_maximum(
+    fitted: Fit,
+    work: Work,
+    C: FloatArray,
+    values: FloatArray,
+    tol: float,
+    max_iter: int,
+    origins: Sequence[FloatArray] = (),
+) -> Maximum:
+    """Maximise under ``C β = values`` with the penalty of the full model.
+
+    The first start is the full model's maximum moved to the hypothesis along the path of
+    quadratic theory. A slow climb, here or of the full model, is a sign of several maxima (they
+    occur in small separated data): then other starts are tried and the best is kept: ``origins``,
+    the end of a path followed in small steps, zero, and a few points drawn once and for all.
+    """
+    forms = fitted.model.to_theta(C)
+    spread = fitted.inverse_information @ forms.T
+    pull = np.linalg.solve(forms @ spread, spread.T).T
+
+    def solve(origin: FloatArray, goal: FloatArray) -> Maximum:
+        start = origin - pull @ (forms @ origin - goal)
+        curvature = fitted.curvature.copy()
+        # An error of the decrement is squared in the log-likelihood, hence the looser tolerance.
+        return climb(fitted.model, work, start, curvature, forms, np.sqrt(tol), max_iter)
+
+    top = fitted.maximum.theta
+    best = solve(top, values)
+    if best.converged and max(best.n_iter, fitted.maximum.n_iter - 2) <= SLOW:
+        return best
+    scattered = _scattered(fitted)
+    path = origins or (_follow(solve, scattered, top, forms @ top, values),)
+    return _best(solve, (*path, *scattered), values, best)
+
+
+def _scattered(fitted: Fit) -> FloatArray:
+    """Return zero and a few points at three distances from it, always the same ones.
+
+    With many rows there is one maximum, and zero will do.
+    """
+    size = fitted.model.size
+    draws = _DRAWS if fitted.model.data.y.size <= _FEW_ROWS else 0
+    points = np.random.default_rng(0).normal(size=(draws, size))
+    points *= np.resize([1.0, 3.0, 9.0], (draws, 1))
+    return np.concatenate([np.zeros((1, size)), points])
+
+
+def _best(
+    solve: Callable[[FloatArray, FloatArray], Maximum],
+    origins: Iterable[FloatArray],
+    goal: FloatArray,
+    best: Maximum,
+) -> Maximum:
+    for origin in origins:
+        best = _better(best, solve(origin, goal))
+    return best
+
+
+def _follow(
+    solve: Callable[[FloatArray, FloatArray], Maximum],
+    scattered: FloatArray,
+    theta: FloatArray,
+    start: FloatArray,
+    goal: FloatArray,
+) -> FloatArray:
+    """Move the constraint from ``start`` to ``goal`` in steps, keeping to the highest branch."""
+    for part in np.linspace(0.0, 1.0, _PATH_STEPS + 1)[1:-1]:
+        here = start + part * (goal - start)
+        theta = _best(solve, scattered, here, solve(theta, here)).theta
+    return theta
+
+
+def _better(first: Maximum, second: Maximum) -> Maximum:
+    if first.converged != second.converged:
+        return first if first.converged else second
+    return second if second.penalised_loglik > first.penalised_loglik else first
+
+
+def _compare(full: float, restricted: Maximum, df: int) -> TestResult:
+    # What the last, untaken step would still gain is known to second order: U'B⁻¹U / 2.
+    reached = restricted.penalised_loglik + 0.5 * restricted.decrement**2
+    chi2 = max(0.0, 2.0 * (full - reached)) if restricted.converged else np.nan
+    p_value = float(chi2_tail(chi2, df)) if df else 1.0
+    return TestResult(chi2, df, p_value, reached, restricted.converged, restricted.reason)
+
+
+def _whole_columns(fitted: Fit, C: FloatArray, values: FloatArray) -> list[int]:
+    """Return the columns of X whose coefficients the hypothesis sets to zero in every class."""
+    J, p = fitted.beta.shape
+    touched = np.any(C != 0.0, axis=0).reshape(J, p)
+    columns = [int(k) for k in np.flatnonzero(touched.all(axis=0))]
+    coordinate = np.all(np.count_nonzero(C, axis=1) == 1)
+    if np.any(values != 0.0) or not coordinate or touched.sum() != J * len(columns):
+        raise FirthshotError(
+            "Tests that drop columns need coefficients set to zero in every class: "
+            "use penalty='full-information' for other hypotheses."
+        )
+    return columns
+
+
+def _without_columns(model: Model, columns: list[int]) -> Model:
+    X = (model.design.R.T @ model.data.Z).T
+    design = make_design(np.delete(X, columns, axis=1))
+    return Model(design, model.data._replace(Z=design.Z))
+
+
+def _gain_over_null(fitted: Fit, tol: float, max_iter: int) -> float:
+    """Return the gain over the model with intercepts only, penalised by the same information."""
+    model = fitted.model
+    J, p = fitted.beta.shape
+    X = (model.design.R.T @ model.data.Z).T
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0.0)
+    others = np.setdiff1d(np.arange(p), constant[:1])
+    C = np.zeros((J * len(others), J * p))
+    for row, (j, k) in enumerate((j, k) for j in range(J) for k in others):
+        C[row, j * p + k] = 1.0
+    if not len(C):
+        return 0.0
+    null = restricted_maximum(fitted, model.make_work(), C, np.zeros(len(C)), tol, max_iter)
+    return fitted.penalised_loglik - null.penalised_loglik
