@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from firthshot.engine._cosine import fit_cosine
 from firthshot.engine._form import GradientForm
 from firthshot.engine._linear import fit_linear
@@ -9,25 +12,34 @@ from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Cosine, Head, Linear, Mlp, Sgd, Solver
 from firthshot.errors import FirthshotError
 
+Fit = Callable[[Trial, Any, Any, GradientForm, bool], dict[int, Fitted]]
 
-def fit_head(
-    trial: Trial, head: Head, solver: Solver, form: GradientForm, keep_weights: bool
-) -> dict[int, Fitted]:
-    """Train ``head`` on one trial with all coefficients; return what to score by number of passes."""
-    if isinstance(head, Linear) and isinstance(solver, Sgd):
-        return fit_linear(trial, head, solver, form, keep_weights)
-    if isinstance(head, Cosine) and isinstance(solver, Sgd):
-        return fit_cosine(trial, head, solver, form, keep_weights)
-    raise FirthshotError(f"The head {head.name!r} has no solver {solver.name!r}.")
+# A head is added by its class in `options` and its line here.
+_FIT: dict[tuple[type[Head], type[Solver]], Fit] = {
+    (Linear, Sgd): fit_linear,
+    (Cosine, Sgd): fit_cosine,
+}
 
 
-def parameter_count(head: Head, trial: Trial) -> int:
-    """Return the number of trained parameters, biases included."""
-    d, c = int(trial.support.shape[1]), trial.n_classes
+def fit_function(head: Head, solver: Solver) -> Fit:
+    """Return the function that trains a head: (trial, head, solver, form, keep_weights) → fitted.
+
+    It trains all coefficients of one trial and returns what to score by number of passes.
+    """
+    if (type(head), type(solver)) not in _FIT:
+        solvers = " and ".join(f"'{s.name}'" for h, s in _FIT if h is type(head))
+        raise FirthshotError(
+            f"The head {head.name!r} has no solver {solver.name!r}; it has {solvers}."
+        )
+    return _FIT[type(head), type(solver)]
+
+
+def parameter_count(head: Head, d: int, n_classes: int) -> int:
+    """Return the number of trained parameters: weights and biases, or directions and norms."""
     if isinstance(head, Mlp):
         first, second = head.hidden
-        return d * first + first + first * second + second + second * c + c
-    return d * c + c
+        return d * first + first + first * second + second + second * n_classes + n_classes
+    return d * n_classes + n_classes
 
 
 def working_bytes(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from firthshot.engine._form import gradient_form
-from firthshot.engine._heads import fit_head, parameter_count, working_bytes
+from firthshot.engine._heads import Fit, fit_function, parameter_count, working_bytes
 from firthshot.engine._kernels.scoring import score_queries
 from firthshot.engine._queries import locate_queries
 from firthshot.engine._trial import Fitted, Trial
@@ -60,7 +60,7 @@ def train(
     """
     wanted = tuple(dict.fromkeys(keep))
     _check_request(features, wanted, threads, memory)
-    precision = np.dtype(dtype)
+    fit, precision = fit_function(head, solver), np.dtype(dtype)
     results = Results.empty(episodes.trials, penalty.coefficients, wanted)
     if isinstance(solver, Sgd):
         for passes in set(solver.score_after) - {solver.epochs}:
@@ -69,7 +69,7 @@ def train(
     in_flight = _trials_in_flight(features, episodes, head, penalty, precision, threads, memory)
 
     def work(t: int) -> None:
-        _train_one(source, episodes, t, head, solver, penalty, results)
+        _train_one(source, episodes, t, fit, head, solver, penalty, results)
 
     # BLAS threads under a thread per trial only get in each other's way, and would change the bits.
     with threadpool_limits(limits=1), ThreadPoolExecutor(in_flight) as pool:
@@ -173,6 +173,7 @@ def _train_one(
     source: _Source,
     episodes: Episodes,
     t: int,
+    fit: Fit,
     head: Head,
     solver: Solver,
     penalty: Penalty,
@@ -181,8 +182,9 @@ def _train_one(
     episode = episodes[t]
     try:
         trial, labels, columns = source.trial(episode, episodes.key, episodes.ways)
-        form = gradient_form(penalty, trial.labels, trial.n_classes, parameter_count(head, trial))
-        fitted = fit_head(trial, head, solver, form, "weights" in results.kept)
+        parameters = parameter_count(head, trial.support.shape[1], trial.n_classes)
+        form = gradient_form(penalty, trial.labels, trial.n_classes, parameters)
+        fitted = fit(trial, head, solver, form, "weights" in results.kept)
     except FirthshotError as error:
         results.notes[episode.trial] = str(error)
         return

@@ -1,0 +1,171 @@
+"""The vector operations, the sweep and the scores against plain NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
+from firthshot.engine._kernels.simd import lanes_in, lanes_of, vexp, vload, vmax, vstore
+from firthshot.engine._kernels.softmax import to_class_layout, to_row_layout
+from firthshot.engine._kernels.sweep import sweep, sweep_with_velocity
+from firthshot.engine._queries import Projector, Queries, locate_queries
+
+
+@njit
+def exp_all(values):
+    for at in range(0, values.size, lanes_in(values)):
+        vstore(values, at, vexp(vload(values, at)))
+
+
+@njit
+def max_of(left, right, out):
+    vstore(out, 0, vmax(vload(left, 0), vload(right, 0)))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-7), (np.float64, 4e-16)])
+def test_exp_is_accurate_to_rounding(dtype, tolerance):
+    lowest = {np.float32: -79.9, np.float64: -689.0}[dtype]
+    values = np.linspace(lowest, 0, 1 << 14).astype(dtype)
+    expected = np.exp(values.astype(np.longdouble))
+    exp_all(values)
+    assert np.abs(values / expected - 1).max() < tolerance
+
+
+def test_exp_floors_and_keeps_nan():
+    values = np.array([-np.inf, -1e4, -81, 0, np.nan, -1, -2, -3] * 2, np.float32)
+    exp_all(values[:16])
+    assert (values[:3] < 2e-35).all()
+    assert (values[:3] > 0).all()
+    assert values[3] == 1
+    assert np.isnan(values[4])
+
+
+def test_max_takes_the_larger_lane():
+    left, right = np.arange(16, dtype=np.float32), np.arange(16, dtype=np.float32)[::-1].copy()
+    out = np.zeros(16, np.float32)
+    max_of(left, right, out)
+    assert np.array_equal(out, np.maximum(left, right))
+
+
+@given(
+    n=st.integers(1, 40),
+    rows=st.integers(1, 25),
+    blocks=st.integers(1, 5),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    velocity=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_sweep_is_a_momentum_step_and_a_product(n, rows, blocks, dtype, velocity, seed):
+    rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
+    gram = rng.normal(size=(n, n)).astype(dtype)
+    a, e = (rng.normal(size=(blocks, n, lanes)).astype(dtype) for _ in range(2))
+    decay = rng.random(blocks * lanes).astype(dtype)
+    batch = rng.integers(0, n, rows)
+    flat_a, flat_e = (x.transpose(1, 0, 2).reshape(n, -1).astype(float) for x in (a, e))
+    speed = flat_e + decay * flat_a
+    new_a, new_e = flat_a - 0.1 * speed, 0.9 * speed
+    z, ze = (np.zeros((rows, blocks * lanes + lanes), dtype) for _ in range(2))
+    function = sweep_with_velocity if velocity else sweep
+    function(gram, batch, rows, a, e, decay, dtype(0.1), dtype(0.9), z, ze)
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-11}
+    used = blocks * lanes
+    assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), new_a, **close)
+    assert np.allclose(e.transpose(1, 0, 2).reshape(n, -1), new_e, **close)
+    assert np.allclose(z[:, :used], gram[batch] @ new_a, **close)
+    assert np.allclose(ze[:, :used], gram[batch] @ new_e if velocity else 0, **close)
+
+
+@given(st.integers(1, 12), st.integers(2, 20), st.integers(1, 40))
+def test_layouts_are_inverse_to_each_other(rows, n_classes, n_coefficients):
+    lanes = lanes_of(np.float32)
+    wide = -(-n_classes * n_coefficients // lanes) * lanes + lanes
+    tall = -(-rows * n_coefficients // lanes) * lanes + lanes
+    values = np.random.default_rng(0).normal(size=(rows, n_classes * n_coefficients))
+    source = np.zeros((rows, wide), np.float32)
+    source[:, : values.shape[1]] = values
+    classes, back = np.zeros((n_classes, tall), np.float32), np.zeros((rows, wide), np.float32)
+    to_class_layout(source, rows, n_classes, n_coefficients, classes)
+    expected = values.reshape(rows, n_classes, n_coefficients).transpose(1, 0, 2)
+    assert np.allclose(classes[:, : rows * n_coefficients], expected.reshape(n_classes, -1))
+    to_row_layout(classes, rows, n_classes, n_coefficients, np.float32(2), back)
+    assert np.allclose(back[:, : values.shape[1]], 2 * values)
+
+
+def plain_scores(logits, labels):
+    """Score (C, Q) logits the long way."""
+    p = np.exp(logits - logits.max(0))
+    p /= p.sum(0)
+    confidence, hit = p.max(0), p.argmax(0) == labels
+    onehot = np.eye(len(logits))[labels].T
+    which = np.minimum((confidence * RELIABILITY_BINS).astype(int), RELIABILITY_BINS - 1)
+    ece = sum(
+        abs(hit[which == b].mean() - confidence[which == b].mean()) * (which == b).mean()
+        for b in set(which)
+    )
+    nll = -np.log(p[labels, np.arange(len(labels))]).mean()
+    return hit.mean(), nll, ((p - onehot) ** 2).sum(0).mean(), ece, np.bincount(which, minlength=15)
+
+
+@given(st.integers(2, 9), st.integers(1, 70), st.integers(1, 3), st.floats(0.01, 20), st.data())
+def test_scores_equal_their_definitions(n_classes, n_queries, n_coefficients, size, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    columns = -(-n_queries // 8) * 8
+    logits = size * rng.normal(size=(n_classes, n_coefficients, columns))
+    labels = np.full(columns, -1)
+    places = rng.permutation(columns)[:n_queries]
+    labels[places] = rng.integers(0, n_classes, n_queries)
+    predicted = np.empty((n_coefficients, columns), np.int32)
+    scores = [np.empty(n_coefficients) for _ in range(4)]
+    bins = np.empty((n_coefficients, 15, 3))
+    score_queries(logits, labels, predicted, *scores, bins)
+    for l in range(n_coefficients):
+        *expected, counts = plain_scores(logits[:, l, places], labels[places])
+        assert np.allclose([score[l] for score in scores], expected, rtol=1e-9, atol=1e-12)
+        assert np.array_equal(bins[l, :, 0], counts)
+        assert np.array_equal(predicted[l, places], logits[:, l, places].argmax(0))
+
+
+def test_ties_go_to_the_first_class_and_not_finite_is_nan():
+    logits = np.zeros((3, 2, 8))
+    logits[1, 1, 0] = np.nan
+    labels = np.zeros(8, np.int64)
+    scores, bins = [np.empty(2) for _ in range(4)], np.empty((2, 15, 3))
+    score_queries(logits, labels, np.empty((2, 8), np.int32), *scores, bins)
+    assert scores[0][0] == 1
+    assert all(np.isnan(score[1]) for score in scores)
+    assert bins[1].sum() == 0
+
+
+@given(st.integers(0, 999), st.sampled_from(["scattered", "dense", "blocks"]))
+def test_queries_are_found_wherever_they_lie(seed, how):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(1000, 3))
+    rows = {
+        "scattered": rng.permutation(1000)[:50],
+        "dense": rng.permutation(300)[:280] + 100,
+        "blocks": rng.permutation(np.concatenate([np.arange(a, a + 40) for a in (0, 200, 900)])),
+    }[how]
+    labels = rng.integers(0, 5, len(rows))
+    queries, column_labels, columns = locate_queries(features, rows, labels)
+    assert np.array_equal(queries.stack()[columns], features[rows])
+    assert np.array_equal(column_labels[columns], labels)
+    assert (column_labels >= 0).sum() == len(rows)
+    assert (how == "scattered") == (len(queries.pieces) == 1 and len(queries) == 50)
+
+
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(2, 6), st.integers(1, 12))
+def test_both_routes_give_the_same_logits(n, d, n_classes, n_coefficients):
+    rng = np.random.default_rng(0)
+    support, start = rng.normal(size=(n, d)), rng.normal(size=(d, n_classes))
+    queries = Queries((rng.normal(size=(9, d)), rng.normal(size=(8, d)))).unit()
+    columns = n_classes * n_coefficients
+    a, s, bias = rng.normal(size=(n, columns)), rng.normal(size=columns), rng.normal(size=columns)
+    projector = Projector(queries, support, start, n_coefficients)
+    weights = support.T @ a + s * np.repeat(start, n_coefficients, axis=1)
+    expected = queries.stack() @ weights + bias
+    assert np.allclose(projector.logits(a, s, bias)[:, :17], expected.T)
+    products = np.concatenate([queries.times(np.hstack([support.T, start])), np.ones((24, 1))], 1)
+    projector.products = None if projector.products is not None else products
+    assert np.allclose(projector.logits(a, s, bias)[:, :17], expected.T)

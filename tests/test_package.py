@@ -1,0 +1,44 @@
+"""What the package promises before anything is computed."""
+
+import subprocess
+import sys
+
+import pytest
+
+import firthshot
+
+HEAVY = ("torch", "sklearn", "scipy.optimize", "matplotlib", "numba", "polars")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import firthshot",
+        "import sys; sys.argv = ['firthshot', '--help']; import firthshot.cli\n"
+        "try:\n    firthshot.cli.main()\nexcept SystemExit:\n    pass",
+    ],
+    ids=["import", "help"],
+)
+def test_nothing_heavy_is_imported(code):
+    check = f"{code}\nimport sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_public_name_is_there():
+    for name in firthshot.__all__:
+        assert getattr(firthshot, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        firthshot.nonsense  # noqa: B018
+
+
+def test_an_error_is_one_sentence_and_exit_code_two():
+    command = [sys.executable, "-m", "firthshot", "bank", "info", "no-such-bank"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+    debug = subprocess.run(
+        [*command[:3], "--debug", *command[3:]], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" in debug.stderr
