@@ -79,7 +79,7 @@ def cosine_by_autograd(trial, sgd, penalty, coefficient, scale=2.0):
     logits = head(torch.tensor(trial.query.stack().astype(float))).detach().numpy()
     return (
         logits,
-        float((v**2).sum() + (g**2).sum()),
+        (v.detach() ** 2).sum().item() + (g.detach() ** 2).sum().item(),
         (v.detach().numpy(), g.detach().numpy()[:, 0]),
     )
 
