@@ -1,0 +1,96 @@
+"""``firthshot bench``: how fast it is here, against the plain way, in one process."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from firthshot.benchmarks.common import Report
+
+app = typer.Typer(
+    help="Measure our speed against the plain way on this machine.", no_args_is_help=True
+)
+
+JSON = typer.Option(None, "--json", metavar="FILE", help="Write the records to this file.")
+QUICK = typer.Option(False, "--quick", help="Fewer cases and repeats: a look in a minute or two.")
+
+
+@app.command("engine")
+def engine(
+    json: Path | None = JSON,
+    quick: bool = QUICK,
+    scaling: bool = typer.Option(
+        False, "--scaling", help="Print time against shots, ways, coefficients and d instead."
+    ),
+    case: str = typer.Option("", "--case", help="Only cases with this in their name."),
+    threads: int = typer.Option(2, "--threads", min=1, help="Threads, the same for both sides."),
+) -> None:
+    """Train heads with the engine and with a batched PyTorch autograd loop."""
+    _check_writable(json)
+    if scaling:
+        from firthshot.benchmarks.engine_scaling import run_scaling, scaling_markdown
+
+        report = run_scaling(quick=quick, threads=threads, say=_say)
+        typer.echo(scaling_markdown(report))
+    else:
+        report = _engine_report(quick, threads, case)
+    _write(json, report)
+
+
+def _engine_report(quick: bool, threads: int, case: str) -> Report:
+    from firthshot.benchmarks.common import require_torch
+
+    require_torch("The plain way of the engine bench")
+    from firthshot.benchmarks.engine import run
+    from firthshot.benchmarks.engine_profile import profile_linear
+    from firthshot.benchmarks.engine_report import show
+
+    report = run(quick=quick, threads=threads, only=case, say=_say)
+    if any(record["head"] == "linear" for record in report.records):
+        _say("profile of the linear step")
+        report.extra["profile"] = profile_linear(passes=40 if quick else None)
+    show(report, _console())
+    return report
+
+
+@app.command("jeffreys")
+def jeffreys(json: Path | None = JSON, quick: bool = QUICK) -> None:
+    """Fit exact Firth regressions here and with other packages."""
+    bench: Any = import_module("firthshot.benchmarks.jeffreys")
+    _check_writable(json)
+    report = bench.run(quick=quick, say=_say)
+    bench.show(report, _console())
+    _write(json, report)
+
+
+def _say(line: str) -> None:
+    """Print a progress line where it does not mix with the results."""
+    typer.echo(line, err=True)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+def _check_writable(path: Path | None) -> None:
+    """Refuse a folder that is not there before minutes of work, not after."""
+    from firthshot.errors import FirthshotError
+
+    if path is not None and not path.resolve().parent.is_dir():
+        raise FirthshotError(f"The folder of {path} does not exist; create it or choose another.")
+
+
+def _write(path: Path | None, report: Any) -> None:
+    from firthshot.benchmarks.common import write_json
+
+    if path is not None:
+        write_json(path, report)
+        _say(f"wrote {path}")
