@@ -1,0 +1,93 @@
+"""Whether the linear head has an optimum at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.engine._span import Span
+
+Array = npt.NDArray[Any]
+
+# Nonzeros of a linear program that is still worth solving; beyond it only separation that the
+# last iterate shows is reported.
+_LARGEST_PROGRAM = 20_000_000
+
+
+def escapes(span: Span, targets: Array, decay: Array, confidence: float, theta: Array) -> bool:
+    """Return whether the objective falls for ever along some direction.
+
+    Along V the loss −Σ T log p stays bounded if and only if, on every sample, all classes with
+    T > 0 share the largest logit of V; it then falls for ever if some other class lies below. L2 on
+    all parameters, the confidence penalty and T > 0 everywhere each exclude it.
+
+    Parameters
+    ----------
+    targets : (K, N), T
+    decay : (r,) L2 factor of each coordinate
+    theta : (K, r), the last iterate
+    """
+    supported = targets > 0
+    if decay.all() or confidence or supported.all():
+        return False
+    if decay.any():  # only the intercept is free, and it moves all samples alike
+        return not bool(supported.any(1).all())
+    if span.rank == len(span.features) or not supported.any(1).all():
+        return True
+    return _separated(theta @ span.features.T, supported) or _ascends(span.features, supported)
+
+
+def _separated(z: Array, supported: Array) -> bool:
+    """Return whether z (K, N) puts the only supported class of every sample strictly above."""
+    if (supported.sum(0) != 1).any():
+        return False
+    label = np.where(supported, z, np.inf).min(0)
+    rival = np.where(supported, -np.inf, z).max(0)
+    return bool((label - rival > 1e-6 * np.abs(z).max(0)).all())
+
+
+def _ascends(features: Array, supported: Array) -> bool:
+    """Look for a direction of escape by a linear program (HiGHS).
+
+    Maximise the sum of the gaps between each sample's supported classes and the others over all
+    directions whose gaps lie in [0, 1], and are 0 among supported classes. Directions can be
+    scaled, so the maximum is 0, or at least 1.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    n_classes, n = supported.shape
+    rank = features.shape[1]
+    if 2 * n * (n_classes - 1) * rank > _LARGEST_PROGRAM:
+        return False
+    scaled = features / np.abs(features).max(0)
+    sample, rival = (part.ravel() for part in np.indices((n, n_classes)))
+    label = supported.argmax(0)[sample]
+    sample, rival, label = (part[rival != label] for part in (sample, rival, label))
+    rows = np.repeat(np.arange(len(sample)), rank)
+    at = np.arange(rank)
+    columns = [(of[:, None] * rank + at).ravel() for of in (label, rival)]
+    values = scaled[sample].ravel()
+    gaps = csr_array(
+        (
+            np.concatenate([values, -values]),
+            (np.concatenate([rows, rows]), np.concatenate(columns)),
+        ),
+        shape=(len(sample), n_classes * rank),
+    )
+    tied = supported[rival, sample]
+    free, upper = gaps[~tied], np.concatenate([np.ones((~tied).sum()), np.zeros((~tied).sum())])
+    from scipy.sparse import vstack
+
+    answer = linprog(
+        -free.sum(0),
+        A_ub=vstack([free, -free]),
+        b_ub=upper,
+        A_eq=gaps[tied] if tied.any() else None,
+        b_eq=np.zeros(tied.sum()) if tied.any() else None,
+        bounds=(None, None),
+        method="highs",
+    )
+    return bool(answer.status == 0 and -answer.fun > 0.5)
