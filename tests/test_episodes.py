@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.banks import PlainBank
 
 from firthshot.episodes import DirichletShots, layout_key, sample_episodes
 from firthshot.errors import EpisodeError
+from oracles.banks import PlainBank
 
 BANK = PlainBank(n_classes=8, rows=30)
 PINNED_KEY = 8842506452649389095

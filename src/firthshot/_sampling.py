@@ -39,8 +39,8 @@ def draw_rows(
 ):
     """Draw the rows of every trial; class slot k of a trial has a substream of its own.
 
-    Class c owns ``flat[starts[c]:starts[c + 1]]``. With ``held_out`` > 0 its last rows are the query
-    set; otherwise the query rows follow the support rows in the same random order.
+    Class c owns ``flat[starts[c]:starts[c + 1]]``. With ``held_out`` > 0 its last rows are the
+    query set; otherwise the query rows follow the support rows in the same random order.
     """
     longest = 0
     for c in range(starts.size - 1):
@@ -64,7 +64,7 @@ def draw_rows(
 
 @njit(nogil=True, cache=True)
 def dirichlet_shots(key, trials, ways, mean, concentration):
-    """Return shots per class (T, ways): one each, the rest by Dirichlet shares, total ways * mean."""
+    """Return shots per class (T, ways): one each, the rest by Dirichlet shares."""
     shots = np.empty((trials.size, ways), np.int64)
     spare = ways * (mean - 1)
     for t in range(trials.size):

@@ -1,8 +1,8 @@
 """From a bank's label layout and a trial number to support and query rows.
 
 A trial depends on the label layout (class names, counts, row order), split, ways, shots and trial
-number, and on nothing else: not on feature values, head, penalty, batch or worker. Banks of the same
-pictures through different backbones therefore give matched trials.
+number, and on nothing else: not on feature values, head, penalty, batch or worker. Banks of the
+same pictures through different backbones therefore give matched trials.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def sample_episodes(
     queries : int or "rest"
         Query rows per class, or all rows of the class that are not in the support.
     fixed_query : bool
-        Take the last ``queries`` rows of each class, in file order, as the query set of every trial;
-        support rows are drawn from those before them.
+        Take the last ``queries`` rows of each class, in file order, as the query set of every
+        trial; support rows are drawn from those before them.
     first_classes : bool
         Use the first ``ways`` classes of the split instead of a random choice.
 
@@ -148,7 +148,7 @@ def layout_key(bank: Bank, split: str, ways: int, shots: Shots) -> int:
 
 
 def _layout_digest(bank: Bank, split: str) -> str:
-    """Hash class names, counts and row order of a split (never feature values, nor other splits)."""
+    """Hash class names, counts and row order of a split (no feature values, no other split)."""
     class_rows = bank.class_rows(split)
     digest = hashlib.sha256()
     for name, rows in zip(bank.classes(split), class_rows, strict=True):
@@ -238,7 +238,7 @@ def _check_rows(
             "at least one query" if queries == "rest" else f"{queries} queries"
         )
         raise EpisodeError(
-            f"Class {names[which]!r} has {sizes[which]} rows, fewer than {asked}; ask for fewer of either."
+            f"Class {names[which]!r} has {sizes[which]} rows, fewer than {asked}; ask for fewer."
         )
 
 

@@ -1,9 +1,9 @@
 """Counter-based random streams: the same draws on every platform, in any order, on any thread.
 
 Philox4x32-10 (Salmon, Moraes, Dror & Shaw, *Parallel random numbers: as easy as 1, 2, 3*, SC 2011)
-maps a 128-bit counter and a 64-bit key to 128 random bits. The key says *what is sampled* (a hash of
-the label layout, split, ways and shots), the counter says *which number*: (block, substream, trial,
-purpose). No generator is carried along, so nothing that happens elsewhere can shift a draw.
+maps a 128-bit counter and a 64-bit key to 128 random bits. The key says *what is sampled* (a hash
+of the label layout, split, ways and shots), the counter says *which number*: (block, substream,
+trial, purpose). No generator is carried along, so nothing that happens elsewhere can shift a draw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many trials at once: nothing depends on blocks, threads, order or neighbours; bad input is named."""
+"""Many trials at once: nothing depends on threads, order or neighbours; bad input is named."""
 
 import dataclasses
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.banks import PlainBank
 
 from firthshot.engine import (
     Converged,
@@ -22,6 +21,7 @@ from firthshot.engine import (
 )
 from firthshot.episodes import DirichletShots, sample_episodes
 from firthshot.errors import FirthshotError
+from oracles.banks import PlainBank
 
 BANK = PlainBank(n_classes=6, rows=40, d=10)
 FEATURES = BANK.features.astype(np.float32)
@@ -117,7 +117,7 @@ def test_half_precision_banks_and_banks_beyond_the_budget_give_the_same_numbers(
     half = FEATURES.astype(np.float16)
     whole = train(half, episodes(), Linear(), SGD, FIRTH)
     assert_same_bits(whole, train(half.astype(np.float32), episodes(), Linear(), SGD, FIRTH))
-    # Too large to convert at once: rows are converted trial by trial (other products, same numbers).
+    # Too large to convert at once: rows are converted trial by trial (other products).
     piecewise = train(half, episodes(), Linear(), SGD, FIRTH, memory=19_000, threads=1)
     assert np.allclose(piecewise.nll, whole.nll, rtol=1e-5)
 

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from oracles.textbook import train_by_autograd
 
 from firthshot.engine import Cosine, Linear, Penalty, Sgd
 from firthshot.engine._cosine import fit_cosine, linear_layer_start
 from firthshot.engine._form import gradient_form
 from firthshot.engine._linear import fit_linear, xavier_uniform
 from firthshot.engine._trial import Trial
+from oracles.textbook import train_by_autograd
 
 LINEAR_SGD = Sgd(learning_rate=0.05, batch_size=4, epochs=12)
 COSINE_SGD = Sgd(0.05, 0.9, 0.9, batch_size=4, epochs=12, scale_partial=False)

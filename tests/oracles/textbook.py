@@ -41,7 +41,7 @@ def l2_value(parameters, biases, kind, coefficient, n):
 
 
 def train_by_autograd(trial, logits_of, weights, biases, sgd, penalty, coefficient):
-    """Run the published loop on ``weights`` and ``biases`` (torch leaves); they are updated in place."""
+    """Run the published loop; ``weights`` and ``biases`` (torch leaves) are updated in place."""
     y, n, k = torch.tensor(trial.labels), len(trial.labels), trial.n_classes
     counts = torch.bincount(y, minlength=k).to(weights[0].dtype)
     prior = (

@@ -29,8 +29,8 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),  # noqa: ARG001 - read by main
-    version: bool = typer.Option(  # noqa: ARG001 - acts through its callback
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: bool = typer.Option(
         False,
         "--version",
         help="Print the version and stop.",

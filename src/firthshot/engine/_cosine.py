@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 
 def published_scale(head: Cosine, n_classes: int) -> float:
-    """Return the factor of the cosines: 2, and 10 above 200 classes, unless the head says otherwise."""
+    """Return the factor of the cosines: the head's own, or 2, or 10 above 200 classes."""
     return head.scale if head.scale is not None else (2.0 if n_classes <= 200 else 10.0)
 
 

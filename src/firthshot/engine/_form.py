@@ -19,7 +19,8 @@ Array = npt.NDArray[Any]
 class GradientForm:
     """Per coefficient l (and class c), the gradient of the loss with respect to logits.
 
-    dLoss/dz_c = probability_l p_c − target_cl − label_l [c = y] + confidence_l p_c (log p_c − Σ p log p),
+    dLoss/dz_c = probability_l p_c − target_cl − label_l [c = y]
+                 + confidence_l p_c (log p_c − Σ p log p),
     and the L2 parts: ``weight_decay_l W`` and ``bias_decay_l b`` are added to their gradients.
     """
 

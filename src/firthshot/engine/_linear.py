@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def coefficient_groups(n_coefficients: int, bytes_each: int) -> list[slice]:
     size = max(1, min(n_coefficients, _GROUP_BYTES // max(1, bytes_each)))
     groups = -(-n_coefficients // size)
     edges = np.linspace(0, n_coefficients, groups + 1).astype(int)
-    return [slice(low, high) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(low, high) for low, high in pairwise(edges)]
 
 
 def xavier_uniform(trial: Trial, layer: int, rows: int, columns: int) -> Array:

@@ -1,4 +1,4 @@
-"""Train many trials on threads; every trial is computed alone, so no result depends on the others."""
+"""Train many trials on threads, each computed alone: no result depends on the others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _check_request(
 ) -> None:
     if features.ndim != 2 or features.dtype.kind != "f":
         raise FirthshotError(
-            f"features must be a floating-point matrix (rows, d), not {features.dtype} of shape {features.shape}."
+            "features must be a floating-point matrix (rows, d), "
+            f"not {features.dtype} of shape {features.shape}."
         )
     unknown = [name for name in keep if name not in KEEP]
     if unknown:
@@ -113,7 +114,8 @@ def _trials_in_flight(
     each = working_bytes(head, *shape, len(penalty.coefficients), dtype.itemsize)
     if each > memory:
         raise FirthshotError(
-            f"One trial needs {each / 1e9:.2f} GB, more than the memory budget of {memory / 1e9:.2f} GB; raise memory."
+            f"One trial needs {each / 1e9:.2f} GB, more than the budget of {memory / 1e9:.2f} GB; "
+            "raise memory."
         )
     return max(1, min(threads or os.cpu_count() or 1, len(episodes), int(memory // each)))
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.engine._queries import Queries
-from firthshot.engine._queries import round_up as round_up
 from firthshot.errors import FirthshotError
 
 Array = npt.NDArray[Any]
@@ -48,7 +47,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a head hands back for scoring: logits and squared parameter norms of every coefficient."""
+    """What a head hands back: logits and squared parameter norms of every coefficient."""
 
     logits: Array  # (C, L, Q + padding)
     norms: Array  # (L,)

@@ -19,7 +19,7 @@ def _require_number(name: str, value: float, low: float, *, open_low: bool = Fal
     fits = math.isfinite(value) and (value > low if open_low else value >= low)
     _require(
         fits,
-        f"{name} = {value} must be a finite number {'above' if open_low else 'of at least'} {low:g}.",
+        f"{name} = {value} must be finite and {'above' if open_low else 'at least'} {low:g}.",
     )
 
 
@@ -142,7 +142,7 @@ def paper_sgd(head: Head, shots: int | None = None) -> Sgd:
 
 @dataclass(frozen=True)
 class Converged:
-    """Minimise the linear head's objective until the gradient's largest entry is below tolerance."""
+    """Minimise the objective until the gradient's largest entry is below the tolerance."""
 
     tolerance: float = 1e-6
     max_iterations: int = 200
@@ -169,8 +169,8 @@ class Penalty:
     Attributes
     ----------
     family : str
-        ``firth`` is λ KL(u‖p), ``confidence`` λ KL(p‖U), ``label-smoothing`` mixes the labels with u
-        by ε = λ < 1, ``l2`` puts the coefficient on ``l2_kind``.
+        ``firth`` is λ KL(u‖p), ``confidence`` λ KL(p‖U), ``label-smoothing`` mixes the labels
+        with u by ε = λ < 1, ``l2`` puts the coefficient on ``l2_kind``.
     coefficients : tuple of float
     prior : "uniform", "class-frequency", or one probability per class
         The u of ``firth`` and ``label-smoothing``.
@@ -178,7 +178,8 @@ class Penalty:
         An L2 coefficient beside the family, the same for every coefficient.
     l2_kind : str
         ``mean-square``: mean of the squares of all parameters, biases included. ``ridge``:
-        ½‖W‖²/n, biases free. ``weight-decay``: added to the gradient by the optimiser, biases included.
+        ½‖W‖²/n, biases free. ``weight-decay``: added to the gradient by the optimiser, biases
+        included.
     """
 
     family: Family = "none"
@@ -209,5 +210,5 @@ class Penalty:
         named = isinstance(self.prior, tuple) or self.prior in ("uniform", "class-frequency")
         _require(
             named,
-            f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or a tuple of probabilities.",
+            f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or probabilities.",
         )

@@ -26,8 +26,8 @@ class Status(IntEnum):
 
 _SENTENCES = {
     Status.DIVERGED: "diverged: its weights are no longer finite; lower the learning rate",
-    Status.NOT_CONVERGED: "had not converged at the iteration limit; raise max_iterations or the tolerance",
-    Status.NO_OPTIMUM: "has no optimum: the support set is separable and nothing is penalised; add an l2",
+    Status.NOT_CONVERGED: "had not converged at the iteration limit; raise max_iterations",
+    Status.NO_OPTIMUM: "has no optimum: its support is separable, nothing is penalised; add an l2",
 }
 
 

@@ -43,7 +43,7 @@ COLUMN_NUMBERS = 10
 
 @njit(nogil=True, cache=True)
 def _project(z, ze, rows, n_rows, p0, table, scale, logits):
-    """Complete p_v and p_e by the start's share, and write the batch's logits, all in row layout."""
+    """Complete p_v and p_e by the start's share, and write the batch's logits (row layout)."""
     lanes, wide = lanes_in(z), z.shape[1]
     for at in range(0, table.shape[1], lanes):
         s, s_pending = vload(table[S], at), vload(table[S_PENDING], at)

@@ -35,6 +35,7 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 def ir_type(vector: Vector) -> ir.VectorType:
+    """Return LLVM's type of a vector."""
     scalar = ir.FloatType() if vector.scalar.bitwidth == 32 else ir.DoubleType()
     return ir.VectorType(scalar, vector.lanes)
 
@@ -62,6 +63,7 @@ def load(builder: Any, pointer: Any, vector: ir.VectorType) -> Any:
 
 
 def store(builder: Any, value: Any, pointer: Any) -> None:
+    """Store a vector whose elements are only aligned as scalars."""
     builder.store(
         value, builder.bitcast(pointer, value.type.as_pointer()), align=_scalar_bytes(value.type)
     )

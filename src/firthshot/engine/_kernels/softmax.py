@@ -60,7 +60,7 @@ def logit_gradient(
 
     The gradient of all the penalties of the paper has one form,
 
-        probability_l · p_c − target_lc − label_l · [c = y_i] + confidence_l · p_c (log p_c − Σ p log p)
+        probability_l p_c − target_lc − label_l [c = y_i] + confidence_l p_c (log p_c − Σ p log p)
 
     with probability = 1 + λ, target = λ u_c for Firth with prior u (Eq. klobj); label = 1 − ε,
     target = ε u_c for label smoothing; confidence = λ for KL(p‖U).
@@ -71,7 +71,7 @@ def logit_gradient(
     labels : (r,) class of each row
     probability, confidence : (r·L + padding,) and target : (C, r·L + padding), tiled over rows
     label : (L,)
-    scratch : like ``logits``; used only when ``confidence`` is not all zero (then its size is not 0)
+    scratch : like ``logits`` where any ``confidence`` is not zero, else of size 0
     """
     lanes, tall, n_classes = lanes_in(logits), logits.shape[1], logits.shape[0]
     for q in range(0, n_rows * n_coefficients, lanes):
