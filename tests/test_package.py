@@ -14,8 +14,10 @@ HEAVY = ("torch", "sklearn", "scipy.optimize", "matplotlib", "numba", "polars")
     "code",
     [
         "import firthshot",
-        "import sys; sys.argv = ['firthshot', '--help']; import firthshot.cli\n"
-        "try:\n    firthshot.cli.main()\nexcept SystemExit:\n    pass",
+        (
+            "import sys; sys.argv = ['firthshot', '--help']; import firthshot.cli\n"
+            "try:\n    firthshot.cli.main()\nexcept SystemExit:\n    pass"
+        ),
     ],
     ids=["import", "help"],
 )

@@ -165,7 +165,7 @@ def full_weights(a: Array, s: Array, support: Array, start: Array) -> Array:
     """Return W = s W_0 + X'A of every coefficient and class, shape (L, C, d)."""
     each = a.shape[1] // start.shape[1]
     weights = s * np.repeat(start, each, axis=1) + support.T @ a
-    return weights.T.reshape(start.shape[1], each, -1).transpose(1, 0, 2)
+    return np.asarray(weights.T.reshape(start.shape[1], each, -1).transpose(1, 0, 2))
 
 
 def join(parts: list[Fitted]) -> Fitted:
