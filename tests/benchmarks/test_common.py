@@ -4,6 +4,7 @@ import math
 import pytest
 
 from firthshot.benchmarks.common import (
+    OtherWork,
     Report,
     Timing,
     describe_machine,
@@ -62,6 +63,22 @@ def test_peak_is_a_positive_number():
 )
 def test_digits(value, text):
     assert digits(value) == text
+
+
+def test_the_work_of_others_is_what_is_not_idle_and_not_ours(monkeypatch):
+    readings = iter([(100.0, 50.0, 5.0), (110.0, 58.0, 8.0)])
+    monkeypatch.setattr(OtherWork, "_read", staticmethod(lambda: next(readings)))
+    assert OtherWork().share() == pytest.approx((8 - 3) / 10)
+
+
+def test_the_work_of_others_is_unknown_without_a_record_of_it(monkeypatch):
+    monkeypatch.setattr(OtherWork, "_read", staticmethod(lambda: None))
+    assert OtherWork().share() is None
+
+
+def test_the_machine_keeps_a_record_on_linux():
+    reading = OtherWork._read()
+    assert reading is None or reading[0] >= reading[1] >= 0
 
 
 def test_markdown():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from firthshot.benchmarks import engine
+from firthshot.benchmarks import engine, engine_timing
 from firthshot.benchmarks.engine_cases import Case, all_cases
 from firthshot.benchmarks.engine_scaling import run_scaling, scaling_cases, scaling_markdown
 from firthshot.engine import Cosine, Linear, Mlp
@@ -10,7 +10,7 @@ from firthshot.errors import FirthshotError
 
 pytest.importorskip("torch")
 
-TINY = engine.Effort(seconds=0.01, repeats=2, baseline_seconds=0.01, probe_seconds=0.01)
+TINY = engine_timing.Effort(seconds=0.01, repeats=2, baseline_seconds=0.01, probe_seconds=0.01)
 PROMISED = {
     "case", "head", "ways", "shots", "d", "coefficients",
     "classifiers_per_s", "gflops", "peak_share", "ratio",
@@ -22,7 +22,7 @@ def _tiny(monkeypatch):
     cases = [Case(head, 4, 1, 16, passes=2) for head in (Linear(), Cosine(), Mlp())]
     monkeypatch.setattr(engine, "quick_cases", lambda: cases)
     monkeypatch.setattr(engine, "QUICK", TINY)
-    monkeypatch.setattr(engine, "STACKS", (2, 4))
+    monkeypatch.setattr(engine_timing, "STACKS", (2, 4))
     monkeypatch.setattr(engine, "sgemm_peak", lambda threads: 100.0)
 
 
@@ -52,8 +52,10 @@ def test_the_full_bench_holds_every_case_of_the_protocol():
 
 
 def test_a_stack_that_does_not_fit_is_not_tried(monkeypatch):
-    monkeypatch.setattr(engine, "_STACK_BYTES", engine.stack_bytes(Case(Linear(), 4, 1, 16), 2))
-    assert engine.fastest_stack(Case(Linear(), 4, 1, 16, passes=2), 0.01) == 2
+    monkeypatch.setattr(
+        engine_timing, "_STACK_BYTES", engine_timing.stack_bytes(Case(Linear(), 4, 1, 16), 2)
+    )
+    assert engine_timing.fastest_way(Case(Linear(), 4, 1, 16, passes=2), 1, 0.01) == (2, 1)
 
 
 def test_a_case_that_is_not_there_is_one_sentence():
@@ -71,7 +73,7 @@ def test_a_case_that_cannot_be_trained_is_not_timed(monkeypatch):
 
     monkeypatch.setattr(Case, "bank", Broken)
     with pytest.raises(FirthshotError, match="cannot be timed"):
-        engine.trainer(case, episodes, 1)()
+        engine_timing.trainer(case, episodes, 1)()
 
 
 def test_the_scaling_table_doubles_one_size_at_a_time(monkeypatch):

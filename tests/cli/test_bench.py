@@ -18,19 +18,19 @@ def _invoke(*arguments):
 @pytest.fixture
 def tiny(monkeypatch):
     pytest.importorskip("torch")
-    from firthshot.benchmarks import engine
+    from firthshot.benchmarks import engine, engine_timing
     from firthshot.benchmarks.engine_cases import Case
     from firthshot.engine import Linear
 
     monkeypatch.setattr(engine, "quick_cases", lambda: [Case(Linear(), 4, 1, 16, passes=2)])
-    effort = engine.Effort(seconds=0.01, repeats=2, baseline_seconds=0.01, probe_seconds=0.01)
+    effort = engine_timing.Effort(
+        seconds=0.01, repeats=2, baseline_seconds=0.01, probe_seconds=0.01
+    )
     monkeypatch.setattr(engine, "QUICK", effort)
-    monkeypatch.setattr(engine, "STACKS", (2,))
+    monkeypatch.setattr(engine_timing, "STACKS", (2,))
     monkeypatch.setattr(engine, "sgemm_peak", lambda threads: 100.0)
     profile = {"product and momentum (sweep)": 0.7}
-    monkeypatch.setattr(
-        "firthshot.benchmarks.engine_profile.profile_linear", lambda passes=None: profile
-    )
+    monkeypatch.setattr("firthshot.benchmarks.engine_profile.profile_linear", lambda: profile)
     monkeypatch.setenv("COLUMNS", "100")
 
 

@@ -106,6 +106,31 @@ def describe_machine(threads: int) -> dict[str, Any]:
     }
 
 
+class OtherWork:
+    """Watch how much of the machine others use meanwhile: timings taken on busy cores mislead."""
+
+    def __init__(self) -> None:
+        self._start = self._read()
+
+    def share(self) -> float | None:
+        """Return the others' share of all cores since the start, None where it is not known."""
+        start, now = self._start, self._read()
+        if start is None or now is None or now[0] <= start[0]:
+            return None
+        total, busy, own = (after - before for after, before in zip(now, start, strict=True))
+        return min(1.0, max(0.0, (busy - own) / total))
+
+    @staticmethod
+    def _read() -> tuple[float, float, float] | None:
+        """Return seconds of all cores, of all work and of this process, since boot (Linux)."""
+        if not Path("/proc/stat").exists():
+            return None
+        ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+        second, idle, times = os.sysconf("SC_CLK_TCK"), ticks[3] + ticks[4], os.times()
+        own = times.user + times.system + times.children_user + times.children_system
+        return sum(ticks) / second, (sum(ticks) - idle) / second, own
+
+
 def _cpu_name() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -162,6 +187,7 @@ def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.min_width = len(title)
     for position, column in enumerate(columns):
         table.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
     for row in rows:

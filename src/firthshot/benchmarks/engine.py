@@ -5,7 +5,10 @@ median of repeats. The plain side (:mod:`.torch_loops`) would take hours. Its SG
 same in every pass, so they are timed one by one for a few seconds (the median step, or the median
 pass where a pass ends in a smaller batch) and multiplied by their number; the scoring of the query
 sets, timed apart, is added. One case of 1 shot also runs in full, to check that. The number of
-stacked trials is the fastest of 8, 64 and 256 in a short probe. Both sides never run at once.
+stacked trials (8, 64 or 256) and of torch threads (all, or one where others keep the cores busy)
+is the fastest in a short probe. Both sides never run at once, and every record says how much of
+the machine other processes used meanwhile: torch's threads wait for each other, so a busy core
+slows the plain side many times over and would flatter ours.
 """
 
 from __future__ import annotations
@@ -14,64 +17,32 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from firthshot.benchmarks.common import (
+    OtherWork,
     Record,
     Report,
     Say,
-    Timing,
     clock,
     describe_machine,
     digits,
     geometric_mean,
-    repeat,
-    repeat_for,
     require_torch,
     sgemm_peak,
 )
 from firthshot.benchmarks.engine_cases import Case, all_cases, quick_cases
-from firthshot.engine import Linear, Mlp, train
+from firthshot.benchmarks.engine_timing import (
+    QUICK,
+    Effort,
+    make_loop,
+    time_baseline,
+    time_engine,
+    trainer,
+)
+from firthshot.engine import Linear, Mlp
 from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from firthshot.benchmarks.torch_loops import StackedLoop
-    from firthshot.episodes import Episodes
-
-STACKS = (8, 64, 256)
-_STACK_BYTES = 6e9
-_SCORED_TRIALS = 8
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to measure: our seconds per repeat and repeats, the plain way's seconds."""
-
-    seconds: float = 2.0
-    repeats: int = 5
-    baseline_seconds: float = 3.0
-    probe_seconds: float = 0.6
-
-
-QUICK = Effort(seconds=0.7, repeats=3, baseline_seconds=1.0, probe_seconds=0.3)
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """What the plain way costs: seconds per classifier, split into steps and scoring."""
-
-    stack: int
-    step_seconds: float  # of the whole stack
-    steps: int
-    score_seconds: float  # per trial
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds per classifier."""
-        return self.step_seconds * self.steps / self.stack + self.score_seconds
 
 
 def run(
@@ -90,7 +61,7 @@ def run(
     for number, case in enumerate(cases, 1):
         records.append(measure(case, threads, effort))
         say(f"[{number}/{len(cases)}] {progress_line(records[-1])}")
-    check = full_run_check(cases, records, threads, say)
+    check = full_run_check(cases, records, say)
     peak = max(peak, sgemm_peak(threads))
     for record in records:
         record["peak_share"] = record["gflops"] / peak
@@ -106,6 +77,7 @@ def run(
 
 def measure(case: Case, threads: int, effort: Effort) -> Record:
     """Measure one case on both sides."""
+    others = OtherWork()
     trials, timing = time_engine(case, threads, effort)
     per_second = trials * case.n_coefficients / timing.median
     baseline = time_baseline(case, threads, effort)
@@ -118,106 +90,19 @@ def measure(case: Case, threads: int, effort: Effort) -> Record:
         "trials": trials,
         "baseline_ms": baseline.seconds * 1e3,
         "baseline_stacked": baseline.stack,
+        "baseline_threads": baseline.threads,
         "baseline_step_us": baseline.step_seconds / baseline.stack * 1e6,
         "baseline_scoring_ms": baseline.score_seconds * 1e3,
     }
     if isinstance(case.head, Linear | Mlp):
-        published = time_baseline(case, threads, effort, baseline.stack, as_published=True)
+        way = (baseline.stack, baseline.threads)
+        published = time_baseline(case, threads, effort, way, as_published=True)
         record["ratio_as_published"] = published.seconds * per_second
-    return record
-
-
-def time_engine(case: Case, threads: int, effort: Effort) -> tuple[int, Timing]:
-    """Return a number of trials that takes about the time asked for, and the repeats' seconds."""
-    few = 2 * threads
-    each = min(repeat(trainer(case, case.episodes(few), threads), 2).seconds) / few
-    trials = max(few, round(effort.seconds / each / threads) * threads)
-    work = trainer(case, case.episodes(min(trials, 8192)), threads)
-    return min(trials, 8192), repeat(work, effort.repeats)
-
-
-def trainer(case: Case, episodes: Episodes, threads: int) -> Callable[[], None]:
-    """Return the work of our side: train and score, and refuse results that are not sound."""
-    features = case.bank.features
-
-    def work() -> None:
-        results = train(
-            features, episodes, case.head, case.sgd, case.penalty, threads=threads, memory=6e9
-        )
-        problems = results.problems()
-        if problems:
-            raise FirthshotError(f"Case {case.name!r} cannot be timed: {problems[0]}")
-
-    return work
-
-
-def time_baseline(
-    case: Case,
-    threads: int,
-    effort: Effort,
-    stack: int | None = None,
-    *,
-    as_published: bool = False,
-) -> Baseline:
-    """Time the plain way with ``stack`` trials together, the fastest number by default."""
-    import torch
-
-    torch.set_num_threads(threads)
-    best = fastest_stack(case, effort.probe_seconds) if stack is None else stack
-    loop = make_loop(case, best, as_published=as_published)
-    step = time_step(loop, effort.baseline_seconds)
-    few = best if len(loop.episodes[0].query) <= 1000 else min(best, _SCORED_TRIALS)
-    scoring = repeat(lambda: loop.accuracy(few), 3).median / few
-    return Baseline(best, step, case.steps, scoring)
-
-
-def fastest_stack(case: Case, seconds: float) -> int:
-    """Return the number of stacked trials with the cheapest step per trial."""
-    fitting = [stack for stack in STACKS if stack_bytes(case, stack) <= _STACK_BYTES]
-    per_trial = {stack: time_step(make_loop(case, stack), seconds) / stack for stack in fitting}
-    return min(per_trial, key=lambda stack: per_trial[stack])
-
-
-def stack_bytes(case: Case, stack: int) -> float:
-    """Estimate the memory of a stack: support rows, parameters, gradients and velocities."""
-    width = case.head.hidden[0] if isinstance(case.head, Mlp) else case.ways
-    return 4.0 * stack * case.d * (case.n + 5 * width)
-
-
-def make_loop(case: Case, stack: int, *, as_published: bool = False) -> StackedLoop:
-    """Return the plain way on the first ``stack`` trials, with a coefficient that is not 0."""
-    from firthshot.benchmarks.torch_loops import StackedLoop, prepare_features
-
-    features = prepare_features(case.bank.features, case.head)
-    return StackedLoop(
-        features,
-        case.episodes(stack),
-        stack,
-        case.head,
-        case.sgd,
-        coefficient=1.0,
-        weight_decay=case.weight_decay,
-        as_published=as_published,
-    )
-
-
-def time_step(loop: StackedLoop, seconds: float) -> float:
-    """Return the median seconds of one step of the whole stack, batch gathers included."""
-    order = loop.draw_order(1)
-    # Where a pass ends in a smaller batch, whole passes are the unit that repeats.
-    unit = loop.batches if loop.n % loop.sgd.batch_size else 1
-    steps = (step for epoch in cycle([order]) for step in loop.each_step(epoch))
-
-    def work() -> None:
-        for _ in islice(steps, unit):
-            pass
-
-    repeat(work, 2)
-    return repeat_for(work, seconds, at_least=5).median / unit
+    return {**record, "others_share": others.share()}
 
 
 def full_run_check(
-    cases: Sequence[Case], records: Sequence[Record], threads: int, say: Say
+    cases: Sequence[Case], records: Sequence[Record], say: Say
 ) -> dict[str, Any] | None:
     """Run the plain way in full on the first case of 1 shot; compare with steps × time per step."""
     import torch
@@ -225,7 +110,8 @@ def full_run_check(
     pair = next((p for p in zip(cases, records, strict=True) if p[0].shots == 1), None)
     if pair is None:
         return None
-    (case, record), _ = pair, torch.set_num_threads(threads)
+    case, record = pair
+    torch.set_num_threads(record["baseline_threads"])
     loop = make_loop(case, record["baseline_stacked"])
     order = loop.draw_order(case.sgd.epochs)
     measured = clock(lambda: loop.run(order)) / loop.stack * 1e3

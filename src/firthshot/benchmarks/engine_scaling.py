@@ -13,8 +13,8 @@ from firthshot.benchmarks.common import (
     markdown_table,
     sgemm_peak,
 )
-from firthshot.benchmarks.engine import QUICK, Effort, time_engine, trainer
 from firthshot.benchmarks.engine_cases import Case
+from firthshot.benchmarks.engine_timing import QUICK, Effort, time_engine, trainer
 from firthshot.engine import Linear
 
 BASE = Case(Linear(), 16, 5, 512)

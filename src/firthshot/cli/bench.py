@@ -54,7 +54,7 @@ def _engine_report(quick: bool, threads: int, case: str) -> Report:
     report = run(quick=quick, threads=threads, only=case, say=_say)
     if any(record["head"] == "linear" for record in report.records):
         _say("profile of the linear step")
-        report.extra["profile"] = profile_linear(passes=40 if quick else None)
+        report.extra["profile"] = profile_linear()
     show(report, _console())
     return report
 
