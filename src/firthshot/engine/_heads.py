@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from firthshot.engine._converged import fit_converged
 from firthshot.engine._cosine import fit_cosine
 from firthshot.engine._form import GradientForm
 from firthshot.engine._linear import fit_linear
+from firthshot.engine._mlp import fit_mlp
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.options import Cosine, Head, Linear, Mlp, Sgd, Solver
+from firthshot.engine.options import Converged, Cosine, Head, Linear, Mlp, Sgd, Solver
 from firthshot.errors import FirthshotError
 
 Fit = Callable[[Trial, Any, Any, GradientForm, bool], dict[int, Fitted]]
@@ -17,7 +19,9 @@ Fit = Callable[[Trial, Any, Any, GradientForm, bool], dict[int, Fitted]]
 # A head is added by its class in `options` and its line here.
 _FIT: dict[tuple[type[Head], type[Solver]], Fit] = {
     (Linear, Sgd): fit_linear,
+    (Linear, Converged): fit_converged,
     (Cosine, Sgd): fit_cosine,
+    (Mlp, Sgd): fit_mlp,
 }
 
 
