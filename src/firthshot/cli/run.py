@@ -1,0 +1,128 @@
+"""``firthshot run``: train what a preset or spec asks for, into a folder that can be resumed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from firthshot.experiments.runner import Outcome
+    from firthshot.experiments.spec import Spec
+
+
+def run(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="PRESET|SPEC|DIR", help="A preset, a TOML file, or a run folder."),
+    ],
+    bank: Annotated[
+        list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials per cell of the table.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; else runs/NAME.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; else all cores.")] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, or 'local' to start one here."),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any field of the spec; may be repeated."),
+    ] = None,
+    until_ci: Annotated[
+        float | None,
+        typer.Option(help="Add trials until all 95 % intervals are within ± this many points."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+) -> None:
+    """Train what a preset or spec asks for; the same command again resumes."""
+    from rich.console import Console
+
+    from firthshot.experiments.choose import bank_remark
+
+    spec = _resolve(source, bank, trials, assignments, until_ci)
+    folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
+    console = Console(stderr=False)
+    if not quiet:
+        console.print(
+            f"{spec.name}: {bank_remark(spec)} Into {folder}.",
+            highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
+    try:
+        outcome = _run(spec, folder, workers, dask, quiet, console)
+    except KeyboardInterrupt:
+        _leave(folder, console)
+    _tell(outcome, folder, quiet, console)
+
+
+def _resolve(
+    source: str,
+    banks: list[str] | None,
+    trials: int | None,
+    assignments: list[str] | None,
+    until_ci: float | None,
+) -> Spec:
+    """Return the spec: flags over the file over defaults, the banks settled."""
+    from firthshot.experiments.choose import settle_banks
+    from firthshot.experiments.reading import load_spec, parse_assignment
+
+    given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
+    flags = {"banks": banks or None, "trials": trials, "until_ci": until_ci}
+    given |= {key: value for key, value in flags.items() if value is not None}
+    return settle_banks(load_spec(source, given))
+
+
+def _run(
+    spec: Spec, folder: Path, workers: int | None, dask: str | None, quiet: bool, console: Any
+) -> Outcome:
+    from firthshot.errors import FirthshotError
+    from firthshot.experiments.progress import make_progress
+    from firthshot.experiments.runner import run as run_spec
+
+    if dask is not None and workers is not None and dask != "local":
+        raise FirthshotError("--workers is for this machine: your cluster has its own workers.")
+    with make_progress(console, quiet) as progress:
+        if dask is None:
+            return run_spec(spec, folder, workers=workers, listener=progress)
+        from firthshot.experiments.cluster import connect
+
+        with connect(dask, workers) as compute:
+            return run_spec(spec, folder, compute=compute, listener=progress)
+
+
+def resume_command(folder: Path) -> str:
+    """Return the command that goes on with a run."""
+    return f"firthshot run {shlex.quote(str(folder))}"
+
+
+def _leave(folder: Path, console: Any) -> None:
+    console.print(
+        f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}",
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Cells still in the threads would hold a clean exit up for seconds, and parts are whole files.
+    os._exit(130)
+
+
+def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    if not quiet:
+        say(
+            f"{outcome.cells - len(outcome.failed):,} cells in {folder}/parts, "
+            f"{outcome.classifiers:,} classifiers trained now; tables in {folder}/summary."
+        )
+    if outcome.failed:
+        say(
+            f"{len(outcome.failed)} cells failed (reasons in {folder}/failures); "
+            f"retry them with: {resume_command(folder)}"
+        )
+        raise typer.Exit(1)

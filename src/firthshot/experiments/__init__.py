@@ -1,0 +1,1 @@
+"""A spec → a plan of cells → parts on disk → a summary."""

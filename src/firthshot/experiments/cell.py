@@ -1,0 +1,147 @@
+"""A cell: a few seconds of work, wholly described, and known by the hash of its description."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from firthshot.experiments.schema import KEYS
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+    from firthshot.engine.options import Head, Penalty, Solver
+
+FORMAT = 1  # raise it when the same cell would give other rows
+
+
+class Method(msgspec.Struct, frozen=True):
+    """What is trained: head, solver and penalty, resolved to plain data.
+
+    ``theory`` asks for the tuning-free coefficient beside the grid.
+    """
+
+    head: str
+    head_options: dict[str, Any]
+    solver: str
+    solver_options: dict[str, Any]
+    family: str
+    prior: str
+    coefficients: tuple[float, ...]
+    l2: float
+    l2_kind: str
+    theory: bool
+
+    def engine_head(self) -> Head:
+        """Return the engine's head."""
+        from firthshot.engine import options
+
+        made: Head = _HEADS(options)[self.head](**self.head_options)
+        return made
+
+    def engine_solver(self) -> Solver:
+        """Return the engine's solver."""
+        from firthshot.engine import options
+
+        kinds: dict[str, Any] = {"sgd": options.Sgd, "converged": options.Converged}
+        made: Solver = kinds.get(self.solver, options.Converged)(**self.solver_options)
+        return made
+
+    def penalty(self, coefficients: tuple[float, ...]) -> Penalty:
+        """Return the engine's penalty with these coefficients."""
+        from firthshot.engine import options
+
+        plain: Any = {"prior": self.prior, "l2": self.l2, "l2_kind": self.l2_kind}
+        return options.Penalty(self.family, coefficients, **plain)  # type: ignore[arg-type]
+
+
+def _HEADS(options: Any) -> dict[str, Any]:
+    kinds = (options.Linear, options.Cosine, options.Mlp, options.Centroid, options.LeastSquares)
+    return {kind.name: kind for kind in kinds}
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """On what it is trained: bank, split, ways, shots and the rules of the query set."""
+
+    bank: str
+    sha256: str
+    split: str
+    transform: str
+    ways: int
+    actual_ways: int
+    shots: int
+    scheme: str
+    counts: Any
+    queries: int | str
+    fixed_query: bool
+    first_classes: bool
+
+    @property
+    def query_rule(self) -> str:
+        """Return the query rule in words."""
+        return f"{self.queries} fixed" if self.fixed_query else str(self.queries)
+
+    @property
+    def words(self) -> str:
+        """Return the condition as people say it."""
+        shots = f"{self.shots}-shot" if self.scheme == "balanced" else self.scheme
+        return f"{self.bank}, {self.split}, {self.ways}-way, {shots}"
+
+
+class Cell(msgspec.Struct, frozen=True, dict=True):
+    """A method on a block of trials of a condition."""
+
+    condition: Condition
+    method: Method
+    first: int
+    stop: int
+    dtype: str
+    format: int = FORMAT
+
+    @cached_property
+    def identity(self) -> str:
+        """Return the hash of the resolved content, 32 hexadecimal digits."""
+        content = msgspec.json.encode(self, order="deterministic")
+        return hashlib.sha256(content).hexdigest()[:32]
+
+    @property
+    def classifiers(self) -> int:
+        """Return how many classifiers the cell trains at most."""
+        per_trial = len(self.method.coefficients) + self.method.theory
+        return (self.stop - self.first) * per_trial
+
+    @property
+    def words(self) -> str:
+        """Return the cell as people say it."""
+        return (
+            f"{self.condition.words}, {self.method.head}, {self.method.family}, "
+            f"trials {self.first} to {self.stop - 1}"
+        )
+
+    def keys(self, bank: Bank) -> dict[str, Any]:
+        """Return the key columns of the cell's rows."""
+        condition, method = self.condition, self.method
+        values = {
+            "bank": condition.bank,
+            "dataset": bank.meta.dataset,
+            "backbone": bank.meta.backbone,
+            "extraction": bank.meta.extraction,
+            "split": condition.split,
+            "transform": condition.transform,
+            "head": method.head,
+            "solver": method.solver,
+            "penalty": method.family,
+            "prior": method.prior,
+            "l2_kind": method.l2_kind,
+            "l2": method.l2,
+            "ways": condition.ways,
+            "actual_ways": condition.actual_ways,
+            "shots": condition.shots,
+            "shots_scheme": condition.scheme,
+            "query_rule": condition.query_rule,
+            "source": "",
+            "artificial": 0,
+        }
+        return {key: values[key] for key in KEYS}

@@ -1,0 +1,81 @@
+"""What types cannot say of a spec: fields that contradict one another or the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.shots import is_known, unknown_scheme
+from firthshot.experiments.spec import Spec
+
+if TYPE_CHECKING:
+    from firthshot.experiments.reading import Problem
+
+
+def semantic_problems(spec: Spec) -> list[Problem]:
+    """Return every contradiction in a well-typed spec."""
+    from firthshot.experiments.reading import Problem
+
+    found = [*_lists(spec), *_grids(spec), *_shots_and_queries(spec), *_trials(spec)]
+    return [Problem(*pair) for pair in found or _methods(spec)]
+
+
+Pairs = Iterator[tuple[str, str]]
+
+
+def _lists(spec: Spec) -> Pairs:
+    for name in ("banks", "splits", "heads", "penalties", "priors", "ways", "shots"):
+        values = getattr(spec, name)
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                yield f"{name}[{index}]", f"{value!r} is listed twice."
+
+
+def _grids(spec: Spec) -> Pairs:
+    for name in ("coefficients", "l2_coefficients", "smoothing"):
+        grid = getattr(spec, name)
+        if grid is None:
+            continue
+        if 0 not in grid:
+            yield name, "The grid lacks 0, to which all improvements are relative."
+        for index, value in enumerate(grid):
+            if value in grid[:index]:
+                yield f"{name}[{index}]", f"{value:g} is listed twice."
+            elif grid[:index] and value < grid[index - 1]:
+                yield f"{name}[{index}]", f"{value:g} is below {grid[index - 1]:g}: sort the grid."
+
+
+def _shots_and_queries(spec: Spec) -> Pairs:
+    from firthshot.experiments.plan import is_query_rule
+
+    for index, shots in enumerate(spec.shots):
+        if not is_known(shots):
+            yield f"shots[{index}]", unknown_scheme(str(shots))
+    if not is_query_rule(spec.queries):
+        yield "queries", f"{spec.queries!r} is no rule: use a number, 'rest' or 'N minus shots'."
+    if spec.fixed_query and not isinstance(spec.queries, int):
+        yield "fixed_query", "A fixed query set needs a number of queries."
+
+
+def _trials(spec: Spec) -> Pairs:
+    if spec.max_trials is not None and spec.max_trials < spec.trials:
+        yield "max_trials", f"{spec.max_trials} is below the {spec.trials} trials to begin with."
+    if spec.until_ci is not None and set(spec.splits) != {"val", "novel"}:
+        yield "until_ci", "It needs both splits: the coefficient is chosen on val."
+
+
+def _methods(spec: Spec) -> Pairs:
+    """Ask the engine to accept every method, so that nothing is refused hours later."""
+    from firthshot.engine._heads import fit_function
+    from firthshot.experiments.methods import spec_methods
+
+    seen = set()
+    for method in spec_methods(spec, 1):
+        try:
+            fit_function(method.engine_head(), method.engine_solver())
+            method.penalty(method.coefficients)
+        except FirthshotError as error:
+            if str(error) not in seen:
+                yield method.head, str(error)
+            seen.add(str(error))

@@ -1,0 +1,224 @@
+"""From a cell to its three tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.experiments.cell import Cell, Condition
+from firthshot.experiments.features import CACHE, SplitFeatures
+from firthshot.experiments.schema import BINS, ROW, TRIALS
+from firthshot.experiments.shots import from_plain
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from firthshot.banks import Bank
+    from firthshot.engine import Results
+    from firthshot.episodes import Episodes
+
+_SCORES = ("accuracy", "nll", "brier", "ece", "norm")
+_WORKING_LIMIT = 6e8  # bytes of one trial in flight, above which the coefficients are split up
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a finished cell leaves: rows, pooled reliability bins, and the classes of its trials."""
+
+    rows: pl.DataFrame
+    bins: pl.DataFrame
+    trials: pl.DataFrame
+
+
+def compute(cell: Cell, bank: Bank, threads: int = 1) -> Tables:
+    """Train every trial of a cell with every coefficient."""
+    features = CACHE.get(bank, cell.condition.split, cell.condition.transform)
+    sampled = draw(cell.condition, bank, range(cell.first, cell.stop))
+    episodes = dataclasses.replace(
+        sampled,
+        support=features.positions(sampled.support),
+        query=features.positions(sampled.query),
+    )
+    theory = theory_value(cell, features.values.shape[1], episodes.support.shape[1])
+    results = _train(cell, features, episodes, theory, threads)
+    columns, is_theory = _columns(cell, theory)
+    exact = _theory_exact(cell, features, episodes)
+    keys = cell.keys(bank)
+    return Tables(
+        _rows(keys, results, columns, is_theory, exact),
+        _bins(keys, results, columns, is_theory),
+        _trials(keys, sampled),
+    )
+
+
+def draw(condition: Condition, bank: Bank, trials: range) -> Episodes:
+    """Sample the episodes of a condition."""
+    from firthshot.episodes import sample_episodes
+
+    return sample_episodes(
+        bank,
+        condition.split,
+        ways=condition.actual_ways,
+        shots=from_plain(condition.counts),
+        trials=list(trials),
+        queries=condition.queries,  # type: ignore[arg-type]
+        fixed_query=condition.fixed_query,
+        first_classes=condition.first_classes,
+    )
+
+
+def theory_value(cell: Cell, d: int, n: int) -> float | None:
+    """Return λ = K rank/(2N) with the rank that N rows in general position have, or None."""
+    if not cell.method.theory:
+        return None
+    return cell.condition.actual_ways * min(n, d + 1) / (2 * n)
+
+
+def _columns(cell: Cell, theory: float | None) -> tuple[list[int], list[bool]]:
+    """Return the column of every coefficient reported, and whether it is the theory's."""
+    grid = cell.method.coefficients
+    columns, is_theory = list(range(len(grid))), [False] * len(grid)
+    if theory is not None:
+        # A theory value that is in the grid has its own rows, copied: nothing is trained twice.
+        columns.append(grid.index(theory) if theory in grid else len(grid))
+        is_theory.append(True)
+    return columns, is_theory
+
+
+def _train(
+    cell: Cell, features: SplitFeatures, episodes: Episodes, theory: float | None, threads: int
+) -> Results:
+    from firthshot.engine import train
+
+    method = cell.method
+    extra = () if theory is None or theory in method.coefficients else (theory,)
+    head, solver = method.engine_head(), method.engine_solver()
+    parts = [
+        train(
+            features.values, episodes, head, solver, method.penalty(some),
+            dtype=cell.dtype, threads=threads, memory=4e9,  # type: ignore[arg-type]
+        )
+        for some in _portions(cell, episodes, (*method.coefficients, *extra))
+    ]  # fmt: skip
+    return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _portions(
+    cell: Cell, episodes: Episodes, coefficients: tuple[float, ...]
+) -> list[tuple[float, ...]]:
+    """Split the coefficients of a very large trial, by its size alone, to bound its memory."""
+    queries = int(np.diff(episodes.offsets).max())
+    each = 4 * 3 * queries * cell.condition.actual_ways
+    fit = max(1, int(_WORKING_LIMIT // each))
+    return [coefficients[i : i + fit] for i in range(0, len(coefficients), fit)]
+
+
+def _join(parts: list[Results]) -> Results:
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts], axis=1)
+        for name in (*_SCORES, "status", "bins")
+    }
+    joined["coefficients"] = np.concatenate([part.coefficients for part in parts])
+    joined["notes"] = {trial: why for part in parts for trial, why in part.notes.items()}
+    return dataclasses.replace(parts[0], **joined)
+
+
+def _theory_exact(cell: Cell, features: SplitFeatures, episodes: Episodes) -> np.ndarray:
+    """Tell for every trial whether rank [X 1] = N; only a linear head can be exact."""
+    n, d = episodes.support.shape[1], features.values.shape[1]
+    exact = np.zeros(len(episodes), bool)
+    if not cell.method.theory or cell.method.head != "linear" or n > d + 1:
+        return exact
+    for t in range(len(episodes)):
+        exact[t] = full_rank(features.values[episodes.support[t]])
+    return exact
+
+
+def full_rank(X: np.ndarray) -> bool:
+    """Tell whether the rows of [X 1] are independent, as `span_of` does but cheaply.
+
+    The eigenvalues of the Gram matrix are squared singular values. A Cholesky factor whose pivots
+    are far from zero proves independence; anything else is left to the singular values.
+    """
+    from firthshot.objective.fisher import span_of
+
+    wide = X.astype(np.float64)
+    gram = wide @ wide.T + 1.0
+    try:
+        pivots = np.diagonal(np.linalg.cholesky(gram))
+    except np.linalg.LinAlgError:
+        return bool(span_of(X).independent)
+    if pivots.min() ** 2 > 1e-9 * np.trace(gram):
+        return True
+    return bool(span_of(X).independent)
+
+
+def _rows(
+    keys: dict[str, Any],
+    results: Results,
+    columns: list[int],
+    is_theory: list[bool],
+    exact: np.ndarray,
+) -> pl.DataFrame:
+    """Return one row per trial and coefficient, in this order."""
+    import polars as pl
+
+    from firthshot.engine import Status
+
+    count, width = len(results.trials), len(columns)
+    names = {status.value: status.name.lower().replace("_", "-") for status in Status}
+    values: dict[str, Any] = {
+        "coefficient": np.tile(results.coefficients[columns], count),
+        "theory": np.tile(is_theory, count),
+        "theory_exact": np.repeat(exact, width),
+        "trial": np.repeat(results.trials, width),
+        **{name: getattr(results, name)[:, columns].ravel() for name in _SCORES},
+        "status": [names[int(code)] for code in results.status[:, columns].ravel()],
+    }
+    return _frame(pl, keys, values, ROW)
+
+
+def _bins(
+    keys: dict[str, Any], results: Results, columns: list[int], is_theory: list[bool]
+) -> pl.DataFrame:
+    import polars as pl
+
+    pooled = results.bins.sum(axis=0)[columns]  # (L, 15, 3)
+    width, bins = pooled.shape[:2]
+    values = {
+        "coefficient": np.repeat(results.coefficients[columns], bins),
+        "theory": np.repeat(is_theory, bins),
+        "bin": np.tile(np.arange(bins), width),
+        "count": np.rint(pooled[..., 0]).ravel(),
+        "confidence_sum": pooled[..., 1].ravel(),
+        "correct_sum": pooled[..., 2].ravel(),
+    }
+    return _frame(pl, keys, values, BINS)
+
+
+def _trials(keys: dict[str, Any], sampled: Episodes) -> pl.DataFrame:
+    import polars as pl
+
+    values: dict[str, Any] = {
+        "trial": sampled.trials,
+        "classes": pl.Series(sampled.classes.astype(np.uint16).tolist(), dtype=pl.List(pl.UInt16)),
+    }
+    return _frame(pl, {name: keys[name] for name in TRIALS if name in keys}, values, TRIALS)
+
+
+def _frame(pl: Any, keys: dict[str, Any], values: dict[str, Any], schema: Any) -> pl.DataFrame:
+    """Put constant keys and columns together in the order and types of the schema."""
+    types = {name: polars_type(pl, text) for name, text in schema.items()}
+    frame = pl.DataFrame(values).with_columns(
+        pl.lit(value, dtype=types[name]).alias(name) for name, value in keys.items()
+    )
+    framed: pl.DataFrame = frame.select(pl.col(name).cast(kind) for name, kind in types.items())
+    return framed
+
+
+def polars_type(pl: Any, text: str) -> Any:
+    """Return the polars type that `schema` names."""
+    return pl.List(pl.UInt16) if text == "List(UInt16)" else getattr(pl, text)

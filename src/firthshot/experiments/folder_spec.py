@@ -1,0 +1,137 @@
+"""The spec and the banks on record in a run folder, and whether they are still the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.cell import FORMAT
+from firthshot.experiments.reading import load_spec
+from firthshot.experiments.spec import Spec
+from firthshot.experiments.store import raise_clearly, write_whole
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+
+BanksOnRecord = dict[str, dict[str, str]]
+
+
+def run_identity(spec: Spec, banks: list[Bank]) -> str:
+    """Return the hash that every part of a run carries."""
+    content = [FORMAT, _comparable(spec), sorted(bank.meta.sha256 for bank in banks)]
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:32]
+
+
+def describe_banks(banks: list[Bank]) -> BanksOnRecord:
+    """Return what identifies each bank, by name."""
+    return {
+        bank.name: {
+            "sha256": bank.meta.sha256,
+            "dataset": bank.meta.dataset,
+            "backbone": bank.meta.backbone,
+            "extraction": bank.meta.extraction,
+            "path": str(bank.path),
+        }
+        for bank in banks
+    }
+
+
+def claim(path: Path, spec: Spec, banks: list[Bank]) -> None:
+    """Record spec and banks in a new folder, or refuse a folder that holds others.
+
+    Raises
+    ------
+    FirthshotError
+        With the fields in which the specs differ, or the bank that changed.
+    """
+    recorded = path / "spec.toml"
+    try:
+        if recorded.is_file():
+            _compare_specs(path, load_spec(str(recorded)), spec)
+            _compare_banks(path, read_banks(path), describe_banks(banks))
+            return
+        if path.is_dir() and any((path / "parts").glob("*")):
+            raise FirthshotError(f"{path} has parts but no spec.toml: choose another --out.")
+        path.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(describe_banks(banks), indent=1, ensure_ascii=False)
+        write_whole(path / "banks.json", text.encode())
+        write_whole(recorded, to_toml(spec).encode())
+    except OSError as error:
+        raise_clearly(error, path)
+
+
+def read_banks(path: Path) -> BanksOnRecord:
+    """Return the banks on record in a run folder."""
+    try:
+        found: BanksOnRecord = json.loads((path / "banks.json").read_text("utf-8"))
+        return found
+    except (OSError, ValueError):
+        raise FirthshotError(
+            f"{path}/banks.json is missing or damaged: start a new --out."
+        ) from None
+
+
+def _comparable(spec: Spec) -> dict[str, Any]:
+    """Return the fields that decide what is computed; a bank is compared by what it holds."""
+    words = ("reproduces", "remark", "paper_banks", "banks")
+    return {key: value for key, value in spec.as_dict().items() if key not in words}
+
+
+def _compare_specs(path: Path, old: Spec, new: Spec) -> None:
+    was, now = _comparable(old), _comparable(new)
+    differing = [key for key in {**was, **now} if was.get(key) != now.get(key)]
+    if differing:
+        listed = "; ".join(
+            f"{key} was {_show(was.get(key))}, is {_show(now.get(key))}" for key in differing
+        )
+        raise FirthshotError(
+            f"{path} holds a run of another spec ({listed}): choose another --out, or repeat the "
+            "old settings."
+        )
+
+
+def _compare_banks(path: Path, old: BanksOnRecord, new: BanksOnRecord) -> None:
+    if set(old) != set(new):
+        raise FirthshotError(
+            f"{path} holds a run on {', '.join(old)}, not on {', '.join(new)}: "
+            "choose another --out."
+        )
+    for name, record in new.items():
+        for key in ("sha256", "dataset", "backbone", "extraction"):
+            if record[key] != old[name][key]:
+                raise FirthshotError(
+                    f"Bank {name!r} has changed since the run in {path} began ({key} was "
+                    f"{old[name][key][:12]}…, is {record[key][:12]}…): choose another --out, or "
+                    "bring the old bank back."
+                )
+
+
+def _show(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def to_toml(spec: Spec) -> str:
+    """Return a spec as TOML."""
+    fields = spec.as_dict()
+    tables = {key: value for key, value in fields.items() if isinstance(value, dict)}
+    lines = [f"{key} = {_toml(value)}" for key, value in fields.items() if key not in tables]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return (
+        json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        if isinstance(value, str)
+        else repr(value)
+    )

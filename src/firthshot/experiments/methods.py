@@ -1,0 +1,79 @@
+"""From a spec to its methods: heads, solvers and penalties with all settings resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from firthshot.experiments.cell import Method
+from firthshot.experiments.spec import Spec
+
+COSINE_DECAY = 1e-3  # the published weight decay of the cosine head
+_WITH_PRIOR = ("firth", "label-smoothing")
+
+
+def spec_methods(spec: Spec, shots: int) -> Iterator[Method]:
+    """Yield every method of a spec for a number of shots, the reference heads last."""
+    for head in spec.heads:
+        for family in spec.penalties:
+            for prior in spec.priors if family in _WITH_PRIOR else ("uniform",):
+                yield _method(spec, head, family, prior, shots)
+    if spec.references:
+        yield _reference("centroid", {})
+        yield _reference("least-squares", {"ridge": spec.ridge})
+
+
+def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Method:
+    l2, l2_kind = _l2(spec, head, family)
+    return Method(
+        head=head,
+        head_options=_head_options(spec, head),
+        solver=spec.solver,
+        solver_options=_solver_options(spec, head, shots),
+        family=family,
+        prior=prior,
+        coefficients=spec.grid(family),
+        l2=l2,
+        l2_kind=l2_kind,
+        # The theory is about KL(U‖p): another prior has no such coefficient.
+        theory=spec.theory and family == "firth" and prior == "uniform",
+    )
+
+
+def _reference(head: str, options: dict[str, Any]) -> Method:
+    return Method(
+        head, options, "closed-form", {}, "none", "uniform", (0.0,), 0.0, "mean-square", False
+    )
+
+
+def _head_options(spec: Spec, head: str) -> dict[str, Any]:
+    if head == "linear":
+        return {"start": spec.start}
+    return {"scale": spec.scale} if head == "cosine" else {"hidden": spec.hidden}
+
+
+def _l2(spec: Spec, head: str, family: str) -> tuple[float, str]:
+    """Return the L2 beside the family and its kind: the spec's, else as published."""
+    published = head == "cosine" and family != "l2"
+    l2 = spec.l2 if spec.l2 is not None else (COSINE_DECAY if published else 0.0)
+    return l2, spec.l2_kind or ("weight-decay" if published else "mean-square")
+
+
+def _solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
+    from firthshot.engine.options import Converged, Cosine, Linear, Mlp, paper_sgd
+
+    if spec.solver == "converged":
+        return _merge(asdict(Converged()), spec.converged)
+    kinds: dict[str, Any] = {"linear": Linear, "cosine": Cosine, "mlp": Mlp}
+    published = asdict(paper_sgd(kinds[head](), shots))
+    published.pop("score_after")
+    return _merge(published, spec.sgd)
+
+
+def _merge(defaults: dict[str, Any], settings: msgspec.Struct) -> dict[str, Any]:
+    """Return the defaults with what the spec sets."""
+    given = {name: getattr(settings, name) for name in settings.__struct_fields__}
+    return {**defaults, **{name: value for name, value in given.items() if value is not None}}

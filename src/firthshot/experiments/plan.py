@@ -1,0 +1,204 @@
+"""From a spec and its banks to a list of cells, and notes on what had to give way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.cell import Cell, Condition, Method
+from firthshot.experiments.cost import block_size, condition_shape
+from firthshot.experiments.methods import spec_methods
+from firthshot.experiments.shots import ShotPlan, plan_shots
+from firthshot.experiments.spec import Spec
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+
+_MINUS = re.compile(r"([1-9][0-9]*) minus shots")
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that the report must say: what was skipped or done otherwise than asked."""
+
+    kind: str  # skipped, queries, ways, banks
+    bank: str
+    split: str
+    ways: int
+    shots: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A method on a condition; its cells are consecutive blocks of trials."""
+
+    condition: Condition
+    method: Method
+    block: int
+    dtype: str
+
+    def cells(self, start: int, stop: int) -> Iterator[Cell]:
+        """Yield the blocks that cover the trials from ``start`` to ``stop``.
+
+        Blocks begin at multiples of the block size whatever the range, save that the range cuts
+        its last one.
+        """
+        first = start
+        while first < stop:
+            end = min(stop, (first // self.block + 1) * self.block)
+            yield Cell(self.condition, self.method, first, end, self.dtype)
+            first = end
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a spec asks of its banks."""
+
+    settings: tuple[Setting, ...]
+    notes: tuple[Note, ...]
+    trials: int
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Return the cells of the spec's own number of trials."""
+        return [cell for setting in self.settings for cell in setting.cells(0, self.trials)]
+
+
+def make_plan(spec: Spec, banks: list[Bank]) -> Plan:
+    """Lay out the cells of a spec on banks.
+
+    Raises
+    ------
+    FirthshotError
+        When a head has no such solver, two banks share a name, or nothing is left to run.
+    """
+    _check_names(banks)
+    settings: list[Setting] = []
+    notes: list[Note] = []
+    for bank in banks:
+        _check_transform(spec, bank)
+        for condition in _conditions(spec, bank, notes):
+            settings.extend(_settings(spec, bank, condition))
+    if not settings:
+        reasons = "; ".join(dict.fromkeys(note.sentence.rstrip(".") for note in notes))
+        raise FirthshotError(f"There is nothing to run: {reasons}.")
+    return Plan(tuple(settings), tuple(notes), spec.trials)
+
+
+def _check_names(banks: list[Bank]) -> None:
+    names = [bank.name for bank in banks]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise FirthshotError(
+            f"Two banks are called {twice[0]!r}, and rows are told apart by the name: rename one."
+        )
+
+
+def _check_transform(spec: Spec, bank: Bank) -> None:
+    if spec.transform == "centre-l2" and "base" not in bank.splits:
+        raise FirthshotError(
+            f"Bank {bank.name!r} has no base classes, whose mean 'centre-l2' subtracts: use 'l2'."
+        )
+
+
+def _settings(spec: Spec, bank: Bank, condition: Condition) -> Iterator[Setting]:
+    rows = bank.class_rows(condition.split)
+    sizes = {"d": bank.features.shape[1], "rows": sum(map(len, rows)) // len(rows)}
+    for method in spec_methods(spec, condition.shots):
+        shape = condition_shape(condition, method, sizes)
+        block = block_size(method, shape, spec.trials)
+        yield Setting(condition, method, block, spec.dtype)
+
+
+def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[Condition]:
+    for split in spec.splits:
+        for ways in spec.ways:
+            for shots in spec.shots:
+                condition = _condition(spec, bank, split, ways, shots, notes)
+                if condition is not None:
+                    yield condition
+
+
+def _condition(
+    spec: Spec, bank: Bank, split: str, ways: int, shots: int | str, notes: list[Note]
+) -> Condition | None:
+    """Return the condition as the bank can hold it, or None; both leave notes."""
+
+    def note(kind: str, sentence: str) -> None:
+        notes.append(Note(kind, bank.name, split, ways, str(shots), sentence))
+
+    reason = _impossible(spec, bank, split, ways, shots)
+    if reason:
+        note("skipped", f"Skipped {ways}-way {shots}-shot on {bank.name}, {split}: {reason}.")
+        return None
+    actual = min(ways, len(bank.classes(split)))
+    if actual < ways:
+        note(
+            "ways",
+            f"{bank.name} has {actual} {split} classes: {ways}-way coefficients are tuned at "
+            f"{actual} ways.",
+        )
+    planned = plan_shots(shots, actual)
+    queries = _asked_queries(spec.queries, planned)
+    enough = queries == "rest" or _smallest(spec, bank, split, actual) >= planned.largest + int(
+        queries
+    )
+    if not enough:
+        note(
+            "queries",
+            f"{bank.name}, {split} has too few rows for {queries} queries beside {shots} shots per "
+            "class: all remaining rows are queries.",
+        )
+        queries = "rest"
+    return Condition(
+        bank=bank.name,
+        sha256=bank.meta.sha256,
+        split=split,
+        transform=spec.transform,
+        ways=ways,
+        actual_ways=actual,
+        shots=planned.label,
+        scheme=planned.scheme,
+        counts=planned.as_plain(),
+        queries=queries,
+        fixed_query=spec.fixed_query and queries != "rest",
+        first_classes=spec.first_classes,
+    )
+
+
+def _impossible(spec: Spec, bank: Bank, split: str, ways: int, shots: int | str) -> str:
+    """Say why a bank cannot hold a condition, or return nothing."""
+    if split not in bank.splits:
+        return f"the bank has no {split} classes"
+    classes = len(bank.classes(split))
+    if classes < 2:
+        return f"there is only one {split} class"
+    if ways > classes and split == "novel":
+        return f"there are {classes} novel classes"
+    if "novel" in spec.splits and "novel" in bank.splits and ways > len(bank.classes("novel")):
+        return f"there are {len(bank.classes('novel'))} novel classes to use the tuning on"
+    planned = plan_shots(shots, min(ways, classes))
+    smallest = _smallest(spec, bank, split, min(ways, classes))
+    if smallest <= planned.largest:
+        return f"a class has {smallest} rows, too few for {planned.largest} shots and a query"
+    return ""
+
+
+def _smallest(spec: Spec, bank: Bank, split: str, ways: int) -> int:
+    """Return the rows of the smallest class that a trial may draw."""
+    sizes = [len(rows) for rows in bank.class_rows(split)]
+    return min(sizes[:ways] if spec.first_classes else sizes)
+
+
+def _asked_queries(queries: int | str, planned: ShotPlan) -> int | str:
+    minus = _MINUS.fullmatch(queries) if isinstance(queries, str) else None
+    return int(minus[1]) - planned.largest if minus else queries
+
+
+def is_query_rule(queries: int | str) -> bool:
+    """Tell whether this is a number, "rest" or "N minus shots"."""
+    return isinstance(queries, int) or queries == "rest" or bool(_MINUS.fullmatch(queries))

@@ -1,0 +1,176 @@
+"""Read specs: presets and TOML files, flags over them, every problem with its place."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.spec import ConvergedSettings, SgdSettings, Spec
+
+PRESETS = Path(__file__).parent / "presets"
+_TABLES: dict[str, type[msgspec.Struct]] = {"sgd": SgdSettings, "converged": ConvergedSettings}
+
+
+class SpecError(FirthshotError):
+    """A spec has problems; they are listed with their places."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a spec, and where."""
+
+    place: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.sentence}"
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets."""
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def read_source(source: str) -> tuple[dict[str, Any], str]:
+    """Return the fields that a preset, a TOML file or a run folder states, and its text."""
+    path = Path(source)
+    if source in preset_names():
+        path = PRESETS / f"{source}.toml"
+    elif path.is_dir():
+        path = path / "spec.toml"
+    if not path.is_file():
+        near = difflib.get_close_matches(source, preset_names(), 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise SpecError(
+            f"{source!r} is no preset (`firthshot presets` lists them) and no spec file.{hint}"
+        )
+    try:
+        text = path.read_text("utf-8")
+        return tomllib.loads(text), text
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise SpecError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """Return key and value of ``key=value``; the value is TOML, or else a bare word."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise SpecError(f"--set {text} must read key=value, for example shots=[1,5].")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def override(fields: dict[str, Any], assignments: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with assignments over them; ``sgd.epochs`` reaches into a table."""
+    out = {key: dict(value) if isinstance(value, dict) else value for key, value in fields.items()}
+    for key, value in assignments.items():
+        table, dot, name = key.partition(".")
+        if dot:
+            inner = out.setdefault(table, {})
+            if not isinstance(inner, dict):
+                raise SpecError(f"{table} is not a table, so {key} cannot be set.")
+            inner[name] = value
+        else:
+            out[key] = value
+    return out
+
+
+def build_spec(fields: dict[str, Any], text: str = "") -> Spec:
+    """Return the spec of these fields.
+
+    Raises
+    ------
+    SpecError
+        With all problems, one sentence each.
+    """
+    found = find_problems(fields, text)
+    if found:
+        raise SpecError(
+            "The spec has "
+            + (f"{len(found)} problems: " if len(found) > 1 else "a problem: ")
+            + " ".join(map(str, found))
+        )
+    return msgspec.convert(fields, Spec, strict=True)
+
+
+def load_spec(source: str, assignments: dict[str, Any] | None = None) -> Spec:
+    """Return the spec of a preset, file or run folder, with assignments over it."""
+    fields, text = read_source(source)
+    return build_spec(override(fields, assignments or {}), text)
+
+
+def find_problems(fields: dict[str, Any], text: str = "") -> list[Problem]:
+    """Return every problem of a spec's fields; ``text`` is its TOML, for line numbers."""
+    from firthshot.experiments.checking import semantic_problems
+
+    found = _struct_problems(fields, Spec, "")
+    if not found:
+        found = semantic_problems(msgspec.convert(fields, Spec))
+    return [Problem(_with_line(problem.place, text), problem.sentence) for problem in found]
+
+
+def _struct_problems(
+    fields: dict[str, Any], kind: type[msgspec.Struct], prefix: str
+) -> list[Problem]:
+    types = get_type_hints(kind, include_extras=True)
+    found = [
+        Problem(prefix + name, _unknown(name, list(types))) for name in fields if name not in types
+    ]
+    for name in types.keys() & fields.keys():
+        value = fields[name]
+        if name in _TABLES and isinstance(value, dict):
+            found += _struct_problems(value, _TABLES[name], f"{name}.")
+        else:
+            found += _value_problems(prefix + name, value, types[name])
+    if kind is Spec and "name" not in fields:
+        found.append(Problem("name", "It is missing: every run has a name."))
+    order = [prefix + name for name in fields]
+    return sorted(found, key=lambda problem: _rank(problem.place, order))
+
+
+def _rank(place: str, order: list[str]) -> int:
+    key = place.split("[", maxsplit=1)[0]
+    return order.index(key) if key in order else len(order)
+
+
+def _value_problems(place: str, value: Any, kind: Any) -> list[Problem]:
+    """Check a value, entry by entry where it is a list, so that each bad entry is named."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        where = place + path.rstrip("`")
+        shown = repr(value) if len(repr(value)) < 60 else "a value"
+        words = message.replace("`", "'").replace("null", "nothing")
+        return [Problem(where, f"{words[0].upper()}{words[1:]} ({shown} is given).")]
+    return []
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return "There is no such field" + (f"; did you mean {near[0]!r}?" if near else ".")
+
+
+def _with_line(place: str, text: str) -> str:
+    """Add the number of the line that sets the field, where the text has one."""
+    table, _, name = place.split("[", maxsplit=1)[0].rpartition(".")
+    within = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line)
+        within = header[1].strip() if header else within
+        if within == table and re.match(rf"\s*{re.escape(name)}\s*=", line):
+            return f"line {number}, {place}"
+        if not table and header and header[1].strip() == name:
+            return f"line {number}, {place}"
+    return place

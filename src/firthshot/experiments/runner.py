@@ -1,0 +1,200 @@
+"""Run a spec: claim the folder, compute what is missing, store each cell, summarise."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from firthshot.experiments.cell import Cell
+from firthshot.experiments.folder_spec import claim, run_identity
+from firthshot.experiments.plan import Note, Plan, make_plan
+from firthshot.experiments.rounds import Rounds
+from firthshot.experiments.spec import Spec
+from firthshot.experiments.store import RunFolder, raise_clearly, write_whole
+from firthshot.experiments.workers import Done, on_threads
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+
+T = TypeVar("T")
+Compute = Callable[[Iterable[Cell], dict[str, "Bank"]], Iterator[Done]]
+
+
+class Listener(Protocol):
+    """What is told how a run goes."""
+
+    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
+        """Hear of the cells of a round, and which of them were finished before."""
+
+    def done(self, done: Done) -> None:
+        """Hear of a cell that was stored or that failed."""
+
+    def say(self, line: str) -> None:
+        """Hear a remark."""
+
+
+class Silent:
+    """Listen and say nothing."""
+
+    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
+        """Ignore it."""
+
+    def done(self, done: Done) -> None:
+        """Ignore it."""
+
+    def say(self, line: str) -> None:
+        """Ignore it."""
+
+
+@dataclass
+class Outcome:
+    """What a run came to; times are seconds of the main thread, ``compute`` of all workers."""
+
+    cells: int = 0
+    resumed: int = 0
+    classifiers: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def run(
+    spec: Spec,
+    out: Path,
+    *,
+    workers: int | None = None,
+    compute: Compute | None = None,
+    listener: Listener | None = None,
+) -> Outcome:
+    """Run a spec into a folder, or go on where it stopped.
+
+    Parameters
+    ----------
+    spec : Spec
+    out : Path
+        The run folder.
+    workers : int, optional
+        Threads; all cores by default.
+    compute : callable, optional
+        What computes cells instead of threads (`firthshot.experiments.cluster`).
+    listener : Listener, optional
+
+    Returns
+    -------
+    Outcome
+        With the cells that failed; the others are stored.
+
+    Raises
+    ------
+    FirthshotError
+        When the folder holds something else, cannot be written to, or a bank is not what it says.
+    """
+    from firthshot.experiments.choose import open_banks
+
+    started = time.perf_counter()
+    banks = open_banks(spec)
+    for bank in banks:
+        bank.verify()
+    plan = make_plan(spec, banks)
+    folder = RunFolder(out, run_identity(spec, banks))
+    claim(out, spec, banks)
+    folder.create()
+    with folder.lock():
+        folder.sweep()
+        work = compute or (lambda cells, by_name: on_threads(cells, by_name, workers))
+        task = _Task(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
+        task.outcome.seconds["plan"] = time.perf_counter() - started
+        return task.run()
+
+
+class _Task:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        plan: Plan,
+        folder: RunFolder,
+        banks: dict[str, Bank],
+        work: Compute,
+        listener: Listener | None,
+    ) -> None:
+        self.spec, self.plan, self.folder, self.banks = spec, plan, folder, banks
+        self.work, self.listener = work, listener or Silent()
+        self.outcome = Outcome(notes=plan.notes)
+        self.finished = folder.finished()
+        self.wanted: dict[str, Cell] = {}
+
+    def run(self) -> Outcome:
+        """Compute all rounds, then summarise."""
+        rounds = Rounds(self.spec, self.plan)
+        for note in self.plan.notes:
+            self.listener.say(note.sentence)
+        self._round(self.plan.cells)
+        while not self.outcome.failed:
+            more = self._timed("plan", partial(rounds.next_cells, self.folder))
+            if not more:
+                break
+            self._round(more)
+        for (bank, ways, shots, _), width in rounds.unreached().items():
+            self.listener.say(
+                f"{bank}, {ways}-way, {shots}-shot stays at ± {width:.2f} points: "
+                f"{self.spec.trial_cap:,} trials are the cap (max_trials)."
+            )
+        self._timed("summary", self._summarise)
+        return self.outcome
+
+    def _round(self, cells: list[Cell]) -> None:
+        self.wanted |= {cell.identity: cell for cell in cells}
+        self._record_plan()
+        missing = [cell for cell in cells if cell.identity not in self.finished]
+        self.outcome.cells += len(cells)
+        self.outcome.resumed += len(cells) - len(missing)
+        self.listener.begin(cells, [cell for cell in cells if cell.identity in self.finished])
+        for done in self.work(missing, self.banks):
+            self._timed("store", partial(self._store, done))
+            self.listener.done(done)
+
+    def _store(self, done: Done) -> None:
+        identity = done.cell.identity
+        if done.tables is None:
+            self.folder.fail(done.cell, done.reason, done.details)
+            self.outcome.failed[done.cell.words] = done.reason
+            return
+        self.folder.write(done.cell, done.tables)
+        self.finished.add(identity)
+        self.outcome.classifiers += done.cell.classifiers
+        seconds = self.outcome.seconds
+        seconds["compute"] = seconds.get("compute", 0.0) + done.seconds
+
+    def _record_plan(self) -> None:
+        """Write what the report and `firthshot status` need to know of the plan."""
+        record = {
+            "cells": len(self.wanted),
+            "classifiers": sum(cell.classifiers for cell in self.wanted.values()),
+            "notes": [asdict(note) for note in self.plan.notes],
+        }
+        text = json.dumps(record, indent=1, ensure_ascii=False)
+        try:
+            write_whole(self.folder.path / "plan.json", text.encode())
+        except OSError as error:
+            raise_clearly(error, self.folder.path)
+
+    def _summarise(self) -> None:
+        from firthshot.experiments.summary import summarise
+
+        if self.finished:
+            summarise(self.folder.path)
+
+    def _timed(self, what: str, work: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        try:
+            return work()
+        finally:
+            seconds = self.outcome.seconds
+            seconds[what] = seconds.get(what, 0.0) + time.perf_counter() - start

@@ -1,0 +1,134 @@
+"""The spec of a run: one frozen typed class, read from TOML, presets and flags."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Split = Literal["val", "novel"]
+Transform = Literal["none", "l2", "centre-l2", "tukey"]
+Head = Literal["linear", "cosine", "mlp"]
+Family = Literal["none", "firth", "confidence", "label-smoothing", "l2"]
+Prior = Literal["uniform", "class-frequency"]
+L2Kind = Literal["mean-square", "ridge", "weight-decay"]
+
+Positive = Annotated[int, Meta(ge=1)]
+Ways = Annotated[int, Meta(ge=2)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+Coefficient = Annotated[float, Meta(ge=0)]
+
+PAPER_GRID = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+SMOOTHING_GRID = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+class SgdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Settings of SGD; what is left out is as published for the head (and the shots)."""
+
+    learning_rate: PositiveFloat | None = None
+    momentum: Annotated[float, Meta(ge=0, lt=1)] | None = None
+    dampening: Annotated[float, Meta(ge=0, le=1)] | None = None
+    batch_size: Positive | None = None
+    epochs: Positive | None = None
+    shuffle: bool | None = None
+    scale_partial: bool | None = None
+
+
+class ConvergedSettings(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Settings of the converged solver; what is left out is the engine's default."""
+
+    tolerance: PositiveFloat | None = None
+    max_iterations: Positive | None = None
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a run trains, on what, and how often.
+
+    Attributes
+    ----------
+    name, reproduces, remark : str
+        What the run is called, which figure or table it repeats, and where it departs from it.
+    paper_banks : tuple of str
+        Banks that the paper used; the run takes those that are installed when ``banks`` is empty,
+        else the embedded bank.
+    banks : tuple of str
+        Names or paths of banks.
+    transform : str
+        ``none``, ``l2`` (rows to unit length), ``centre-l2`` (subtract the mean of the base classes
+        first), ``tukey`` (square root).
+    heads, start, scale, hidden, ridge
+        Heads to train and their options (`firthshot.engine.options`); ``ridge`` is that of the
+        least-squares reference.
+    solver : str
+    penalties, priors : tuple of str
+        Families; ``firth`` and ``label-smoothing`` are trained once for every prior.
+    coefficients, l2_coefficients, smoothing : tuple of float
+        The grid; that of the family ``l2`` where it differs; that of label smoothing, below 1.
+    l2, l2_kind
+        A fixed L2 beside the family; left out, as published for the head.
+    shots : tuple of int or str
+        Shots per class, or names of unbalanced schemes (`firthshot.experiments.shots`).
+    queries : int or str
+        Query rows per class, "rest", or e.g. "600 minus shots".
+    theory, references : bool
+        Train the tuning-free coefficient beside the grid; train the reference heads.
+    until_ci, max_trials
+        Add trials until all intervals are this narrow (points), up to ``max_trials``.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=80)]
+    reproduces: str = ""
+    remark: str = ""
+    paper_banks: tuple[str, ...] = ()
+    banks: tuple[str, ...] = ()
+    splits: Annotated[tuple[Split, ...], Meta(min_length=1)] = ("val", "novel")
+    transform: Transform = "none"
+    heads: Annotated[tuple[Head, ...], Meta(min_length=1)] = ("linear",)
+    start: Literal["xavier", "zero"] = "xavier"
+    scale: PositiveFloat | None = None
+    hidden: tuple[Positive, Positive] = (100, 50)
+    ridge: Coefficient = 1.0
+    solver: Literal["sgd", "converged"] = "sgd"
+    penalties: Annotated[tuple[Family, ...], Meta(min_length=1)] = ("firth",)
+    priors: Annotated[tuple[Prior, ...], Meta(min_length=1)] = ("uniform",)
+    coefficients: Annotated[tuple[Coefficient, ...], Meta(min_length=1)] = PAPER_GRID
+    l2_coefficients: tuple[Coefficient, ...] | None = None
+    smoothing: tuple[Annotated[float, Meta(ge=0, lt=1)], ...] = SMOOTHING_GRID
+    l2: Coefficient | None = None
+    l2_kind: L2Kind | None = None
+    ways: Annotated[tuple[Ways, ...], Meta(min_length=1)] = (5,)
+    shots: Annotated[tuple[Positive | str, ...], Meta(min_length=1)] = (1, 5)
+    trials: Positive = 100
+    queries: Positive | str = "rest"
+    fixed_query: bool = False
+    first_classes: bool = False
+    theory: bool = True
+    references: bool = True
+    dtype: Literal["float32", "float64"] = "float32"
+    until_ci: PositiveFloat | None = None
+    max_trials: Positive | None = None
+    sgd: SgdSettings = SgdSettings()
+    converged: ConvergedSettings = ConvergedSettings()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every field that has a value, as plain data in the order of the class."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {key: value for key, value in plain.items() if value is not None and value != {}}
+
+    @property
+    def trial_cap(self) -> int:
+        """Return the largest number of trials that `until_ci` may reach."""
+        return self.max_trials or 10 * self.trials
+
+    def grid(self, family: str) -> tuple[float, ...]:
+        """Return the coefficients of a family."""
+        if family == "none":
+            return (0.0,)
+        if family == "label-smoothing":
+            return self.smoothing
+        if family == "l2" and self.l2_coefficients is not None:
+            return self.l2_coefficients
+        return self.coefficients
