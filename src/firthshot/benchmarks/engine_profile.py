@@ -1,14 +1,17 @@
-"""Where a linear step at 25 shots spends its time, kernel by kernel on one thread."""
+"""Where a linear step at 25 shots spends its time, kernel by kernel on one thread.
+
+Processor time is taken, the smallest of a few repeats, so that the shares hold on a busy machine.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from firthshot.benchmarks.common import repeat
 from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Linear, train
 from firthshot.engine._form import gradient_form
@@ -31,10 +34,10 @@ def profile_linear(shots: int = 25, passes: int | None = None) -> dict[str, floa
     case = Case(Linear(), 16, shots, 512, passes=passes)
     states = _states(case)
     episodes, features = case.episodes(1), case.bank.features
-    whole = repeat(
-        lambda: train(features, episodes, case.head, case.sgd, case.penalty, threads=1), 4
-    ).median
-    loop = sum(repeat(partial(state.train, 0, case.sgd.epochs), 3).median for state in states)
+    whole = _processor_seconds(
+        lambda: train(features, episodes, case.head, case.sgd, case.penalty, threads=1)
+    )
+    loop = sum(_processor_seconds(partial(state.train, 0, case.sgd.epochs)) for state in states)
     parts: dict[str, float] = {}
     for state in states:
         for name, seconds in _parts(state).items():
@@ -107,5 +110,16 @@ def _seconds(kernel: Kernel, state: LinearSgd) -> float:
 
     for n in (0, state.sgd.batch_size):
         kernel(n)
-    full, empty = (repeat(calls(n), 5).median for n in (state.sgd.batch_size, 0))
+    full, empty = (_processor_seconds(calls(n)) for n in (state.sgd.batch_size, 0))
     return max(0.0, full - empty) / _CALLS
+
+
+def _processor_seconds(run: Callable[[], object]) -> float:
+    """Return the smallest processor time of a few calls, after one to warm up."""
+    run()
+    taken = []
+    for _ in range(4):
+        start = time.process_time()
+        run()
+        taken.append(time.process_time() - start)
+    return min(taken)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
-from firthshot.benchmarks.common import Timing, repeat, repeat_for
+from firthshot.benchmarks.common import Timing, clock, repeat, repeat_for
 from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Mlp, train
 from firthshot.errors import FirthshotError
@@ -25,9 +25,9 @@ _SCORED_TRIALS = 8
 class Effort:
     """How long to measure: our seconds per repeat and repeats, the plain way's seconds."""
 
-    seconds: float = 2.0
+    seconds: float = 1.5
     repeats: int = 5
-    baseline_seconds: float = 3.0
+    baseline_seconds: float = 2.0
     probe_seconds: float = 0.6
 
 
@@ -52,11 +52,9 @@ class Baseline:
 
 def time_engine(case: Case, threads: int, effort: Effort) -> tuple[int, Timing]:
     """Return a number of trials that takes about the time asked for, and the repeats' seconds."""
-    few = 2 * threads
-    each = min(repeat(trainer(case, case.episodes(few), threads), 2).seconds) / few
-    trials = max(few, round(effort.seconds / each / threads) * threads)
-    work = trainer(case, case.episodes(min(trials, 8192)), threads)
-    return min(trials, 8192), repeat(work, effort.repeats)
+    each = clock(trainer(case, case.episodes(threads), threads)) / threads
+    trials = min(8192, threads * max(1, round(effort.seconds / each / threads)))
+    return trials, repeat(trainer(case, case.episodes(trials), threads), effort.repeats)
 
 
 def trainer(case: Case, episodes: Episodes, threads: int) -> Callable[[], None]:
