@@ -21,9 +21,10 @@ import numpy.typing as npt
 from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.converged import minimise
 from firthshot.engine._kernels.simd import lanes_of
+from firthshot.engine._queries import round_up
 from firthshot.engine._separable import escapes
 from firthshot.engine._span import Bias, Span, span_of_rows
-from firthshot.engine._trial import Fitted, Trial, pad_columns, round_up
+from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Converged, Linear
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
@@ -54,7 +55,7 @@ class Solution:
     @property
     def converged(self) -> Array:
         """Return for every coefficient whether the gradient is within the tolerance, (L,)."""
-        return self.status == Status.OK
+        return np.asarray(self.status == Status.OK)
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def solve(
     max_iterations: int = 200,
     sample_weight: Array | None = None,
     fit_intercept: bool = True,
+    warm_start: bool = False,
 ) -> Solution:
     """Minimise the linear head's objective for every coefficient of a form.
 
@@ -103,35 +105,43 @@ def solve(
     X : (N, d) finite features; computed in float64 whatever their type
     targets : (N,) labels from 0 to K − 1, or (N, K) rows of probabilities
     form : GradientForm
-        K and the coefficients. They share one rotation and are otherwise solved on their own, each
-        from zero: no result depends on which others are asked for.
+        K and the coefficients. They share one rotation and are otherwise solved on their own.
     tolerance : float
         Largest absolute entry of the gradient by W and b that counts as converged.
     sample_weight : (N,), optional
         Not negative; only their proportions count, because losses are averaged.
+    warm_start : bool
+        Start each coefficient at the optimum of the one before, which is faster on a path; results
+        then depend on the other coefficients, within the tolerance. A confidence penalty, which
+        may have several optima, always starts at zero.
 
     Returns
     -------
     Solution
     """
     problem = _prepare(X, targets, form, sample_weight, fit_intercept)
-    n_coefficients, (n, d) = len(form.label), problem.X.shape
-    coef = np.zeros((n_coefficients, len(form.target), d))
-    intercept = np.zeros(coef.shape[:2])
-    iterations = np.zeros(n_coefficients, np.int64)
-    status = np.full(n_coefficients, Status.OK, np.int8)
-    kinds = [problem.bias_of(l) for l in range(n_coefficients)]
+    found = _empty(problem)
+    kinds = [problem.bias_of(l) for l in range(len(form.label))]
     for kind in dict.fromkeys(kinds):
-        span = span_of_rows(problem.X, problem.weights, kind)
-        for l, theta, steps in _minimise_all(problem, span, kinds, tolerance, max_iterations):
-            coef[l], intercept[l] = span.weights(theta)
-            iterations[l] = steps
-            if escapes(span, problem.targets(l), _decay(form, span, l), form.confidence[l], theta):
-                status[l] = Status.NO_OPTIMUM
-    gradient_norm, value = _verify(problem, coef, intercept)
-    status[(status == Status.OK) & ~(gradient_norm <= tolerance)] = Status.NOT_CONVERGED
-    status[~np.isfinite(gradient_norm)] = Status.DIVERGED
-    return Solution(coef, intercept, iterations, gradient_norm, value, status)
+        chosen = [l for l, other in enumerate(kinds) if other == kind]
+        _minimise_all(problem, kind, chosen, tolerance, max_iterations, warm_start, found)
+    status = found.status
+    late = (status == Status.OK) & ~(found.gradient_norm <= tolerance)
+    status[late] = Status.NOT_CONVERGED
+    status[~np.isfinite(found.gradient_norm)] = Status.DIVERGED
+    return found
+
+
+def _empty(problem: _Problem) -> Solution:
+    n_classes, n_coefficients = problem.form.target.shape
+    return Solution(
+        np.zeros((n_coefficients, n_classes, problem.X.shape[1])),
+        np.zeros((n_coefficients, n_classes)),
+        np.zeros(n_coefficients, np.int64),
+        np.zeros(n_coefficients),
+        np.zeros(n_coefficients),
+        np.full(n_coefficients, Status.OK, np.int8),
+    )
 
 
 def _prepare(
@@ -161,55 +171,67 @@ def _decay(form: GradientForm, span: Span, l: int) -> Array:
     return decay
 
 
+def _steepness(form: GradientForm, chosen: list[int]) -> Array:
+    """Return the ratios of the loss's curvature at zero to that of L2."""
+    curvature = (form.probability + form.confidence)[chosen] / len(form.target)
+    decay = form.weight_decay[chosen].astype(float)
+    ratio: Array = np.full(len(chosen), np.inf)
+    np.divide(curvature, decay, out=ratio, where=decay > 0)
+    return ratio
+
+
 def _minimise_all(
-    problem: _Problem, span: Span, kinds: list[Bias], tolerance: float, max_iterations: int
-) -> list[tuple[int, Array, int]]:
-    """Run the kernel for the coefficients of one kind; return (l, θ, iterations) of each."""
-    form, padded = problem.form, round_up(len(problem.X), lanes_of(np.float64))
-    features = pad_columns(np.ascontiguousarray(span.features.T), padded)
-    single, weights = features.astype(np.float32), pad_columns(problem.weights, padded)
-    found = []
-    for l in (l for l, kind in enumerate(kinds) if kind == span.bias):
-        theta = np.zeros((len(problem.Y), len(features)))
-        steps, _, _ = minimise(
-            features, single, span.squares, _decay(form, span, l), span.bias == "free",
-            float(np.linalg.norm(span.mean)), pad_columns(problem.targets(l), padded), weights,
-            float(form.probability[l]), float(form.confidence[l]), tolerance, max_iterations, theta,
+    problem: _Problem,
+    kind: Bias,
+    chosen: list[int],
+    tolerance: float,
+    max_iterations: int,
+    warm_start: bool,
+    found: Solution,
+) -> None:
+    """Minimise for the coefficients whose intercept is of one kind, and write what was found."""
+    form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
+    span = span_of_rows(problem.X, problem.weights, kind, _steepness(form, chosen), n_classes)
+    padded = round_up(n, lanes_of(np.float64))
+    wide, weights = pad_columns(span.features.T, padded), pad_columns(problem.weights, padded)
+    tall = np.ascontiguousarray(wide.T)
+    features = (wide, tall, wide.astype(np.float32), tall.astype(np.float32))
+    shift = float(np.linalg.norm(span.mean))
+    g, theta = np.empty((n_classes, padded)), np.zeros((n_classes, len(wide)))
+    for l in chosen:
+        targets, decay = problem.targets(l), _decay(form, span, l)
+        if not warm_start or form.confidence[l]:
+            theta[:] = 0.0
+        found.iterations[l], _, found.objective[l] = minimise(
+            *features, span.squares, decay, kind == "free", shift,
+            pad_columns(targets, padded), weights, float(form.probability[l]),
+            float(form.confidence[l]), tolerance, max_iterations, theta, g,
         )  # fmt: skip
-        found.append((l, theta, steps))
-    return found
+        found.coef[l], found.intercept[l] = span.weights(theta)
+        found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
+        if escapes(span, targets, decay, form.confidence[l], theta):
+            found.status[l] = Status.NO_OPTIMUM
+        if found.status[l] or not found.gradient_norm[l] <= tolerance:
+            theta[:] = 0.0  # no start for the next
 
 
-def _verify(problem: _Problem, coef: Array, intercept: Array) -> tuple[Array, Array]:
-    """Return the largest gradient entry and the value (L,), from the original features alone."""
-    form, largest, value = problem.form, np.empty(len(coef)), np.empty(len(coef))
-    for l, (W, b) in enumerate(zip(coef, intercept, strict=True)):
-        z = W @ problem.X.T + b[:, None]
-        z -= z.max(0)
-        log_p = z - np.log(np.exp(z).sum(0))
-        p, targets = np.exp(log_p), problem.targets(l)
-        loss = -(targets * log_p).sum(0)
-        g = form.probability[l] * p - targets
-        if form.confidence[l]:
-            mean = (p * log_p).sum(0)
-            loss += form.confidence[l] * (mean + np.log(len(p)))
-            g += form.confidence[l] * p * (log_p - mean)
-        g *= problem.weights
-        by_bias = g.sum(1) + form.bias_decay[l] * b if problem.fit_intercept else np.zeros(1)
-        largest[l] = max(
-            np.abs(g @ problem.X + form.weight_decay[l] * W).max(), np.abs(by_bias).max()
-        )
-        l2 = form.weight_decay[l] * (W**2).sum() + form.bias_decay[l] * (b**2).sum()
-        value[l] = problem.weights @ loss + 0.5 * l2
-    return largest, value
+def _largest_entry(problem: _Problem, l: int, g: Array, found: Solution) -> float:
+    """Return the largest entry of the gradient by W and b, given that by logits g (K, N)."""
+    by_coef = g @ problem.X
+    by_coef += problem.form.weight_decay[l] * found.coef[l]
+    largest = max(by_coef.max(), -by_coef.min())
+    if problem.fit_intercept:
+        by_intercept = g.sum(1) + problem.form.bias_decay[l] * found.intercept[l]
+        largest = max(largest, np.abs(by_intercept).max())
+    return float(largest)
 
 
 def fit_converged(
-    trial: Trial, head: Linear, solver: Converged, form: GradientForm, keep_weights: bool
+    trial: Trial, _head: Linear, solver: Converged, form: GradientForm, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Bring the linear head of one trial to its optimum with every coefficient.
 
-    The start of ``head`` plays no part: the optimum is sought from zero.
+    The head's start plays no part: the optimum is sought from zero.
     """
     found = solve(
         trial.support,
@@ -230,10 +252,9 @@ def fit_converged(
 
 
 def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:
-    """Return logits (C, L, Q + padding) of the query rows, in the trial's precision."""
+    """Return logits (C, L, Q + padding) of the queries, in the trial's precision."""
     n_coefficients, n_classes, d = coef.shape
-    W = coef.transpose(1, 0, 2).reshape(-1, d).astype(trial.dtype)
-    logits = np.zeros((len(W), trial.padded_queries), trial.dtype)
-    np.matmul(W, trial.query.T, out=logits[:, : len(trial.query)])
+    W = coef.transpose(1, 0, 2).reshape(-1, d).T.astype(trial.dtype, order="C")
+    logits = np.ascontiguousarray(trial.query.times(W).T)
     logits += intercept.T.reshape(-1, 1).astype(trial.dtype)
     return logits.reshape(n_classes, n_coefficients, -1)

@@ -34,7 +34,7 @@ def escapes(span: Span, targets: Array, decay: Array, confidence: float, theta: 
         return False
     if decay.any():  # only the intercept is free, and it moves all samples alike
         return not bool(supported.any(1).all())
-    if span.rank == len(span.features) or not supported.any(1).all():
+    if span.independent or not supported.any(1).all():
         return True
     return _separated(theta @ span.features.T, supported) or _ascends(span.features, supported)
 
@@ -56,7 +56,7 @@ def _ascends(features: Array, supported: Array) -> bool:
     scaled, so the maximum is 0, or at least 1.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, vstack
 
     n_classes, n = supported.shape
     rank = features.shape[1]
@@ -79,8 +79,6 @@ def _ascends(features: Array, supported: Array) -> bool:
     )
     tied = supported[rival, sample]
     free, upper = gaps[~tied], np.concatenate([np.ones((~tied).sum()), np.zeros((~tied).sum())])
-    from scipy.sparse import vstack
-
     answer = linprog(
         -free.sum(0),
         A_ub=vstack([free, -free]),

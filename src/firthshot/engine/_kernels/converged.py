@@ -1,4 +1,4 @@
-"""Newton's method with conjugate gradients for the linear head, in features rotated onto their span.
+"""Newton's method with conjugate gradients for the linear head, on features rotated to their span.
 
 Everything is laid out with classes along the rows, (C, N) for logits and (C, r) for parameters, so
 that every lane of a vector is one sample. The features F (r, N) have orthogonal rows (under the
@@ -7,8 +7,8 @@ sample weights), so that the Hessian
     H V = F (s ∘ probability (P ∘ V F − P (P'VF))) + decay V
 
 is nearly diagonal in them: where all samples are equally curved it equals
-``probability · curvature · F²  + decay``, which preconditions the conjugate gradients. Gradients and
-values are float64; Hessian products, which only have to point downhill, are float32.
+``probability · curvature · F² + decay``, which preconditions the conjugate gradients. Gradients
+and values are float64; Hessian products, which only have to point downhill, are float32.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def evaluate(z, targets, weights, probability, p, g, top, total):
 
 @njit(nogil=True, cache=True)
 def add_confidence(z, weights, confidence, p, top, total, g, surprise):
-    """Add the gradient of confidence · KL(p‖U), write log p − Σ p log p, return the mean penalty."""
+    """Add the gradient of confidence · KL(p‖U), write log p − Σ p log p, return its mean."""
     n_classes, n = z.shape
     value = 0.0
     for i in range(n):
@@ -140,12 +140,13 @@ def mean_curvature(p, weights):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def descend(f, p, surprise, weights, probability, confidence, decay, inverse, g, d):
+def descend(f, f_t, p, surprise, weights, probability, confidence, decay, inverse, g, d):
     """Write to ``d`` an approximate solution of H d = −g by preconditioned conjugate gradients.
 
     Parameters
     ----------
-    f : (r, n); p, surprise : (C, n); weights : (n,); decay, inverse : (r,), all float32
+    f : (r, n) and its transpose; p, surprise : (C, n); weights : (n,); decay, inverse : (r,)
+        All of them float32.
         ``surprise`` is empty without a confidence penalty; ``inverse`` is the preconditioner.
     g, d : (C, r) in float64
     """
@@ -168,7 +169,7 @@ def descend(f, p, surprise, weights, probability, confidence, decay, inverse, g,
     for number in range(MOST_PRODUCTS):
         np.dot(toward, f, v)
         bend(p, surprise, weights, probability, confidence, v)
-        np.dot(v, f.T, bent)
+        np.dot(v, f_t, bent)
         for c in range(n_classes):
             for j in range(rank):
                 bent[c, j] += decay[j] * toward[c, j]
@@ -214,7 +215,7 @@ def largest_entry_bound(g, free, shift):
         for j in range(last):
             square += g[c, j] * g[c, j]
         bias = abs(g[c, last]) if free else 0.0
-        worst = max(worst, max(np.sqrt(square) + shift * bias, bias))
+        worst = max(worst, np.sqrt(square) + shift * bias, bias)
     return worst
 
 
@@ -275,14 +276,18 @@ def search(z, step_z, l2, targets, weights, probability, confidence, value, slop
 
 @njit(nogil=True, cache=True)
 def minimise(
-    f, f_single, squares, decay, free, shift, targets, weights, probability, confidence,
-    tolerance, max_iterations, theta,
+    f, f_t, f_single, f_t_single, squares, decay, free, shift, targets, weights, probability,
+    confidence, tolerance, max_iterations, theta, grad_z,
 ):  # fmt: skip
-    """Minimise the objective from θ = 0; write ``theta`` (C, r) and return how it ended.
+    """Minimise the objective from ``theta`` (C, r), in place, and return how it ended.
+
+    ``grad_z`` (C, n) receives dLoss/dZ there.
 
     Parameters
     ----------
-    f, f_single : (r, n) features in float64 and float32
+    f, f_t, f_single, f_t_single
+        Features (r, n) and their transpose, in float64 and float32; both are laid out in memory
+        because BLAS multiplies a few rows by a transposed matrix much more slowly.
     squares : (r,) weighted mean squares of the rows of ``f``
     decay : (r,) L2 factor of each row
     free, shift : see :func:`largest_entry_bound`
@@ -294,16 +299,16 @@ def minimise(
     iterations, bound on the largest entry of the gradient, value
     """
     n_classes, n, rank = targets.shape[0], f.shape[1], f.shape[0]
-    z, step_z, tried = np.zeros((n_classes, n)), np.empty((n_classes, n)), np.empty((n_classes, n))
-    p, grad_z = np.empty_like(z), np.empty_like(z)
+    z, step_z, tried = np.dot(theta, f), np.empty((n_classes, n)), np.empty((n_classes, n))
+    p = np.empty_like(z)
     surprise = np.empty((n_classes, n) if confidence != 0.0 else (0, 0))
     top, total, inverse = np.empty(n), np.empty(n), np.empty(rank, np.float32)
     g, d = np.empty((n_classes, rank)), np.empty((n_classes, rank))
     weights_single, decay_single = weights.astype(np.float32), decay.astype(np.float32)
     value = objective(z, targets, weights, probability, confidence, p, grad_z, surprise, top, total)
-    theta[:] = 0.0
+    value += l2_along(theta, theta, decay)[0]
     for iteration in range(max_iterations + 1):
-        np.dot(grad_z, f.T, g)
+        np.dot(grad_z, f_t, g)
         g += decay * theta
         bound = largest_entry_bound(g, free, shift)
         if bound <= tolerance or iteration == max_iterations or not np.isfinite(bound):
@@ -312,7 +317,7 @@ def minimise(
         for j in range(rank):
             inverse[j] = 1.0 / (curvature * squares[j] + decay[j])
         descend(
-            f_single, p.astype(np.float32), surprise.astype(np.float32), weights_single,
+            f_single, f_t_single, p.astype(np.float32), surprise.astype(np.float32), weights_single,
             np.float32(probability), np.float32(confidence), decay_single, inverse, g, d,
         )  # fmt: skip
         np.dot(d, f, step_z)
@@ -324,6 +329,7 @@ def minimise(
             value, slope, (tried, p, grad_z, surprise, top, total),
         )  # fmt: skip
         if step == 0.0:
+            objective(z, targets, weights, probability, confidence, p, grad_z, surprise, top, total)
             break
         theta += step * d
         z, tried = tried, z
