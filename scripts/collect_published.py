@@ -18,11 +18,13 @@ Row = dict[str, object]
 TARGET = Path(__file__).parents[1] / "src/firthshot/experiments/published"
 COMMITS = {"code_firth": "3942a09", "code_s2m2rf": "7f437e1", "code_dcf": "5667ee3"}
 COLUMNS = (
-    "source name file commit dataset source_dataset backbone transform head solver penalty prior "
-    "l2_kind ways shots balanced artificial before after improvement ci coefficient"
-).split()
+    *("source", "name", "file", "commit", "dataset", "source_dataset", "backbone", "transform"),
+    *("head", "solver", "penalty", "prior", "l2_kind", "ways", "shots", "balanced", "artificial"),
+    *("before", "after", "improvement", "ci", "coefficient"),
+)
 CURVE_COLUMNS = (
-    "name file commit dataset backbone head penalty ways shots coefficient accuracy ci".split()
+    *("name", "file", "commit", "dataset", "backbone", "head", "penalty", "ways", "shots"),
+    *("coefficient", "accuracy", "ci"),
 )
 DATASETS = {
     "miniimagenet": "mini-ImageNet",
@@ -225,7 +227,7 @@ def cross_domain(reference: Path, path: str) -> Iterator[Row]:
 
 
 def curves(reference: Path) -> Iterator[Row]:
-    """Validation accuracy of every coefficient (Fig A12)."""
+    """Read the validation accuracy of every coefficient (Fig A12)."""
     path = "code_firth/summary_val.csv"
     for line in read(reference / path):
         if line["experiment"] in ("firth_1layer", "firth_3layer"):
@@ -245,7 +247,7 @@ def complete(rows: Iterable[Row], source: str) -> Iterator[Row]:
         yield {"source": source, "balanced": "true", "commit": COMMITS.get(repository, ""), **row}
 
 
-def write(name: str, columns: list[str], rows: Iterable[Row]) -> None:
+def write(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
     order = columns[:-5] if columns is COLUMNS else columns[:-2]
     lines = sorted(rows, key=lambda row: [_sortable(row.get(column, "")) for column in order])
     with (TARGET / name).open("w", newline="") as stream:

@@ -46,7 +46,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     file, commit : str
         The authors' file and its commit; empty for a table.
     dataset, source_dataset, backbone : str
-        ``source_dataset`` is where the backbone and Distribution Calibration's statistics come from.
+        ``source_dataset``: where backbone and Distribution Calibration's statistics come from.
     transform, head, solver, penalty, prior, l2_kind : str
         In this package's names; "" where it does not matter.
     ways, shots : int
