@@ -2,9 +2,10 @@
 
 The penalty is equivariant: with X = Z R the fit may be computed in θ = R β and the
 log-determinants differ by a constant. So columns are scaled always, orthonormalised when
-they are nearly dependent, and dropped from the basis when they are dependent. Then
-``det(F | r)``, the product of the non-zero eigenvalues of F (the paper's amended determinant),
-is ``det F_θ · det(R R')`` per class, and β is the solution of least norm.
+they are nearly dependent (which the first Cholesky factor of the fit shows), and dropped from
+the basis when they are dependent. Then ``det(F | r)``, the product of the non-zero eigenvalues
+of F (the paper's amended determinant), is ``det F_θ · det(R R')`` per class, and β is the
+solution of least norm.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels import FloatArray
 
 DEPENDENT = 1e-10  # what is left of a unit column after projection on the others
-_WELL_CONDITIONED = 1e-7  # reciprocal condition number of the scaled Gram matrix
+_TILE = 32
 _ESTIMABLE = 1e-8
 
 
@@ -44,6 +46,7 @@ class Design:
     dependent : tuple of (int, tuple of int)
         Each other column with the earlier columns of which it is a combination; left empty
         when there are more columns than rows.
+    orthonormal : bool
     """
 
     Z: FloatArray
@@ -52,6 +55,7 @@ class Design:
     log_scale: float
     kept: tuple[int, ...]
     dependent: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    orthonormal: bool = False
 
     @property
     def rank(self) -> int:
@@ -64,33 +68,64 @@ class Design:
         return np.asarray(np.abs(1.0 - np.einsum("jr,rj->j", self.T, self.R)) < _ESTIMABLE)
 
 
-def make_design(X: FloatArray) -> Design:
-    """Choose a basis for the columns of ``X``, shape (n, p)."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _transpose(X: FloatArray, Z: FloatArray, first: int) -> None:
+    """Copy the columns of ``X`` into the rows of ``Z`` from ``first`` on, tile by tile."""
     n, p = X.shape
-    columns = np.ascontiguousarray(X.T, dtype=np.float64)
-    # Scaling by the largest entry first keeps the squares of 1e200 finite.
-    largest = np.abs(columns).max(axis=1)
-    largest[largest == 0.0] = 1.0
-    unit = columns / largest[:, None]
-    length = np.sqrt(np.einsum("pn,pn->p", unit, unit) / n)
-    length[length == 0.0] = 1.0
-    unit /= length[:, None]
-    scale = largest * length
-    if n >= p and _is_well_conditioned(unit):
-        log_scale = 2.0 * float(np.log(scale).sum())
-        return Design(unit, np.diag(scale), np.diag(1.0 / scale), log_scale, tuple(range(p)))
-    return _orthonormal_design(unit, scale)
+    for top in range(0, n, _TILE):
+        for left in range(0, p, _TILE):
+            for k in range(left, min(p, left + _TILE)):
+                for i in range(top, min(n, top + _TILE)):
+                    Z[first + k, i] = X[i, k]
 
 
-def _is_well_conditioned(unit: FloatArray) -> bool:
-    from scipy.linalg.lapack import dpocon, dpotrf
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+def _scale(Z: FloatArray, scale: FloatArray) -> None:
+    """Divide each row by its root mean square, which is left in ``scale``; zero rows stay."""
+    r, n = Z.shape
+    for k in range(r):
+        largest, total = 0.0, 0.0
+        for i in range(n):
+            largest = max(largest, abs(Z[k, i]))
+        if largest == 0.0:
+            scale[k] = 1.0
+            continue
+        # Dividing by the largest entry first keeps the squares of 1e200 finite.
+        shrink = 1.0 / largest if 1e-300 < largest < 1e300 else 1.0
+        for i in range(n):
+            total += (Z[k, i] * shrink) ** 2
+        scale[k] = np.sqrt(total / n) / shrink
+        for i in range(n):
+            Z[k, i] /= scale[k]
 
-    gram = unit @ unit.T / unit.shape[1]
-    factor, failed = dpotrf(gram)
-    if failed:
-        return False
-    reciprocal, _ = dpocon(factor, np.abs(gram).sum(axis=0).max())
-    return bool(reciprocal > _WELL_CONDITIONED)
+
+def make_design(X: FloatArray, intercept: bool = False) -> Design:
+    """Scale the columns of ``X``, shape (n, p), after a column of ones if wanted.
+
+    With more columns than rows the basis is orthonormal at once; otherwise the fit asks for
+    `orthonormal_design` when it meets an ill-conditioned information matrix.
+    """
+    n, p = X.shape
+    first = int(intercept)
+    Z = np.empty((p + first, n))
+    Z[:first] = 1.0
+    if X.flags.f_contiguous:
+        Z[first:] = X.T
+    else:
+        _transpose(np.ascontiguousarray(X), Z, first)
+    scale = np.empty(p + first)
+    _scale(Z, scale)
+    log_scale = 2.0 * float(np.log(scale).sum())
+    kept = tuple(range(p + first))
+    design = Design(Z, np.diag(scale), np.diag(1.0 / scale), log_scale, kept)
+    return orthonormal_design(design) if p + first > n else design
+
+
+def orthonormal_design(design: Design) -> Design:
+    """Return an orthonormal basis for the same columns, without the dependent ones."""
+    if design.orthonormal:
+        return design
+    return _orthonormal_design(design.Z, np.diag(design.R).copy())
 
 
 def _orthonormal_design(unit: FloatArray, scale: FloatArray) -> Design:
@@ -114,7 +149,7 @@ def _orthonormal_design(unit: FloatArray, scale: FloatArray) -> Design:
     R = (Z @ unit.T / n) * scale
     relations = tuple((j, _combination(unit, kept, j)) for j in dependent) if p <= n else ()
     T, log_scale = _pseudo_inverse(R)
-    return Design(Z, R, T, log_scale, tuple(kept), relations)
+    return Design(Z, R, T, log_scale, tuple(kept), relations, orthonormal=True)
 
 
 def _pseudo_inverse(R: FloatArray) -> tuple[FloatArray, float]:

@@ -15,7 +15,13 @@ from firthshot.jeffreys._profile import (
     profile_intervals,
 )
 from firthshot.jeffreys._separation import Separation, detect_separation
-from firthshot.jeffreys._tests import TestResult, likelihood_ratio_test, wald_test
+from firthshot.jeffreys._tests import (
+    UNDETERMINED,
+    TestResult,
+    each_coefficient,
+    likelihood_ratio_test,
+    wald_test,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,12 +65,13 @@ class InferenceMixin:
 
     def _inferential_fit(self) -> tuple[Fit, list[int]]:
         """Return the fit that inference is about and the position of each parameter in it."""
-        from sklearn.utils.validation import check_is_fitted
+        if not hasattr(self, "fit_"):
+            from sklearn.utils.validation import check_is_fitted
 
-        check_is_fitted(self)
-        p = len(self._columns())
+            check_is_fitted(self)
         if self.correction != "flac":
-            return self.fit_, list(range(p * len(self.contrasts_)))
+            return self.fit_, list(range(len(self.parameter_names_)))
+        p = len(self._columns())
         # FLAC's design has the indicator of pseudo-observations as one more, last column.
         return self.flac_fit_, [
             j * (p + 1) + k for j in range(len(self.contrasts_)) for k in range(p)
@@ -135,8 +142,11 @@ class InferenceMixin:
         TestResult, or a tuple of them, one for each coefficient
         """
         check_choice("method", method, TESTS)
-        self._inferential_fit()
+        fitted, positions = self._inferential_fit()
         if hypothesis is None:
+            plain = method == "likelihood-ratio" and penalty == "full-information"
+            if plain and self.correction != "flic":
+                return each_coefficient(fitted, positions, tol=self.tol)
             eye = np.eye(len(self.parameter_names_))
             return tuple(self._test(row[None], np.zeros(1), method, penalty) for row in eye)
         C, values = self._forms(hypothesis, value)
@@ -145,9 +155,8 @@ class InferenceMixin:
     def _test(self, C: FloatArray, values: FloatArray, method: str, penalty: str) -> TestResult:
         fitted, positions = self._inferential_fit()
         rows = np.flatnonzero(np.any(C != 0.0, axis=0))
-        undetermined = not np.all(fitted.estimable[positions][rows]) and len(C) == 1
-        if undetermined:
-            return TestResult(np.nan, 1, np.nan, np.nan, False, "not determined by the data")
+        if len(C) == 1 and not np.all(fitted.estimable[positions][rows]):
+            return UNDETERMINED
         if self.correction == "flic" and set(rows) & set(self._intercept_rows()):
             reason = "FLIC's intercept maximises no likelihood"
             return TestResult(np.nan, len(C), np.nan, np.nan, False, reason)

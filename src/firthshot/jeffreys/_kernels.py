@@ -45,12 +45,13 @@ from firthshot.jeffreys._blas import (
     dtrmm,
     dtrtri,
 )
+from firthshot.jeffreys._elementary import exp_in_place, log_in_place
 
 FloatArray = NDArray[np.float64]
 # Sums may be reordered for vector instructions; infinities and NaN keep their meaning.
 FAST = {"reassoc", "contract"}
-_CACHE_DOUBLES = 65_536
-CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR = 0, 1, 2, 3
+_CACHE_DOUBLES, _FEWEST_ROWS = 16_384, 256
+CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
 _SHORTEST_STEP = 1e-10
 _NARROW = 40  # below this many columns gemm beats syrk although it does twice the work
 
@@ -79,13 +80,14 @@ class Work(NamedTuple):
     block: FloatArray  # (r, rows)
     G: FloatArray  # (J, q, rows)
     residual: FloatArray  # (2 J, rows)
+    rows: FloatArray  # (3, rows)
     info: NDArray[np.int64]  # (1,)
 
 
 def make_work(n: int, r: int, J: int) -> Work:
     """Allocate scratch memory for ``n`` observations, ``r`` columns and ``J`` contrasts."""
     q = J * r
-    rows = max(1, min(n, max(32, _CACHE_DOUBLES // max(r, J * q // 2))))
+    rows = min(n, max(_FEWEST_ROWS, _CACHE_DOUBLES // max(1, J * q)))
     return Work(
         P=np.empty((J, n)),
         P0=np.empty(n),
@@ -98,32 +100,62 @@ def make_work(n: int, r: int, J: int) -> Work:
         block=np.empty((r, rows)),
         G=np.zeros((J, q, rows)),
         residual=np.empty((2 * J, rows)),
+        rows=np.empty((3, rows)),
         info=np.zeros(1, dtype=np.int64),
     )
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _predictors(data: Data, work: Work, theta: FloatArray, start: int, rows: int) -> None:
+    """Fill ``work.P`` with the linear predictors of one block."""
+    r, J = data.Z.shape[0], work.P.shape[0]
+    for j in range(J):
+        eta = work.P[j, start : start + rows]
+        eta[:] = data.offset[j, start : start + rows]
+        for s in range(r):
+            Z, weight = data.Z[s, start : start + rows], theta[j * r + s]
+            for b in range(rows):
+                eta[b] += weight * Z[b]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _probabilities(data: Data, work: Work, start: int, rows: int) -> float:
     """Turn the linear predictors in ``work.P`` into probabilities; return the log-likelihood."""
     J = work.P.shape[0]
-    loglik = 0.0
-    for i in range(start, start + rows):
-        top = 0.0
-        for j in range(J):
-            work.P[j, i] += data.offset[j, i]
-            top = max(top, work.P[j, i])
-        own = work.P[data.y[i] - 1, i] if data.y[i] > 0 else 0.0
-        reference = np.exp(-top) if top > 0.0 else 1.0
-        total = reference
-        for j in range(J):
-            gap = work.P[j, i] - top
-            work.P[j, i] = np.exp(gap) if gap < 0.0 else 1.0
-            total += work.P[j, i]
-        loglik += data.w[i] * (own - top - np.log(total))
-        work.P0[i] = reference / total
-        for j in range(J):
-            work.P[j, i] /= total
-    return loglik
+    top, total, scratch = work.rows[0, :rows], work.rows[1, :rows], work.rows[2, :rows]
+    y, w = data.y[start : start + rows], data.w[start : start + rows]
+    loglik, finite = 0.0, 0.0
+    top[:] = 0.0
+    for j in range(J):
+        eta = work.P[j, start : start + rows]
+        for b in range(rows):
+            top[b] = max(top[b], eta[b])
+            finite += eta[b]
+            loglik += w[b] * eta[b] if y[b] == j + 1 else 0.0
+    reference = work.P0[start : start + rows]
+    for b in range(rows):
+        loglik -= w[b] * top[b]
+        reference[b] = -top[b]
+    exp_in_place(reference, scratch)
+    total[:] = reference
+    for j in range(J):
+        odds = work.P[j, start : start + rows]
+        for b in range(rows):
+            odds[b] -= top[b]
+        exp_in_place(odds, scratch)
+        for b in range(rows):
+            total[b] += odds[b]
+    for b in range(rows):
+        top[b] = 1.0 / total[b]
+        reference[b] *= top[b]
+    for j in range(J):
+        odds = work.P[j, start : start + rows]
+        for b in range(rows):
+            odds[b] *= top[b]
+    log_in_place(total, scratch)
+    for b in range(rows):
+        loglik -= w[b] * total[b]
+    return loglik + 0.0 * finite  # NaN as soon as one predictor is not finite
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -183,13 +215,12 @@ def value(data: Data, work: Work, theta: FloatArray) -> float:
     Minus infinity when F is not positive definite to machine precision.
     """
     r, n = data.Z.shape
-    J, q, most = work.P.shape[0], work.F.shape[0], work.block.shape[1]
+    q, most = work.F.shape[0], work.block.shape[1]
     work.F[:] = 0.0
     lp = 0.0
     for start in range(0, n, most):
         rows = min(most, n - start)
-        Z, P = data.Z[:, start:], work.P[:, start:]
-        dgemm((NO, NO, rows, J, r, 1.0, Z, n, theta, r, 0.0, P, n))
+        _predictors(data, work, theta, start, rows)
         lp += _probabilities(data, work, start, rows)
         _add_information(data, work, start, rows)
     _complete(work.F, r)
@@ -241,23 +272,32 @@ def _quadratic_forms(work: Work, r: int, start: int, rows: int) -> None:
 def _residuals(data: Data, work: Work, start: int, rows: int) -> None:
     """Fill the derivatives with respect to the linear predictors, and the hat values."""
     J = work.P.shape[0]
+    end = start + rows
+    y, w, hat = data.y[start:end], data.w[start:end], work.hat[start:end]
+    diagonal, full = work.rows[0, :rows], work.rows[1, :rows]
+    diagonal[:] = 0.0
+    full[:] = 0.0
+    for j in range(J):
+        own, p, row = work.V[j, j, start:end], work.P[j, start:end], work.residual[J + j]
+        row[:rows] = 0.0
+        for k in range(J):
+            V, other = work.V[j, k, start:end], work.P[k, start:end]
+            for b in range(rows):
+                row[b] += V[b] * other[b]
+        for b in range(rows):
+            diagonal[b] += p[b] * own[b]
+            full[b] += p[b] * row[b]
+            row[b] = own[b] - 2.0 * row[b]
     for b in range(rows):
-        i = start + b
-        diagonal, full = 0.0, 0.0
-        for j in range(J):
-            row = 0.0
-            for k in range(J):
-                row += work.V[j, k, i] * work.P[k, i]
-            work.residual[J + j, b] = work.V[j, j, i] - 2.0 * row
-            diagonal += work.P[j, i] * work.V[j, j, i]
-            full += work.P[j, i] * row
-        work.hat[i] = data.w[i] * (diagonal - full)
-        for j in range(J):
-            share = data.w[i] * work.P[j, i]
-            penalty = data.tau * share * (work.residual[J + j, b] - diagonal + 2.0 * full)
-            hit = data.w[i] if data.y[i] == j + 1 else 0.0
-            work.residual[J + j, b] = penalty
-            work.residual[j, b] = hit - share + penalty
+        hat[b] = w[b] * (diagonal[b] - full[b])
+        diagonal[b] -= 2.0 * full[b]
+    for j in range(J):
+        p, total, penalty = work.P[j, start:end], work.residual[j], work.residual[J + j]
+        for b in range(rows):
+            share = w[b] * p[b]
+            penalty[b] = data.tau * share * (penalty[b] - diagonal[b])
+            hit = w[b] if y[b] == j + 1 else 0.0
+            total[b] = hit - share + penalty[b]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -279,11 +319,22 @@ def gradient(data: Data, work: Work) -> None:
         dgemm((YES, NO, r, 2 * J, rows, 1.0, Z, n, R, most, 1.0, work.score, r))
 
 
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _dot(a: FloatArray, b: FloatArray) -> float:
+    """Return a'b; for a few numbers a loop is quicker than a call of BLAS."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
     """Factor F + A into ``B``; forget A where the sum is not positive definite."""
     q = B.shape[0]
-    B[:] = work.F + A
+    for i in range(q):
+        for j in range(q):
+            B[i, j] = work.F[i, j] + A[i, j]
     dpotrf((LOWER, q, B, q, work.info))
     if work.info[0] != 0:
         A[:] = 0.0
@@ -292,31 +343,34 @@ def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _newton_parts(
-    work: Work, A: FloatArray, B: FloatArray, C: FloatArray, S: FloatArray
-) -> FloatArray:
-    """Return the step B⁻¹U projected on C δ = 0, and leave B⁻¹C' in the rows of ``S[1:]``."""
+    work: Work, A: FloatArray, B: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
+) -> None:
+    """Fill ``step`` with B⁻¹U projected on C δ = 0, and the rows of ``S`` with B⁻¹U and B⁻¹C'."""
     q, m = B.shape[0], C.shape[0]
     _factor_curvature(work, A, B)
     S[0] = work.score[0]
     S[1:] = C
     dpotrs((LOWER, q, m + 1, B, q, S, q, work.info))
-    step: FloatArray = S[0].copy()
-    if m == 1:
-        step -= S[1] * ((C[0] @ S[0]) / (C[0] @ S[1]))
-    elif m > 1:
-        step -= np.linalg.solve(C @ S[1:].T, C @ S[0]) @ S[1:]
-    return step
+    if m > 1:
+        step[:] = S[0] - np.linalg.solve(C @ S[1:].T, C @ S[0]) @ S[1:]
+        return
+    along = _dot(C[0], S[0]) / _dot(C[0], S[1]) if m == 1 else 0.0
+    for i in range(q):
+        step[i] = S[0, i] - along * S[m, i] if m == 1 else S[0, i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _learn_curvature(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
-    """Update A by the rank-one matrix that makes ``A step = change``."""
-    error = change - A @ step
-    along = error @ step
-    if abs(along) > 1e-8 * np.sqrt((error @ error) * (step @ step)):
-        for i in range(step.size):
-            for j in range(step.size):
-                A[i, j] += error[i] * error[j] / along
+    """Update A by the rank-one matrix that makes ``A step = change``; spoils ``change``."""
+    q = step.size
+    for i in range(q):
+        change[i] -= _dot(A[i], step)
+    along = _dot(change, step)
+    if abs(along) > 1e-8 * np.sqrt(_dot(change, change) * _dot(step, step)):
+        for i in range(q):
+            share = change[i] / along
+            for j in range(q):
+                A[i, j] += share * change[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -328,8 +382,11 @@ def maximise(
     C: FloatArray,
     tol: float,
     max_iter: int,
+    least_pivot: float,
 ) -> tuple[float, float, int, int]:
     """Climb from ``theta`` (overwritten by the maximum) keeping ``C θ`` as it is.
+
+    Gives up at once where a pivot of F is below ``least_pivot``, relative to its diagonal.
 
     Returns
     -------
@@ -338,18 +395,22 @@ def maximise(
     """
     q, m = theta.size, C.shape[0]
     B, S = np.empty((q, q)), np.empty((m + 1, q))
+    step, change = np.empty(q), np.empty(q)
     lp = value(data, work, theta)
     if lp == -np.inf:
         return lp, np.inf, 0, SINGULAR
+    for s in range(q):
+        if work.L[s, s] ** 2 < least_pivot * work.F[s, s]:
+            return lp, np.inf, 0, ILL_CONDITIONED
     gradient(data, work)
     for iteration in range(max_iter + 1):
-        step = _newton_parts(work, A, B, C, S)
-        decrement = np.sqrt(max(0.0, work.score[0] @ step))
+        _newton_parts(work, A, B, C, S, step)
+        decrement = np.sqrt(max(0.0, _dot(work.score[0], step)))
         if decrement <= tol:
             return lp, decrement, iteration, CONVERGED
         if iteration == max_iter:
             break
-        before = work.score[1].copy()
+        change[:] = work.score[1]
         higher = value(data, work, theta + step)
         # Below the resolution of lp in double precision a decrease means nothing.
         slack = 4e-15 * (q + abs(lp))
@@ -364,7 +425,8 @@ def maximise(
         theta += step
         lp = higher
         gradient(data, work)
-        _learn_curvature(A, step, before - work.score[1])
+        change -= work.score[1]
+        _learn_curvature(A, step, change)
     return lp, decrement, max_iter, TOO_MANY_STEPS
 
 
@@ -394,28 +456,30 @@ def profile_bound(
     q = theta.size
     c = C[0]
     B, S = np.empty((q, q)), np.empty((2, q))
+    step, change = np.empty(q), np.empty(q)
     width = 0.0
     lp = value(data, work, theta)
     if lp == -np.inf:
         return np.nan, 0, SINGULAR
     gradient(data, work)
     for iteration in range(max_iter):
-        nuisance = _newton_parts(work, A, B, C, S)
-        kappa = 1.0 / (c @ S[1])
-        slope = kappa * (c @ S[0])
-        gain = 0.5 * (work.score[0] @ nuisance)
+        _newton_parts(work, A, B, C, S, step)
+        kappa = 1.0 / _dot(c, S[1])
+        slope = kappa * _dot(c, S[0])
+        gain = 0.5 * _dot(work.score[0], step)
         room = slope * slope + 2.0 * kappa * (lp + gain - target)
         move = side * 2.0 / np.sqrt(kappa)
         if room >= 0.0:
             move = (slope + side * np.sqrt(room)) / kappa
         elif slope * side < 0.0:
             move = (lp + gain - target) / -slope * 0.5 if slope != 0.0 else move
-        if abs(lp - target) <= np.sqrt(tol) and 2.0 * gain <= tol and room >= 0.0:
-            return c @ theta + move, iteration + 1, CONVERGED
+        # The move is good to second order in the gap, and the gain is allowed for.
+        if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 100.0 * tol and room >= 0.0:
+            return _dot(c, theta) + move, iteration + 1, CONVERGED
         width = max(width, 2.0 / np.sqrt(kappa))
         move = min(max(move, -3.0 * width), 3.0 * width)
-        step = nuisance + move * kappa * S[1]
-        before = work.score[1].copy()
+        step += (move * kappa) * S[1]
+        change[:] = work.score[1]
         lower = value(data, work, theta + step)
         while not lower > target - 4.0 * depth:
             step *= 0.5
@@ -425,5 +489,79 @@ def profile_bound(
         theta += step
         lp = lower
         gradient(data, work)
-        _learn_curvature(A, step, before - work.score[1])
+        change -= work.score[1]
+        _learn_curvature(A, step, change)
     return c @ theta, max_iter, TOO_MANY_STEPS
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def test_each(
+    data: Data,
+    work: Work,
+    top: FloatArray,
+    inverse: FloatArray,
+    A: FloatArray,
+    forms: FloatArray,
+    tol: float,
+    max_iter: int,
+) -> tuple[FloatArray, FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Maximise under ``forms[k]'θ = 0`` for each k, from the free maximum ``top``.
+
+    Returns
+    -------
+    lp, decrements, iterations, status
+        Arrays with one entry per form.
+    """
+    m = forms.shape[0]
+    lp, decrements = np.empty(m), np.empty(m)
+    iterations, status = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    for k in range(m):
+        path = inverse @ forms[k]
+        theta = top - path * ((forms[k] @ top) / (forms[k] @ path))
+        lp[k], decrements[k], iterations[k], status[k] = maximise(
+            data, work, theta, A.copy(), forms[k : k + 1], tol, max_iter, 0.0
+        )
+    return lp, decrements, iterations, status
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def profile_each(
+    data: Data,
+    work: Work,
+    top: FloatArray,
+    inverse: FloatArray,
+    A: FloatArray,
+    forms: FloatArray,
+    highest: float,
+    drop: float,
+    tol: float,
+    max_iter: int,
+) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Find both profile bounds of each form, starting from its Wald bounds.
+
+    Returns
+    -------
+    bounds, iterations, status
+        Arrays of shape (m, 2).
+    """
+    m = forms.shape[0]
+    bounds = np.empty((m, 2))
+    iterations, status = np.empty((m, 2), dtype=np.int64), np.empty((m, 2), dtype=np.int64)
+    for k in range(m):
+        path = inverse @ forms[k]
+        path *= np.sqrt(2.0 * drop / (forms[k] @ path))
+        for end in range(2):
+            side = 2.0 * end - 1.0
+            bounds[k, end], iterations[k, end], status[k, end] = profile_bound(
+                data,
+                work,
+                top + side * path,
+                A.copy(),
+                forms[k : k + 1],
+                highest - drop,
+                drop,
+                side,
+                tol,
+                max_iter,
+            )
+    return bounds, iterations, status

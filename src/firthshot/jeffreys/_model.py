@@ -10,13 +10,14 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.jeffreys import _kernels as kernels
-from firthshot.jeffreys._design import Design, make_design
+from firthshot.jeffreys._design import Design, make_design, orthonormal_design
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels import Data, FloatArray, Work
 
+_WELL_CONDITIONED = 1e-7  # smallest pivot of the information, relative to its diagonal
 CONVENTIONS = ("inverse-information", "augmented")
 
 
@@ -129,7 +130,7 @@ class Fit:
         """Log-likelihood plus τ log det F."""
         return self.maximum.penalised_loglik
 
-    @property
+    @cached_property
     def loglik(self) -> float:
         """Log-likelihood without the penalty."""
         y, own = self.model.data.y, self.P0.copy()
@@ -159,7 +160,7 @@ class Fit:
         T = np.kron(np.eye(self.model.contrasts), self.model.design.T)
         return np.asarray(T @ inverse @ T.T)
 
-    @property
+    @cached_property
     def estimable(self) -> NDArray[np.bool_]:
         """Tell which coefficients the data determine, shape (J p,)."""
         return np.tile(self.model.design.estimable, self.model.contrasts)
@@ -178,9 +179,14 @@ def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
 
 def invert(symmetric: FloatArray) -> FloatArray:
     """Invert a symmetric positive definite matrix."""
-    from scipy.linalg import cho_factor, cho_solve
+    from scipy.linalg.lapack import dpotrf, dpotri
 
-    return np.asarray(cho_solve(cho_factor(symmetric, lower=True), np.eye(len(symmetric))))
+    factor, failed = dpotrf(symmetric, lower=1)
+    inverse, failed = (factor, failed) if failed else dpotri(factor, lower=1, overwrite_c=1)
+    if failed:
+        return np.full_like(symmetric, np.nan)
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(inverse, -1).T)
 
 
 def make_model(
@@ -188,13 +194,15 @@ def make_model(
     y: NDArray[np.int64],
     classes: int,
     *,
+    intercept: bool = False,
     weights: FloatArray | None = None,
     offset: FloatArray | None = None,
     tau: float = 0.5,
 ) -> Model:
     """Build the model for a design matrix (n, p) and class numbers (n,), 0 the reference.
 
-    Rows of weight zero are left out; ``offset`` has shape (n, J).
+    A column of ones is put first if ``intercept``; rows of weight zero are left out;
+    ``offset`` has shape (n, J).
     """
     n = len(y)
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -202,7 +210,7 @@ def make_model(
     if weights is not None and not np.all(w > 0.0):
         kept = w > 0.0
         X, y, w, start = X[kept], y[kept], w[kept], start[kept]
-    design = make_design(X)
+    design = make_design(X, intercept)
     data = kernels.Data(
         Z=design.Z,
         y=np.ascontiguousarray(y, dtype=np.int64),
@@ -214,11 +222,21 @@ def make_model(
 
 
 def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
-    """Maximise the penalised log-likelihood of ``model``."""
+    """Maximise the penalised log-likelihood of ``model``.
+
+    Where the columns prove to be nearly dependent the fit starts again in an orthonormal basis,
+    and the model of the result is the one in that basis.
+    """
     work = model.make_work()
     curvature = np.zeros((model.size, model.size))
     free = np.zeros((0, model.size))
-    maximum = climb(model, work, _first_guess(model), curvature, free, tol, max_iter)
+    theta = _first_guess(model)
+    least = 0.0 if model.design.orthonormal else _WELL_CONDITIONED
+    ended = kernels.maximise(model.data, work, theta, curvature, free, tol, max_iter, least)
+    if ended[-1] in (kernels.ILL_CONDITIONED, kernels.SINGULAR) and not model.design.orthonormal:
+        design = orthonormal_design(model.design)
+        return fit(Model(design, model.data._replace(Z=design.Z)), tol=tol, max_iter=max_iter)
+    maximum = make_maximum(model, theta, tol, *ended)
     return Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, curvature)
 
 
@@ -233,9 +251,20 @@ def climb(
 ) -> Maximum:
     """Run the solver from ``theta``, keeping the values of the linear forms ``constraints``."""
     theta = theta.copy()
-    lp, decrement, n_iter, status = kernels.maximise(
-        model.data, work, theta, curvature, constraints, tol, max_iter
-    )
+    ended = kernels.maximise(model.data, work, theta, curvature, constraints, tol, max_iter, 0.0)
+    return make_maximum(model, theta, tol, *ended)
+
+
+def make_maximum(
+    model: Model,
+    theta: FloatArray,
+    tol: float,
+    lp: float,
+    decrement: float,
+    n_iter: int,
+    status: int,
+) -> Maximum:
+    """Say how the solver ended."""
     # Rounding can stop the ascent just short of tol; that is convergence to what doubles hold.
     stalled = status == kernels.NO_ASCENT and decrement <= max(100.0 * tol, 1e-7)
     converged = status == kernels.CONVERGED or stalled

@@ -10,10 +10,12 @@ import numpy as np
 from firthshot.errors import FirthshotError
 from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._model import Fit
-from firthshot.jeffreys._tests import SLOW, restricted_maximum
+from firthshot.jeffreys._tests import SLOW, is_hard, restricted_maximum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels import FloatArray, Work
 
@@ -34,7 +36,7 @@ class Intervals:
     """
 
     bounds: FloatArray
-    converged: FloatArray
+    converged: NDArray[np.bool_]
     reasons: tuple[tuple[str, str], ...]
 
 
@@ -93,44 +95,35 @@ def profile_intervals(
     level : float
     """
     drop = 0.5 * chi2_quantile(level)
-    work = fitted.model.make_work()
-    bounds = np.full((len(indices), 2), np.nan)
-    converged = np.zeros((len(indices), 2), dtype=bool)
-    reasons = []
-    estimable = fitted.estimable
-    for row, index in enumerate(indices):
-        ends = ["not determined by the data (collinear columns)"] * 2
-        for column, side in enumerate((-1.0, 1.0)):
-            if estimable[index]:
-                found = _bound(fitted, work, index, drop, side, tol, max_iter)
-                bounds[row, column], converged[row, column], ends[column] = found
-        reasons.append((ends[0], ends[1]))
-    return Intervals(bounds, converged, tuple(reasons))
+    model, estimable = fitted.model, fitted.estimable[list(indices)]
+    work = model.make_work()
+    bounds, steps, status = kernels.profile_each(
+        model.data,
+        work,
+        fitted.maximum.theta,
+        fitted.inverse_information,
+        fitted.curvature,
+        model.to_theta(np.eye(fitted.beta.size)[list(indices)]),
+        fitted.penalised_loglik - model.shift,
+        drop,
+        tol,
+        max_iter,
+    )
+    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & (not is_hard(fitted))
+    easy &= (bounds - fitted.beta.ravel()[list(indices), None]) * [-1.0, 1.0] > 0.0
+    reasons = [[f"converged in {k} iterations" for k in row] for row in steps]
+    for row, end in zip(*np.nonzero(~easy), strict=True):
+        found = np.nan, False, "not determined by the data (collinear columns)"
+        if estimable[row]:
+            found = _search_bound(fitted, work, indices[row], drop, 2.0 * end - 1.0, tol)
+        bounds[row, end], easy[row, end], reasons[row][end] = found
+    return Intervals(bounds, easy, tuple((low, high) for low, high in reasons))
 
 
 def _unit_form(fitted: Fit, index: int) -> FloatArray:
     C = np.zeros((1, fitted.beta.size))
     C[0, index] = 1.0
     return C
-
-
-def _bound(
-    fitted: Fit, work: Work, index: int, drop: float, side: float, tol: float, max_iter: int
-) -> tuple[float, bool, str]:
-    """Try the fast search from the Wald bound, then the slow one that cannot miss."""
-    model = fitted.model
-    form = model.to_theta(_unit_form(fitted, index))
-    path = fitted.inverse_information @ form[0]
-    variance = float(form[0] @ path)
-    start = fitted.maximum.theta + side * np.sqrt(2.0 * drop / variance) * path
-    target = fitted.penalised_loglik - model.shift - drop
-    bound, n_iter, status = kernels.profile_bound(
-        model.data, work, start, fitted.curvature.copy(), form, target, drop, side, tol, max_iter
-    )
-    right_side = side * (bound - fitted.beta.flat[index]) > 0.0
-    if status == kernels.CONVERGED and right_side and n_iter <= SLOW:
-        return bound, True, f"converged in {n_iter} iterations"
-    return _search_bound(fitted, work, index, drop, side, np.sqrt(variance), tol)
 
 
 class _Path:
@@ -160,12 +153,13 @@ class _Path:
 
 
 def _search_bound(
-    fitted: Fit, work: Work, index: int, drop: float, side: float, error: float, tol: float
+    fitted: Fit, work: Work, index: int, drop: float, side: float, tol: float
 ) -> tuple[float, bool, str]:
     """Follow the profile outwards until it has fallen far enough, then use Brent's rule."""
     from scipy.optimize import brentq
 
     path = _Path(fitted, work, index, tol)
+    error = float(fitted.standard_errors()[index])
     level = fitted.penalised_loglik - drop
     near = float(fitted.beta.flat[index])
     reach = 0.5 * error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._design import make_design
+from firthshot.jeffreys._design import make_design, orthonormal_design
 from firthshot.jeffreys._model import fit, make_model
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def detect_separation(
     if _likelihood_has_maximum(X, y, classes, weights, offset):
         return Separation("none", (), finite, np.zeros(n, dtype=bool))
     used = np.ones(n, dtype=bool) if weights is None else np.asarray(weights) > 0.0
-    kept = make_design(X[used]).kept
+    kept = orthonormal_design(make_design(X[used])).kept
     D, rows, back = _comparisons(X[used][:, kept], y[used], classes)
     strict = _separable(D)
     separated = np.zeros(n, dtype=bool)

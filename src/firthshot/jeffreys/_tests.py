@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import FirthshotError
+from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
-from firthshot.jeffreys._model import Fit, Maximum, Model, check_choice, climb, fit
+from firthshot.jeffreys._model import Fit, Maximum, Model, check_choice, climb, explain, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,6 +48,9 @@ class TestResult:
     restricted_loglik: float
     converged: bool
     reason: str
+
+
+UNDETERMINED = TestResult(np.nan, 1, np.nan, np.nan, False, "not determined by the data")
 
 
 def chi2_tail(chi2: FloatArray | float, df: int) -> FloatArray:
@@ -101,6 +105,46 @@ def likelihood_ratio_test(
     return _compare(gains[0] - gains[1] + smaller.penalised_loglik, smaller.maximum, len(C))
 
 
+def each_coefficient(
+    fitted: Fit, indices: Sequence[int], *, tol: float = 1e-8, max_iter: int = 100
+) -> tuple[TestResult, ...]:
+    """Test each coefficient against zero by the penalised likelihood ratio.
+
+    The restricted fits keep the information of the full model. One compiled loop does the easy
+    ones; those in which several maxima are suspected go to `likelihood_ratio_test`.
+    """
+    model = fitted.model
+    eye = np.eye(fitted.beta.size)[list(indices)]
+    lp, decrements, steps, status = kernels.test_each(
+        model.data,
+        model.make_work(),
+        fitted.maximum.theta,
+        fitted.inverse_information,
+        fitted.curvature,
+        model.to_theta(eye),
+        10.0 * np.sqrt(tol),
+        max_iter,
+    )
+    reached = lp + 0.5 * decrements**2 + model.shift
+    chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
+    p_values = chi2_tail(chi2, 1)
+    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & (not is_hard(fitted))
+    estimable = fitted.estimable[list(indices)]
+    return tuple(
+        TestResult(chi2[k], 1, p_values[k], reached[k], True, explain(0, decrements[k], steps[k]))
+        if easy[k] and estimable[k]
+        else likelihood_ratio_test(fitted, eye[k : k + 1], np.zeros(1), tol=tol, max_iter=max_iter)
+        if estimable[k]
+        else UNDETERMINED
+        for k in range(len(eye))
+    )
+
+
+def is_hard(fitted: Fit) -> bool:
+    """Tell whether the full fit was so slow that several maxima must be suspected."""
+    return fitted.maximum.n_iter > SLOW + 2
+
+
 def check_estimable(fitted: Fit, C: FloatArray) -> None:
     """Refuse hypotheses about coefficients that the data do not determine."""
     touched = np.any(C != 0.0, axis=0)
@@ -139,7 +183,7 @@ def restricted_maximum(
 
     top = fitted.maximum.theta
     best = solve(top, values)
-    if best.converged and max(best.n_iter, fitted.maximum.n_iter - 2) <= SLOW:
+    if best.converged and best.n_iter <= SLOW and not is_hard(fitted):
         return best
     scattered = _scattered(fitted)
     path = origins or (_follow(solve, scattered, top, forms @ top, values),)

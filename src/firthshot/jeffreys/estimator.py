@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -127,19 +127,33 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             Added to the linear predictors, in the order of ``contrasts_``.
         """
         self._check_parameters()
-        features, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
+        features, labels = self._validated(X, y)
         weights = _checked_weights(sample_weight, len(features))
         codes = self._encode(labels, weights)
         shifts = _checked_offset(offset, len(features), len(self.contrasts_))
-        matrix = self._with_intercept(features)
         model = make_model(
-            matrix, codes, len(self.classes_), weights=weights, offset=shifts, tau=self.tau
+            features,
+            codes,
+            len(self.classes_),
+            intercept=self.fit_intercept,
+            weights=weights,
+            offset=shifts,
+            tau=self.tau,
         )
-        self._note_collinear(model)
         self.fit_ = fit(model, tol=self.tol, max_iter=self.max_iter)
+        self._note_collinear(self.fit_.model)
         self._publish()
         return self
+
+    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
+        """Return features and labels as arrays; plain ones take a short way to the same checks."""
+        if _is_plain(X, 2, "f") and _is_plain(y, 1, "iub") and len(X) == len(y):
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            return X, y
+        features, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        return features, labels
 
     def _check_parameters(self) -> None:
         check_choice("standard_errors", self.standard_errors, CONVENTIONS)
@@ -171,11 +185,14 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             )
         first = self._reference_position()
         self.reference_ = self.classes_[first]
+        if first == 0:
+            self.contrasts_ = self.classes_[1:]
+            return codes
         self.contrasts_ = np.delete(self.classes_, first)
         order = np.delete(np.arange(len(self.classes_)), first)
         place = np.zeros(len(self.classes_), dtype=np.int64)
         place[order] = np.arange(1, len(self.classes_))
-        return place[codes] if first else codes
+        return place[codes]
 
     def _reference_position(self) -> int:
         if self.reference is None:
@@ -185,14 +202,6 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             known = ", ".join(map(repr, self.classes_.tolist()))
             raise FirthshotError(f"reference {self.reference!r} is not a class; choose of {known}.")
         return int(found[0])
-
-    def _with_intercept(self, X: FloatArray) -> FloatArray:
-        if not self.fit_intercept:
-            return X
-        matrix = np.empty((X.shape[0], X.shape[1] + 1))
-        matrix[:, 0] = 1.0
-        matrix[:, 1:] = X
-        return matrix
 
     def _note_collinear(self, model: Model) -> None:
         design = model.design
@@ -218,6 +227,11 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
                 stacklevel=3,
             )
 
+    @property
+    def loglik_(self) -> float:
+        """Log-likelihood without the penalty, at Firth's estimate."""
+        return self.fit_.loglik
+
     def _columns(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
         features = [f"x{k}" for k in range(self.n_features_in_)] if names is None else list(names)
@@ -229,7 +243,6 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         self.converged_, self.reason_ = maximum.converged, maximum.reason
         self.n_iter_ = max(1, maximum.n_iter)
         self.penalised_loglik_ = maximum.penalised_loglik
-        self.loglik_ = self.fit_.loglik
         if not self.converged_:
             warnings.warn(f"{self.reason_}.", ConvergenceWarning, stacklevel=3)
         beta = self.fit_.beta
@@ -280,6 +293,17 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         """Return the most probable class of each row."""
         best = self._predictors(X, offset).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+
+def _is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[NDArray[Any]]:
+    """Tell whether ``values`` is an ordinary, finite, non-empty array that needs no conversion."""
+    if type(values) is not np.ndarray or values.ndim != ndim or values.dtype.kind not in kinds:
+        return False
+    if values.dtype.kind == "f" and values.dtype != np.float64:
+        return False
+    # A sum is finite when all its terms are; overflow sends a rare case the long way round.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.size > 0 and len(values) > 1 and bool(np.isfinite(values.sum()))
 
 
 def _checked_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:

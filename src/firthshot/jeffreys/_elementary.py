@@ -1,0 +1,69 @@
+"""Exponential and logarithm in loops that a compiler turns into vector instructions.
+
+numba calls the C library once per number, which for narrow designs costs more than the linear
+algebra. Both functions agree with numpy's to two units in the last place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ROUND = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer, in the lowest bits
+_LOG2_E = 1.4426950408889634
+_LN2 = 0.6931471805599453
+_LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+_ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+_EXPONENT = -(1 << 52)  # mask of sign and exponent
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")  # type: ignore[untyped-decorator]
+def exp_in_place(x: NDArray[np.float64], scratch: NDArray[np.float64]) -> None:
+    """Replace each non-positive ``x`` by its exponential, of at least 1e-307.
+
+    x = k ln 2 + r; the series of exp(r), |r| <= ln(2) / 2, is cut at 4e-18.
+    """
+    bits = scratch.view(np.int64)
+    for b in range(x.size):
+        clipped = x[b] if x[b] > -707.0 else -707.0
+        scratch[b] = clipped * _LOG2_E + _ROUND
+        k = scratch[b] - _ROUND
+        r = (clipped - k * _LN2_HIGH) - k * _LN2_LOW
+        series = 1.0 / 479001600.0 + r * (1.0 / 6227020800.0)
+        series = 1.0 / 3628800.0 + r * (1.0 / 39916800.0 + r * series)
+        series = 1.0 / 40320.0 + r * (1.0 / 362880.0 + r * series)
+        series = 1.0 / 720.0 + r * (1.0 / 5040.0 + r * series)
+        series = 1.0 / 24.0 + r * (1.0 / 120.0 + r * series)
+        series = 0.5 + r * (1.0 / 6.0 + r * series)
+        x[b] = 1.0 + r * (1.0 + r * series)
+    for b in range(x.size):
+        bits[b] = (bits[b] + 1023) << 52  # 2^k
+    for b in range(x.size):
+        x[b] *= scratch[b]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")  # type: ignore[untyped-decorator]
+def log_in_place(x: NDArray[np.float64], scratch: NDArray[np.float64]) -> None:
+    """Replace each positive normal ``x`` by its logarithm.
+
+    x = 2^k m with m between the roots of 1/2 and 2; log m = 2 artanh((m - 1) / (m + 1)).
+    """
+    bits = x.view(np.int64)
+    for b in range(x.size):
+        above = bits[b] - _ROOT_HALF
+        scratch[b] = float(above >> 52)
+        bits[b] -= above & _EXPONENT
+    for b in range(x.size):
+        s = (x[b] - 1.0) / (x[b] + 1.0)
+        z = s * s
+        series = 1.0 / 19.0 + z * (1.0 / 21.0 + z * (1.0 / 23.0))
+        series = 1.0 / 15.0 + z * (1.0 / 17.0 + z * series)
+        series = 1.0 / 11.0 + z * (1.0 / 13.0 + z * series)
+        series = 1.0 / 7.0 + z * (1.0 / 9.0 + z * series)
+        series = 1.0 / 3.0 + z * (1.0 / 5.0 + z * series)
+        x[b] = scratch[b] * _LN2 + 2.0 * (s + s * z * series)
