@@ -19,7 +19,8 @@ TARGET = Path(__file__).parents[1] / "src/firthshot/experiments/published"
 COMMITS = {"code_firth": "3942a09", "code_s2m2rf": "7f437e1", "code_dcf": "5667ee3"}
 COLUMNS = (
     *("source", "name", "file", "commit", "dataset", "source_dataset", "backbone", "transform"),
-    *("head", "solver", "penalty", "prior", "l2_kind", "ways", "shots", "balanced", "artificial"),
+    *("head", "solver", "penalty", "prior", "l2_kind", "ways", "shots"),
+    *("shots_scheme", "artificial"),
     *("before", "after", "improvement", "ci", "coefficient"),
 )
 CURVE_COLUMNS = (
@@ -49,6 +50,7 @@ FIGURES = {
     "l2_tieredcifar": "Fig A13 (right)",
     "entropy": "Table A4",
 }
+SCHEMES = {"8": "unbalanced-8", "15": "unbalanced-15"}
 LINEAR = {"head": "linear", "solver": "sgd", "penalty": "firth", "prior": "uniform"}
 COSINE = {"head": "cosine", "solver": "sgd", "penalty": "firth", "prior": "uniform"}
 CALIBRATED = {**LINEAR, "solver": "converged", "transform": "tukey"}
@@ -163,7 +165,9 @@ def logistic_about(line: dict[str, str]) -> Row:
         "prior": line["firth_prior_type"].replace("class_freq", "class-frequency"),
         "ways": int(line["n_ways"]),
         "shots": int(line["n_shots"]),
-        "balanced": str(line["do_imbalanced"] == "False").lower(),
+        "shots_scheme": "balanced"
+        if line["do_imbalanced"] == "False"
+        else SCHEMES[line["n_shots"]],
         "coefficient": float(line[column]),
     }
 
@@ -244,7 +248,8 @@ def curves(reference: Path) -> Iterator[Row]:
 def complete(rows: Iterable[Row], source: str) -> Iterator[Row]:
     for row in rows:
         repository = str(row.get("file", "")).split("/")[0]
-        yield {"source": source, "balanced": "true", "commit": COMMITS.get(repository, ""), **row}
+        given = {"source": source, "commit": COMMITS.get(repository, "")}
+        yield {"shots_scheme": "balanced", **given, **row}
 
 
 def write(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:

@@ -31,7 +31,10 @@ _ALIASES = {
 }
 # What makes a cell the same; a field that is empty in the published entry is not compared.
 _SAME_NAME = ("dataset", "backbone")
-_SAME_VALUE = ("transform", "head", "solver", "penalty", "prior", "l2_kind", "ways", "shots")
+_SAME_VALUE = (
+    *("transform", "head", "solver", "penalty", "prior", "l2_kind"),
+    *("ways", "shots", "shots_scheme"),
+)
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +53,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     transform, head, solver, penalty, prior, l2_kind : str
         In this package's names; "" where it does not matter.
     ways, shots : int
-    balanced : bool
+    shots_scheme : str
     artificial : int or None
         Artificial samples per class; None where the paper reports the better of 0 and 750.
     before, after, improvement, ci : float or None
@@ -73,7 +76,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     l2_kind: str
     ways: int
     shots: int
-    balanced: bool
+    shots_scheme: str
     artificial: int | None
     before: float | None
     after: float | None
@@ -142,7 +145,6 @@ def _same_cell(entry: Published, row: Mapping[str, Any]) -> bool:
         and all(
             getattr(entry, key) in ("", row[key]) for key in _SAME_VALUE if row.get(key) is not None
         )
-        and entry.balanced == (row.get("shots_scheme", "balanced") == "balanced")
         and entry.artificial in (None, row.get("artificial", entry.artificial))
         and _same_source(entry, str(row.get("source") or ""))
     )

@@ -1,0 +1,170 @@
+"""Find what run folders hold, and read it one setting at a time.
+
+Only keys are read for all files at once; rows are read cell by cell, so that memory holds the
+trials of one setting and never those of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.schema import BINS, KEYS, ROW, TRIALS
+
+Array = npt.NDArray[Any]
+Key = tuple[Any, ...]  # the values of KEYS, in their order
+
+SCORES = ("accuracy", "nll", "brier", "ece")
+_COLUMNS = ("coefficient", "theory", "theory_exact", "trial", *SCORES, "status")
+_PLACE = tuple(name for name in TRIALS if name in KEYS)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Which files hold which cells.
+
+    Attributes
+    ----------
+    files : key → parts that hold rows of it
+    mixed : parts that hold more than one key
+    """
+
+    files: dict[Key, list[Path]]
+    mixed: frozenset[Path]
+
+    def load(self, key: Key) -> pl.DataFrame:
+        """Read the rows of one key."""
+        rows = pl.scan_parquet(self.files[key])
+        if not self.mixed.isdisjoint(self.files[key]):
+            rows = rows.filter(_is(KEYS, key))
+        ok = (pl.col("status") == "ok") & pl.col("accuracy").is_finite()
+        return rows.select(*_COLUMNS, ok=ok).collect()
+
+    def classes(self, key: Key) -> tuple[Array, Array] | None:
+        """Read which classes the trials of a key drew: (T,) ascending and (T, K), or None."""
+        beside = [path.parents[1] / "trials" / path.name for path in self.files[key]]
+        beside = [path for path in beside if path.is_file()]
+        if not beside:
+            return None
+        place = dict(zip(KEYS, key, strict=True))
+        values = tuple(place[name] for name in _PLACE)
+        frames = [check_schema(path, TRIALS).filter(_is(_PLACE, values)) for path in beside]
+        return _distinct_trials(pl.concat(frames).collect(), place)
+
+
+def read_index(folders: Sequence[Path]) -> Index:
+    """Find the parts of run folders and read their keys.
+
+    A part that occurs in two folders under the same name (its content's hash) is read once.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        parts = sorted((folder / "parts").glob("*.parquet"))
+        if not parts:
+            raise FirthshotError(
+                f"{folder} holds no finished cells (no parts/*.parquet): run an experiment first."
+            )
+        for part in parts:
+            found.setdefault(part.name, part)
+    for part in found.values():
+        check_schema(part, ROW)
+    return _index(list(found.values()))
+
+
+def check_schema(path: Path, schema: dict[str, str]) -> pl.LazyFrame:
+    """Open a table, refusing one that is damaged or has other columns."""
+    try:
+        there = pl.read_parquet_schema(path)
+    except (pl.exceptions.PolarsError, OSError):
+        raise FirthshotError(
+            f"{path} cannot be read as Parquet (cut short?): delete it and run again."
+        ) from None
+    if {name: str(kind) for name, kind in there.items()} != schema:
+        raise FirthshotError(
+            f"{path} is not a table of a run (other columns or types): move it elsewhere."
+        )
+    return pl.scan_parquet(path).select(*schema)
+
+
+def _index(paths: list[Path]) -> Index:
+    keys = (
+        pl.scan_parquet(paths, include_file_paths="file")
+        .select(*KEYS, "file")
+        .unique()
+        .collect(engine="streaming")
+        .sort(*KEYS, "file")
+    )
+    by_name = {str(path): path for path in paths}
+    files: dict[Key, list[Path]] = {}
+    for *key, name in keys.iter_rows():
+        files.setdefault(tuple(key), []).append(by_name[name])
+    counts = keys["file"].value_counts().filter(pl.col("count") > 1)["file"]
+    return Index(files, frozenset(by_name[name] for name in counts))
+
+
+def _is(names: Sequence[str] | dict[str, str], values: Key) -> pl.Expr:
+    pairs = zip(names, values, strict=True)
+    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(value)) for name, value in pairs)
+
+
+def _distinct_trials(frame: pl.DataFrame, place: dict[str, Any]) -> tuple[Array, Array] | None:
+    """Keep each trial once; the same trial must have the same classes wherever it is told."""
+    widths = frame["classes"].list.len().unique()
+    if len(widths) != 1:
+        return None
+    frame = frame.sort("trial")
+    trials = frame["trial"].to_numpy()
+    classes = frame["classes"].list.to_array(widths[0]).to_numpy().astype(np.int64)
+    again = np.flatnonzero(trials[1:] == trials[:-1]) + 1
+    if (classes[again] != classes[again - 1]).any():
+        raise FirthshotError(
+            f"Trials of {place['bank']}, {place['ways']}-way {place['shots']}-shot, drew different "
+            "classes in different runs: summarise these runs apart."
+        )
+    first = np.r_[True, trials[1:] != trials[:-1]][: len(trials)]
+    return trials[first], classes[first]
+
+
+def pooled_ece(index: Index) -> dict[tuple[Key, float | None], float]:
+    """Return the ECE of all queries of all trials together, by key and coefficient (None: theory).
+
+    The reliability bins are pooled before the gap is taken: unlike the mean of the trials' own ECE,
+    this does not grow when queries are few.
+    """
+    parts = sorted({path for paths in index.files.values() for path in paths})
+    beside = [path.parents[1] / "bins" / path.name for path in parts]
+    tables = [path for path in beside if path.is_file()]
+    if not tables:
+        return {}
+    for table in tables:
+        check_schema(table, BINS)
+    which = pl.when(~pl.col("theory")).then(pl.col("coefficient"))
+    sums = pl.col("count", "confidence_sum", "correct_sum").sum()
+    gap = (pl.col("confidence_sum") - pl.col("correct_sum")).abs().sum()
+    found = (
+        pl.scan_parquet(tables)
+        .group_by(*KEYS, which.alias("which"), "bin")
+        .agg(sums)
+        .group_by(*KEYS, "which")
+        .agg(ece=gap / pl.col("count").sum())
+        .collect()
+    )
+    return {(tuple(key), which): ece for *key, which, ece in found.iter_rows()}
+
+
+def splits(index: Index) -> Iterator[tuple[Key, dict[str, list[Key]]]]:
+    """Group keys that differ only in split, and in what a split could give: keys by split."""
+    names = list(KEYS)
+    loose = [names.index(name) for name in ("split", "actual_ways", "query_rule")]
+    groups: dict[Key, dict[str, list[Key]]] = {}
+    for key in index.files:
+        identity = tuple(value for i, value in enumerate(key) if i not in loose)
+        groups.setdefault(identity, {}).setdefault(key[loose[0]], []).append(key)
+    yield from groups.items()
