@@ -164,8 +164,6 @@ def _rows(
     exact: np.ndarray,
 ) -> pl.DataFrame:
     """Return one row per trial and coefficient, in this order."""
-    import polars as pl
-
     from firthshot.engine import Status
 
     count, width = len(results.trials), len(columns)
@@ -178,14 +176,12 @@ def _rows(
         **{name: getattr(results, name)[:, columns].ravel() for name in _SCORES},
         "status": [names[int(code)] for code in results.status[:, columns].ravel()],
     }
-    return _frame(pl, keys, values, ROW)
+    return _frame(keys, values, ROW)
 
 
 def _bins(
     keys: dict[str, Any], results: Results, columns: list[int], is_theory: list[bool]
 ) -> pl.DataFrame:
-    import polars as pl
-
     pooled = results.bins.sum(axis=0)[columns]  # (L, 15, 3)
     width, bins = pooled.shape[:2]
     values = {
@@ -196,7 +192,7 @@ def _bins(
         "confidence_sum": pooled[..., 1].ravel(),
         "correct_sum": pooled[..., 2].ravel(),
     }
-    return _frame(pl, keys, values, BINS)
+    return _frame(keys, values, BINS)
 
 
 def _trials(keys: dict[str, Any], sampled: Episodes) -> pl.DataFrame:
@@ -206,19 +202,22 @@ def _trials(keys: dict[str, Any], sampled: Episodes) -> pl.DataFrame:
         "trial": sampled.trials,
         "classes": pl.Series(sampled.classes.astype(np.uint16).tolist(), dtype=pl.List(pl.UInt16)),
     }
-    return _frame(pl, {name: keys[name] for name in TRIALS if name in keys}, values, TRIALS)
+    return _frame({name: keys[name] for name in TRIALS if name in keys}, values, TRIALS)
 
 
-def _frame(pl: Any, keys: dict[str, Any], values: dict[str, Any], schema: Any) -> pl.DataFrame:
+def _frame(keys: dict[str, Any], values: dict[str, Any], schema: dict[str, str]) -> pl.DataFrame:
     """Put constant keys and columns together in the order and types of the schema."""
-    types = {name: polars_type(pl, text) for name, text in schema.items()}
+    import polars as pl
+
+    types = {name: polars_type(text) for name, text in schema.items()}
     frame = pl.DataFrame(values).with_columns(
         pl.lit(value, dtype=types[name]).alias(name) for name, value in keys.items()
     )
-    framed: pl.DataFrame = frame.select(pl.col(name).cast(kind) for name, kind in types.items())
-    return framed
+    return frame.select(pl.col(name).cast(kind) for name, kind in types.items())
 
 
-def polars_type(pl: Any, text: str) -> Any:
+def polars_type(text: str) -> Any:
     """Return the polars type that `schema` names."""
+    import polars as pl
+
     return pl.List(pl.UInt16) if text == "List(UInt16)" else getattr(pl, text)

@@ -22,8 +22,23 @@ def spec_methods(spec: Spec, shots: int) -> Iterator[Method]:
             for prior in spec.priors if family in _WITH_PRIOR else ("uniform",):
                 yield _method(spec, head, family, prior, shots)
     if spec.references:
-        yield _reference("centroid", {})
-        yield _reference("least-squares", {"ridge": spec.ridge})
+        yield from filter(_available, references(spec))
+
+
+def references(spec: Spec) -> list[Method]:
+    """Return the reference heads, trained on the trials of every run."""
+    return [_reference("centroid", {}), _reference("least-squares", {"ridge": spec.ridge})]
+
+
+def _available(method: Method) -> bool:
+    from firthshot.engine._heads import fit_function
+    from firthshot.errors import FirthshotError
+
+    try:
+        fit_function(method.engine_head(), method.engine_solver())
+    except FirthshotError:
+        return False
+    return True
 
 
 def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Method:
@@ -32,7 +47,7 @@ def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Metho
         head=head,
         head_options=_head_options(spec, head),
         solver=spec.solver,
-        solver_options=_solver_options(spec, head, shots),
+        solver_options=solver_options(spec, head, shots),
         family=family,
         prior=prior,
         coefficients=spec.grid(family),
@@ -62,7 +77,8 @@ def _l2(spec: Spec, head: str, family: str) -> tuple[float, str]:
     return l2, spec.l2_kind or ("weight-decay" if published else "mean-square")
 
 
-def _solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
+def solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
+    """Return the settings of the solver: the spec's over those published for the head."""
     from firthshot.engine.options import Converged, Cosine, Linear, Mlp, paper_sgd
 
     if spec.solver == "converged":

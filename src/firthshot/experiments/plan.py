@@ -11,6 +11,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import Cell, Condition, Method
 from firthshot.experiments.cost import block_size, condition_shape
 from firthshot.experiments.methods import spec_methods
+from firthshot.experiments.notes import Note, condense
 from firthshot.experiments.shots import ShotPlan, plan_shots
 from firthshot.experiments.spec import Spec
 
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
     from firthshot.banks import Bank
 
 _MINUS = re.compile(r"([1-9][0-9]*) minus shots")
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something that the report must say: what was skipped or done otherwise than asked."""
-
-    kind: str  # skipped, queries, ways, banks
-    bank: str
-    split: str
-    ways: int
-    shots: str
-    sentence: str
 
 
 @dataclass(frozen=True)
@@ -84,8 +73,8 @@ def make_plan(spec: Spec, banks: list[Bank]) -> Plan:
         for condition in _conditions(spec, bank, notes):
             settings.extend(_settings(spec, bank, condition))
     if not settings:
-        reasons = "; ".join(dict.fromkeys(note.sentence.rstrip(".") for note in notes))
-        raise FirthshotError(f"There is nothing to run: {reasons}.")
+        reasons = "; ".join(line.rstrip(".") for line in condense(notes))
+        raise FirthshotError(f"There is nothing to run ({reasons}).")
     return Plan(tuple(settings), tuple(notes), spec.trials)
 
 
@@ -105,9 +94,14 @@ def _check_transform(spec: Spec, bank: Bank) -> None:
         )
 
 
+def bank_sizes(bank: Bank, split: str) -> dict[str, int]:
+    """Return the number of features and the mean number of rows per class of a split."""
+    rows = bank.class_rows(split)
+    return {"d": bank.features.shape[1], "rows": sum(map(len, rows)) // len(rows)}
+
+
 def _settings(spec: Spec, bank: Bank, condition: Condition) -> Iterator[Setting]:
-    rows = bank.class_rows(condition.split)
-    sizes = {"d": bank.features.shape[1], "rows": sum(map(len, rows)) // len(rows)}
+    sizes = bank_sizes(bank, condition.split)
     for method in spec_methods(spec, condition.shots):
         shape = condition_shape(condition, method, sizes)
         block = block_size(method, shape, spec.trials)
@@ -128,31 +122,23 @@ def _condition(
 ) -> Condition | None:
     """Return the condition as the bank can hold it, or None; both leave notes."""
 
-    def note(kind: str, sentence: str) -> None:
-        notes.append(Note(kind, bank.name, split, ways, str(shots), sentence))
+    def note(kind: str, reason: str) -> None:
+        notes.append(Note(kind, bank.name, split, ways, str(shots), reason))
 
     reason = _impossible(spec, bank, split, ways, shots)
     if reason:
-        note("skipped", f"Skipped {ways}-way {shots}-shot on {bank.name}, {split}: {reason}.")
+        note("skipped", reason)
         return None
     actual = min(ways, len(bank.classes(split)))
     if actual < ways:
-        note(
-            "ways",
-            f"{bank.name} has {actual} {split} classes: {ways}-way coefficients are tuned at "
-            f"{actual} ways.",
-        )
+        note("ways", f"there are {actual} {split} classes")
     planned = plan_shots(shots, actual)
     queries = _asked_queries(spec.queries, planned)
     enough = queries == "rest" or _smallest(spec, bank, split, actual) >= planned.largest + int(
         queries
     )
     if not enough:
-        note(
-            "queries",
-            f"{bank.name}, {split} has too few rows for {queries} queries beside {shots} shots per "
-            "class: all remaining rows are queries.",
-        )
+        note("queries", f"classes are too small for the query rule {spec.queries!r}")
         queries = "rest"
     return Condition(
         bank=bank.name,
@@ -180,7 +166,7 @@ def _impossible(spec: Spec, bank: Bank, split: str, ways: int, shots: int | str)
     if ways > classes and split == "novel":
         return f"there are {classes} novel classes"
     if "novel" in spec.splits and "novel" in bank.splits and ways > len(bank.classes("novel")):
-        return f"there are {len(bank.classes('novel'))} novel classes to use the tuning on"
+        return f"there are {len(bank.classes('novel'))} novel classes"
     planned = plan_shots(shots, min(ways, classes))
     smallest = _smallest(spec, bank, split, min(ways, classes))
     if smallest <= planned.largest:

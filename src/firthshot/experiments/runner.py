@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from firthshot.experiments.cell import Cell
 from firthshot.experiments.folder_spec import claim, run_identity
-from firthshot.experiments.plan import Note, Plan, make_plan
+from firthshot.experiments.notes import Note, condense
+from firthshot.experiments.plan import Plan, make_plan
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.spec import Spec
 from firthshot.experiments.store import RunFolder, raise_clearly, write_whole
@@ -70,6 +71,7 @@ def run(
     workers: int | None = None,
     compute: Compute | None = None,
     listener: Listener | None = None,
+    summary: bool = True,
 ) -> Outcome:
     """Run a spec into a folder, or go on where it stopped.
 
@@ -83,6 +85,8 @@ def run(
     compute : callable, optional
         What computes cells instead of threads (`firthshot.experiments.cluster`).
     listener : Listener, optional
+    summary : bool
+        Write the tables of ``summary/`` at the end.
 
     Returns
     -------
@@ -109,7 +113,7 @@ def run(
         work = compute or (lambda cells, by_name: on_threads(cells, by_name, workers))
         task = _Task(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
         task.outcome.seconds["plan"] = time.perf_counter() - started
-        return task.run()
+        return task.run(summary)
 
 
 class _Task:
@@ -130,11 +134,11 @@ class _Task:
         self.finished = folder.finished()
         self.wanted: dict[str, Cell] = {}
 
-    def run(self) -> Outcome:
+    def run(self, summary: bool) -> Outcome:
         """Compute all rounds, then summarise."""
         rounds = Rounds(self.spec, self.plan)
-        for note in self.plan.notes:
-            self.listener.say(note.sentence)
+        for line in condense(self.plan.notes):
+            self.listener.say(line)
         self._round(self.plan.cells)
         while not self.outcome.failed:
             more = self._timed("plan", partial(rounds.next_cells, self.folder))
@@ -146,7 +150,8 @@ class _Task:
                 f"{bank}, {ways}-way, {shots}-shot stays at ± {width:.2f} points: "
                 f"{self.spec.trial_cap:,} trials are the cap (max_trials)."
             )
-        self._timed("summary", self._summarise)
+        if summary and self.finished:
+            self._timed("summary", self._summarise)
         return self.outcome
 
     def _round(self, cells: list[Cell]) -> None:
@@ -188,8 +193,7 @@ class _Task:
     def _summarise(self) -> None:
         from firthshot.experiments.summary import summarise
 
-        if self.finished:
-            summarise(self.folder.path)
+        summarise(self.folder.path)
 
     def _timed(self, what: str, work: Callable[[], T]) -> T:
         start = time.perf_counter()

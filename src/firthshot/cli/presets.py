@@ -1,0 +1,125 @@
+"""``firthshot presets``: what can be reproduced, with which settings, at what cost here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from firthshot.experiments.spec import Spec
+
+
+def presets(
+    name: Annotated[str | None, typer.Argument(help="A preset; all of them if left out.")] = None,
+    bank: Annotated[
+        list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
+    ] = None,
+) -> None:
+    """List the presets, or tell what one reproduces, its settings and its cost here."""
+    if name is None:
+        _list()
+    else:
+        _describe(name, bank)
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from firthshot.experiments.reading import load_spec, preset_names
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("preset", no_wrap=True)
+    table.add_column("reproduces")
+    for name in preset_names():
+        table.add_row(name, load_spec(name).reproduces)
+    Console().print(table, highlight=False)
+    typer.echo("\nfirthshot presets NAME tells the settings and the time it takes here.")
+
+
+def _describe(name: str, banks: list[str] | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from firthshot.experiments.choose import open_banks, settle_banks
+    from firthshot.experiments.notes import condense
+    from firthshot.experiments.plan import make_plan
+    from firthshot.experiments.reading import load_spec
+
+    spec = settle_banks(load_spec(name, {"banks": banks} if banks else None))
+    opened = open_banks(spec)
+    plan = make_plan(spec, opened)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for what, words in {**_settings(spec), **_size(plan, opened)}.items():
+        table.add_row(what, words)
+    Console().print(table, highlight=False, markup=False)
+    for line in condense(plan.notes):
+        typer.echo(line)
+
+
+def _settings(spec: Spec) -> dict[str, str]:
+    from firthshot.experiments.choose import bank_remark
+
+    rows = {
+        "preset": spec.name,
+        "reproduces": spec.reproduces,
+        "remark": spec.remark,
+        "banks": bank_remark(spec),
+        "splits": ", ".join(spec.splits),
+        "transform": spec.transform,
+        "heads": _join(spec.heads) + (" and reference heads" if spec.references else ""),
+        "solver": spec.solver,
+        **_solver(spec),
+        "penalties": _join(spec.penalties),
+        "priors": _join(spec.priors),
+        **{f"grid {family}": _join(spec.grid(family)) for family in spec.penalties},
+        "theory": "trained beside the grid" if spec.theory else "no",
+        "ways": _join(spec.ways),
+        "shots": _join(spec.shots),
+        "trials": f"{spec.trials:,} per split, way and shot",
+        "queries": _queries(spec),
+        "classes": "the first of the split" if spec.first_classes else "drawn in every trial",
+    }
+    return {what: words for what, words in rows.items() if words}
+
+
+def _solver(spec: Spec) -> dict[str, str]:
+    from firthshot.experiments.methods import solver_options
+
+    out = {}
+    for head in spec.heads:
+        options = solver_options(spec, head, 5)
+        if spec.solver == "sgd" and spec.sgd.epochs is None and head == "cosine":
+            options["epochs"] = "301 for 1 shot, else 101"
+        out[f"  {head}"] = ", ".join(f"{key} {_show(value)}" for key, value in options.items())
+    return out
+
+
+def _queries(spec: Spec) -> str:
+    rule = "all remaining rows" if spec.queries == "rest" else f"{spec.queries} per class"
+    return f"{rule}, the last rows of each class" if spec.fixed_query else rule
+
+
+def _size(plan: Any, banks: Any) -> dict[str, str]:
+    from firthshot.experiments.estimate import count_classifiers, estimate
+    from firthshot.experiments.workers import default_workers
+
+    cells = plan.cells
+    time = estimate(plan, {bank.name: bank for bank in banks})
+    return {
+        "classifiers": f"{count_classifiers(cells):,} in {len(cells):,} cells",
+        "time": time.words(default_workers()),
+    }
+
+
+def _join(values: Any) -> str:
+    return ", ".join(map(_show, values))
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,48 @@
+"""``firthshot status``: how far a run is, from another terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firthshot.experiments.status import RunStatus
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+) -> None:
+    """Say how far a run is, what failed and what was skipped."""
+    from firthshot.experiments.status import read_status
+
+    for line in _lines(read_status(folder), folder):
+        typer.echo(line)
+
+
+def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
+    from firthshot.cli.run import resume_command
+
+    share = f" ({status.finished / status.cells:.0%})" if status.cells else ""
+    yield f"{status.name}: {status.finished:,} of {status.cells:,} cells{share}, {_state(status)}"
+    yield f"{status.classifiers:,} classifiers in the plan"
+    for note in status.notes:
+        yield f"note    {note}"
+    for cell, reason in status.failures.items():
+        yield f"failed  {cell}: {reason}"
+    if not status.running and (status.finished < status.cells or status.failures):
+        yield f"go on with: {resume_command(folder)}"
+    elif status.summarised and status.finished >= status.cells:
+        yield f"tables in {folder}/summary"
+
+
+def _state(status: RunStatus) -> str:
+    from firthshot.experiments.progress import duration
+
+    if not status.running:
+        return "complete" if status.finished >= status.cells > 0 else "not running"
+    left = status.seconds_left
+    return "running" + (f", about {duration(left)} left" if left is not None else "")

@@ -1,0 +1,141 @@
+"""Compute cells on a Dask cluster: the user's own by address, or one started here.
+
+Workers compute and hand the tables back; only this process writes to the run folder, so workers
+need no shared file system. A bank is opened by its path where workers see it, else its file
+travels once to every worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.experiments.cell import Cell
+from firthshot.experiments.workers import Done, default_workers, describe
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+    from firthshot.experiments.runner import Compute
+
+_WINDOW = 64  # cells with the scheduler at least; beyond, four per thread of the cluster
+_PATIENCE = 120  # seconds to wait for a first worker
+_DEATHS = 10  # workers that may die under a cell before it is given up
+
+
+@contextmanager
+def connect(address: str, workers: int | None = None) -> Iterator[Compute]:
+    """Connect to a scheduler, or start a cluster here for ``local``; yield what computes cells.
+
+    Raises
+    ------
+    FirthshotError
+        When there is no scheduler at the address, or no worker joins.
+    """
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtraError("--dask", "dask") from None
+    with _client(distributed, address, workers) as client:
+        yield partial(on_cluster, client)
+
+
+@contextmanager
+def _client(distributed: Any, address: str, workers: int | None) -> Iterator[Any]:
+    if address == "local":
+        count = workers or default_workers()
+        with (
+            distributed.LocalCluster(
+                n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+        return
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise FirthshotError(
+            f"There is no Dask scheduler at {address} ({describe(error)}): check the address."
+        ) from None
+    with client:
+        yield client
+
+
+def on_cluster(
+    client: Any, cells: Iterable[Cell], banks: dict[str, Bank], send: bool = False
+) -> Iterator[Done]:
+    """Yield cells as workers finish them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    cells, banks
+        What to compute, and on what.
+    send : bool
+        Send the files of all banks, even those that the workers see.
+    """
+    from distributed import as_completed
+
+    from firthshot.experiments.worker_side import compute_here
+
+    queue = iter(cells)
+    first = list(islice(queue, 1))
+    if not first:
+        return
+    _install(client, banks, send)
+    open_cells: dict[str, Cell] = {}
+    running = as_completed()
+
+    def submit(some: Iterable[Cell]) -> None:
+        for cell in some:
+            key = f"cell-{cell.identity}"
+            open_cells[key] = cell
+            running.add(client.submit(compute_here, cell, key=key, pure=False, retries=_DEATHS))
+
+    submit(first)
+    submit(islice(queue, _window(client) - 1))
+    for count, future in enumerate(running, 1):
+        yield _result(open_cells.pop(future.key), future)
+        # Workers may have joined meanwhile: look at the size of the cluster now and then.
+        room = _window(client) - len(open_cells) if count % 50 == 0 else 1
+        submit(islice(queue, max(room, 0)))
+
+
+def _window(client: Any) -> int:
+    return max(_WINDOW, 4 * sum(map(int, client.nthreads().values())))
+
+
+def _result(cell: Cell, future: Any) -> Done:
+    error = future.exception() if future.status == "error" else None
+    if future.status == "cancelled":
+        return Done(cell, None, "The cluster gave the cell up; is the scheduler still there?")
+    if error is not None:
+        return Done(cell, None, f"Its worker failed: {describe(error)}")
+    done: Done = future.result()
+    future.release()
+    return done
+
+
+def _install(client: Any, banks: dict[str, Bank], send: bool) -> None:
+    """Make the banks known on every worker, now and whenever one joins."""
+    from firthshot.experiments.worker_side import BankPlugin, BankRef, can_open
+
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        raise FirthshotError(
+            f"No worker has joined the cluster in {_PATIENCE} s: start workers, then run again."
+        ) from None
+    refs = []
+    for bank in banks.values():
+        path = Path(str(bank.path)).resolve()
+        ref = BankRef(bank.name, str(path), bank.meta.sha256)
+        if send or not all(client.run(can_open, ref).values()):
+            ref = BankRef(bank.name, str(path), bank.meta.sha256, path.read_bytes())
+        refs.append(ref)
+    client.register_plugin(BankPlugin(refs))

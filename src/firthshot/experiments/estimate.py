@@ -1,0 +1,120 @@
+"""How long a plan takes here: the cost model, scaled by a short measurement of each head."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.experiments.cell import Cell, Method
+from firthshot.experiments.cost import Shape, trial_seconds
+from firthshot.experiments.plan import Plan
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+
+_PROBE_SECONDS = 0.4
+_PROBE_WAYS, _PROBE_SHOTS, _PROBE_QUERIES = 10, 5, 15
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of one core, and how this machine compares with the model, by head."""
+
+    core_seconds: float
+    factors: dict[str, float]
+
+    def words(self, workers: int) -> str:
+        """Say the time on this machine and how it was obtained."""
+        from firthshot.experiments.progress import duration
+
+        heads = ", ".join(f"{head} × {factor:.2f}" for head, factor in self.factors.items())
+        return (
+            f"about {duration(self.core_seconds / workers)} on {workers} "
+            f"{'core' if workers == 1 else 'cores'} here (operation counts of all cells, scaled by "
+            f"a timed probe of each head on this machine: {heads})"
+        )
+
+
+def estimate(plan: Plan, banks: dict[str, Bank]) -> Estimate:
+    """Estimate the time of a plan by probing every head that it trains."""
+    from firthshot.experiments.cost import condition_shape
+    from firthshot.experiments.plan import bank_sizes
+
+    factors: dict[str, float] = {}
+    total = 0.0
+    for setting in plan.settings:
+        method, condition = setting.method, setting.condition
+        if method.head not in factors:
+            factors[method.head] = _factor(method)
+        sizes = bank_sizes(banks[condition.bank], condition.split)
+        each = trial_seconds(method, condition_shape(condition, method, sizes))
+        total += plan.trials * each * factors[method.head]
+    return Estimate(total, factors)
+
+
+def count_classifiers(cells: Iterable[Cell]) -> int:
+    """Return how many classifiers cells train."""
+    return sum(cell.classifiers for cell in cells)
+
+
+def _factor(method: Method) -> float:
+    """Return measured over modelled time of a small problem with this method."""
+    shape = _probe_shape(method)
+    return measure(method, shape) / trial_seconds(method, shape)
+
+
+def _probe_shape(method: Method) -> Shape:
+    coefficients = len(method.coefficients) + method.theory
+    K = _PROBE_WAYS
+    return Shape(K * _PROBE_SHOTS, K * _PROBE_QUERIES, 256, K, coefficients)
+
+
+def measure(method: Method, shape: Shape) -> float:
+    """Return the seconds of one trial of this shape on made-up features, compilation left out."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        _train_some(method, shape, 1)
+        trials, elapsed = 1, 0.0
+        while elapsed < _PROBE_SECONDS / 4:
+            start = time.perf_counter()
+            _train_some(method, shape, trials)
+            elapsed = time.perf_counter() - start
+            trials *= 4
+    return elapsed / (trials // 4)
+
+
+def _train_some(method: Method, shape: Shape, trials: int) -> None:
+    from firthshot.engine import train
+    from firthshot.episodes import sample_episodes
+
+    bank = _probe_bank(shape)
+    episodes = sample_episodes(
+        bank, "novel", ways=shape.K, shots=shape.N // shape.K, trials=trials,
+        queries=shape.Q // shape.K,
+    )  # fmt: skip
+    coefficients = method.coefficients
+    if method.theory:
+        coefficients = (*coefficients, max(coefficients) + shape.K)
+    head, solver = method.engine_head(), method.engine_solver()
+    train(bank.features, episodes, head, solver, method.penalty(coefficients), threads=1)
+
+
+@lru_cache(maxsize=8)
+def _probe_bank(shape: Shape) -> Bank:
+    from firthshot.banks import make_bank
+
+    rng = np.random.default_rng(0)
+    rows = (shape.N + shape.Q) // shape.K
+    labels = np.repeat(np.arange(shape.K), rows)
+    means = rng.normal(size=(shape.K, shape.d))
+    features = 0.1 * (means[labels] + rng.normal(size=(len(labels), shape.d)))
+    classes = [f"class {k}" for k in range(shape.K)]
+    return make_bank(
+        features, labels, name="probe", classes=classes, class_splits=["novel"] * shape.K
+    )

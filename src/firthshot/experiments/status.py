@@ -1,0 +1,111 @@
+"""How far a run folder is, read from outside while it is written to."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firthshot.errors import FirthshotError
+
+_RECENT = 120.0  # seconds over which the rate is taken
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """What a run folder says of itself."""
+
+    name: str
+    cells: int
+    classifiers: int
+    finished: int
+    running: bool
+    cells_per_second: float
+    idle_seconds: float | None
+    failures: dict[str, str]
+    notes: list[str]
+    summarised: bool
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the time left at the present rate, None when that is not known."""
+        if not self.running or self.cells_per_second <= 0:
+            return None
+        return (self.cells - self.finished) / self.cells_per_second
+
+
+def read_status(path: Path) -> RunStatus:
+    """Read a run folder; nothing in it is touched.
+
+    Raises
+    ------
+    FirthshotError
+        When this is no run folder.
+    """
+    from firthshot.experiments.notes import Note, condense
+    from firthshot.experiments.reading import read_source
+
+    if not (path / "spec.toml").is_file():
+        raise FirthshotError(f"{path} is not a run folder: it has no spec.toml.")
+    fields, _ = read_source(str(path / "spec.toml"))
+    plan = _plan(path)
+    times = sorted(_part_times(path))
+    return RunStatus(
+        name=str(fields.get("name", path.name)),
+        cells=plan["cells"],
+        classifiers=plan["classifiers"],
+        finished=len(times),
+        running=_is_locked(path),
+        cells_per_second=_rate(times),
+        idle_seconds=time.time() - times[-1] if times else None,
+        failures=_failures(path),
+        notes=condense(Note(**note) for note in plan["notes"]),
+        summarised=(path / "summary" / "all.csv").is_file(),
+    )
+
+
+def _plan(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((path / "plan.json").read_text("utf-8"))
+        return found
+    except (OSError, ValueError):
+        return {"cells": 0, "classifiers": 0, "notes": []}
+
+
+def _part_times(path: Path) -> list[float]:
+    return [part.stat().st_mtime for part in (path / "parts").glob("[!.]*.parquet")]
+
+
+def _rate(times: list[float]) -> float:
+    """Return cells per second over the last minutes of work."""
+    recent = [moment for moment in times if moment >= times[-1] - _RECENT] if times else []
+    if len(recent) < 2 or recent[-1] == recent[0]:
+        return 0.0
+    return (len(recent) - 1) / (recent[-1] - recent[0])
+
+
+def _failures(path: Path) -> dict[str, str]:
+    found = {}
+    for file in sorted((path / "failures").glob("[!.]*.json")):
+        try:
+            record = json.loads(file.read_text("utf-8"))
+            found[str(record["cell"])] = str(record["reason"])
+        except (OSError, ValueError, KeyError):
+            found[file.name] = "the record is unreadable"
+    return found
+
+
+def _is_locked(path: Path) -> bool:
+    """Tell whether a run holds the folder."""
+    try:
+        import fcntl
+
+        with (path / ".lock").open("r") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):
+        return False
+    return False

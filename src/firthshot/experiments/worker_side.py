@@ -1,0 +1,89 @@
+"""What runs on the workers of a Dask cluster: open banks once, compute cells."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from distributed import WorkerPlugin
+
+from firthshot.banks import Bank, load_bank
+from firthshot.errors import BankError, FirthshotError
+from firthshot.experiments.cell import Cell
+from firthshot.experiments.workers import Done, attempt, describe
+
+
+@dataclass(frozen=True)
+class BankRef:
+    """Where a bank is, what it must be, and its file where workers cannot see it."""
+
+    name: str
+    path: str
+    sha256: str
+    content: bytes | None = field(default=None, repr=False)
+
+
+_refs: dict[str, BankRef] = {}
+_banks: dict[str, Bank] = {}
+_lock = threading.Lock()
+
+
+class BankPlugin(WorkerPlugin):  # type: ignore[misc]
+    """Tell every worker, also those that join later, of the banks of a run."""
+
+    def __init__(self, refs: list[BankRef]) -> None:
+        self.refs = refs
+        self.name = "firthshot-banks"
+
+    def setup(self, worker: Any) -> None:
+        """Take the banks in; one BLAS thread per cell, as on one machine."""
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(limits=1)
+        for ref in self.refs:
+            _refs[ref.sha256] = _settle(ref, Path(worker.local_directory))
+
+
+def _settle(ref: BankRef, folder: Path) -> BankRef:
+    """Put the content of a bank that travelled into a file, to be memory-mapped like any other."""
+    if ref.content is None:
+        return ref
+    folder = folder if folder.is_dir() else Path(tempfile.gettempdir())
+    path = folder / f"{ref.sha256}-{secrets.token_hex(4)}.bank"
+    path.write_bytes(ref.content)
+    return BankRef(ref.name, str(path), ref.sha256)
+
+
+def can_open(ref: BankRef) -> bool:
+    """Tell whether this worker sees the file of a bank, and the same one."""
+    try:
+        return load_bank(Path(ref.path)).meta.sha256 == ref.sha256
+    except BankError:
+        return False
+
+
+def compute_here(cell: Cell) -> Done:
+    """Compute a cell on this worker."""
+    try:
+        bank = _bank(cell.condition.sha256, cell.condition.bank)
+    except FirthshotError as error:
+        return Done(cell, None, describe(error))
+    return attempt(cell, bank)
+
+
+def _bank(sha256: str, name: str) -> Bank:
+    with _lock:
+        if sha256 not in _banks:
+            ref = _refs.get(sha256)
+            if ref is None or not can_open(ref):
+                raise FirthshotError(
+                    f"A worker cannot open bank {name!r}: run again, and it is sent to the workers."
+                )
+            bank = load_bank(Path(ref.path))
+            bank.verify()
+            _banks[sha256] = bank
+        return _banks[sha256]
