@@ -1,17 +1,18 @@
 """The 3-layer head against the textbook loop, for every penalty and option."""
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from oracles.textbook import train_by_autograd
 
 from firthshot.engine import Mlp, Penalty, Sgd
 from firthshot.engine._form import gradient_form
 from firthshot.engine._linear import xavier_uniform
 from firthshot.engine._mlp import fit_mlp
 from firthshot.engine._trial import Trial
+from oracles.textbook import train_by_autograd
 
 HEAD = Mlp(hidden=(21, 10))
 SGD = Sgd(learning_rate=0.05, batch_size=4, epochs=6)
@@ -61,7 +62,7 @@ def make_trial(n_classes=5, shots=3, d=12, queries=11, dtype=np.float64, seed=0)
 
 def fit(trial, sgd, penalty, head=HEAD):
     widths = (trial.support.shape[1], *head.hidden, trial.n_classes)
-    n_parameters = sum((n + 1) * m for n, m in zip(widths[:-1], widths[1:], strict=True))
+    n_parameters = sum((n + 1) * m for n, m in pairwise(widths))
     form = gradient_form(penalty, trial.labels, trial.n_classes, n_parameters)
     return fit_mlp(trial, head, sgd, form, True)
 
@@ -71,7 +72,7 @@ def by_autograd(trial, sgd, penalty, coefficient, head=HEAD):
     widths = (trial.support.shape[1], *head.hidden, trial.n_classes)
     weights = [
         torch.tensor(xavier_uniform(trial, layer, *shape).astype(float), requires_grad=True)
-        for layer, shape in enumerate(zip(widths[:-1], widths[1:], strict=True))
+        for layer, shape in enumerate(pairwise(widths))
     ]
     biases = [torch.zeros(w.shape[1], dtype=torch.float64, requires_grad=True) for w in weights]
 

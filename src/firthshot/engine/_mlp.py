@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy.typing as npt
 
 from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.linear import settle
-from firthshot.engine._kernels.mlp import train_mlp
-from firthshot.engine._kernels.simd import lanes_of
+from firthshot.engine._kernels.mlp import Sizes, Small, Work, train_mlp
+from firthshot.engine._kernels.simd import VECTOR_BYTES, lanes_of
 from firthshot.engine._linear import (
     KernelForm,
     coefficient_groups,
@@ -21,7 +22,7 @@ from firthshot.engine._linear import (
     xavier_uniform,
 )
 from firthshot.engine._queries import Projector, round_up
-from firthshot.engine._trial import Fitted, Trial, pad_columns
+from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Mlp, Sgd
 
 Array = npt.NDArray[Any]
@@ -44,10 +45,18 @@ class Start:
         """Draw the weights from the trial's stream, one substream per layer."""
         support = trial.support
         widths = (support.shape[1], *head.hidden, trial.n_classes)
-        shapes = enumerate(zip(widths[:-1], widths[1:], strict=True))
+        shapes = enumerate(pairwise(widths))
         first, second, third = (xavier_uniform(trial, layer, *shape) for layer, shape in shapes)
         projector = Projector(trial.query, support, first, n_coefficients)
         return cls((first, second, third), support @ support.T, support @ first, projector)
+
+
+def aligned_zeros(shape: tuple[int, ...] | int, dtype: np.dtype[Any]) -> Array:
+    """Return zeros that begin at a cache line: a vector across two of them costs double."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.zeros(size + VECTOR_BYTES, np.uint8)
+    first = -memory.ctypes.data % VECTOR_BYTES
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 class MlpSgd:
@@ -56,79 +65,98 @@ class MlpSgd:
     def __init__(
         self, trial: Trial, head: Mlp, sgd: Sgd, form: GradientForm, start: Start, decays: bool
     ) -> None:
-        self.trial, self.sgd, self.form, self.decays = trial, sgd, form, decays
-        self.hidden, self.gram = head.hidden, start.gram
-        self.n_coefficients = size = len(form.label)
-        self.kernel_form = _forms(form, sgd.batch_size, trial.dtype)
-        dtype, lanes = trial.dtype, lanes_of(trial.dtype)
-        # One more input than units: the constant one, whose weights are the biases above.
-        self.width, span = (round_up(head.hidden[0] + 1, unit) for unit in (lanes // 2, lanes))
-        self.z0 = pad_columns(start.z0, span)
-        columns = round_up(size * self.width, lanes)
-        self.a, self.e = (np.zeros((columns // lanes, len(self.gram), lanes), dtype) for _ in "ae")
-        self.bias, self.bias_e, self.s_e = (np.zeros(columns + lanes, dtype) for _ in range(3))
-        self.s, self.clock = np.ones(columns + lanes, dtype), np.array([0.0, 1.0, 1.0])
-        self.w2, self.w3 = _lay_out_small(start, size, span, lanes)
-        self.v2, self.v3 = np.zeros_like(self.w2), np.zeros_like(self.w3)
-        self._lay_out_decay()
-
-    def _lay_out_decay(self) -> None:
-        """Give every parameter its decay, laid out like the parameters."""
-        weight, bias = (
-            values.astype(self.trial.dtype)[:, None]
-            for values in (self.form.weight_decay, self.form.bias_decay)
+        self.trial, self.sgd, self.form, self.gram = trial, sgd, form, start.gram
+        self.decays, self.sizes = decays, _sizes(trial, head, sgd.batch_size)
+        self.n_coefficients, dtype, lanes = len(form.label), trial.dtype, lanes_of(trial.dtype)
+        columns = round_up(self.n_coefficients * self.sizes.width, lanes)
+        self.z0 = aligned_zeros((len(self.gram), self.sizes.span), dtype)
+        self.z0[:, : self.sizes.hidden_1] = start.z0
+        self.a, self.e = (
+            aligned_zeros((columns // lanes, len(self.gram), lanes), dtype) for _ in range(2)
         )
-        self.weight_decay, self.bias_decay = (self._per_column(values) for values in (weight, bias))
-        self.decay_2, self.decay_3 = np.zeros_like(self.w2[:, 0]), np.zeros_like(self.w3)
-        self.decay_2[:], self.decay_2[:, self.hidden[0]] = weight, bias[:, 0]
-        self.decay_3[:, :-1], self.decay_3[:, -1] = weight[:, None], bias
+        per_column = (aligned_zeros(columns + lanes, dtype) for _ in range(6))
+        self.s, self.s_e, self.bias, self.bias_e, self.weight_decay, self.bias_decay = per_column
+        self.s[:] = 1
+        for l in range(self.n_coefficients):
+            self.weight_decay[self._columns(l)] = form.weight_decay[l]
+            self.bias_decay[self._columns(l)] = form.bias_decay[l]
+        self.kernel_form = _forms(form, sgd.batch_size, dtype)
+        self.small = _lay_out_small(start, form, self.sizes)
+        self.work = _make_work(self.sizes, columns, dtype)
+        self.clock = np.array([0.0, 1.0, 1.0])
 
-    def _per_column(self, values: Array) -> Array:
-        """Repeat a number per coefficient over the columns of the first layer."""
-        return pad_columns(np.repeat(values, self.width, axis=1).ravel(), self.bias.size)
+    def _columns(self, l: int) -> slice:
+        """Return the columns of a coefficient's units in the first layer."""
+        return slice(l * self.sizes.width, l * self.sizes.width + self.sizes.hidden_1)
 
     def train(self, first: int, last: int) -> None:
         """Run the passes first … last - 1."""
         trial, sgd, form, number = self.trial, self.sgd, self.kernel_form, self.trial.dtype.type
         train_mlp(
-            self.gram, self.z0, trial.labels, self.hidden, self.width,
+            self.gram, self.z0, trial.labels, self.sizes,
             form.probability, form.target, form.label, form.confidence, form.scratch,
-            self.decays, self.weight_decay, self.bias_decay, self.decay_2, self.decay_3,
+            self.decays, self.weight_decay, self.bias_decay,
             self.form.decay_with_batch and sgd.scale_partial,
             np.uint64(trial.key), trial.number, sgd.shuffle, sgd.batch_size, first, last,
             number(sgd.learning_rate), number(sgd.momentum),
             sgd.dampening if sgd.momentum else 0.0, sgd.scale_partial,
             self.a, self.e, self.bias, self.bias_e, self.s, self.s_e,
-            self.w2, self.v2, self.w3, self.v3, self.clock,
+            self.small, self.clock, self.work,
         )  # fmt: skip
 
     def settled(self) -> list[Settled]:
         """Return every coefficient's parameters after the pending step of the first layer."""
-        share, (first, _) = self.clock[0], self.hidden
-        eta = self.trial.dtype.type(self.sgd.learning_rate * self.clock[2])
+        share, number = self.clock[0], self.trial.dtype.type
+        eta = number(self.sgd.learning_rate * self.clock[2])
         a = settle(self.a, self.e, self.weight_decay, share, eta)
-        bias = self.bias - eta * (self.bias_e + share * self.bias_decay * self.bias)
-        s = self.s - eta * (self.s_e + share * self.weight_decay * self.s)
-        parameters = []
-        for l, (w2, w3) in enumerate(
-            zip(self.w2, self.w3[..., : self.trial.n_classes], strict=True)
-        ):
-            mine = slice(l * self.width, l * self.width + first)
-            parameters.append(
-                Settled(s[mine].astype(a.dtype), a[:, mine], bias[mine].astype(a.dtype),
-                        w2[:, :first].T, w2[:, first], w3[:-1], w3[-1])
-            )  # fmt: skip
+        bias = self.bias - eta * (self.bias_e + number(share) * self.bias_decay * self.bias)
+        s = self.s - eta * (self.s_e + number(share) * self.weight_decay * self.s)
+        sizes, parameters = self.sizes, []
+        w2 = self.small.w2.reshape(-1, sizes.hidden_2, sizes.span)[..., : sizes.hidden_1 + 1]
+        w3 = self.small.w3.reshape(-1, sizes.hidden_2 + 1, sizes.classes)[..., : sizes.n_classes]
+        for l, (second, third) in enumerate(zip(w2, w3, strict=True)):
+            mine = self._columns(l)
+            above = (second[:, :-1].T, second[:, -1], third[:-1], third[-1])
+            parameters.append(Settled(s[mine], a[:, mine], bias[mine], *above))
         return parameters
 
 
-def _lay_out_small(start: Start, size: int, span: int, lanes: int) -> tuple[Array, Array]:
-    """Return W_2 as (L, out, in) and W_3 as (L, in, out), the last input of each its bias."""
-    (_, second, third), dtype = start.weights, start.gram.dtype
-    w2 = np.zeros((size, second.shape[1], span), dtype)
-    w2[:, :, : len(second)] = second.T
-    w3 = np.zeros((size, len(third) + 1, round_up(third.shape[1], lanes)), dtype)
-    w3[:, :-1, : third.shape[1]] = third
-    return w2, w3
+def _sizes(trial: Trial, head: Mlp, batch: int) -> Sizes:
+    (first, second), lanes = head.hidden, lanes_of(trial.dtype)
+    # One more input than units: the constant one, whose weights are the biases above.
+    width, span = round_up(first + 1, lanes // 2), round_up(first + 1, lanes)
+    classes, tall = round_up(trial.n_classes, lanes), round_up(batch, lanes)
+    return Sizes(first, second, trial.n_classes, width, span, classes, tall)
+
+
+def _lay_out_small(start: Start, form: GradientForm, sizes: Sizes) -> Small:
+    """Lay out W_2 as (L, out, in) and W_3 as (L, in, out), the last input of each its bias."""
+    (_, second, third), dtype, size = start.weights, start.gram.dtype, len(form.label)
+    w2, v2 = (aligned_zeros((size, sizes.hidden_2, sizes.span), dtype) for _ in range(2))
+    w2[:, :, : sizes.hidden_1] = second.T
+    decay_2 = aligned_zeros((size, sizes.span), dtype)
+    decay_2[:, : sizes.hidden_1] = form.weight_decay[:, None]
+    decay_2[:, sizes.hidden_1] = form.bias_decay
+    shape = (size, sizes.hidden_2 + 1, sizes.classes)
+    w3, v3, decay_3 = (aligned_zeros(shape, dtype) for _ in range(3))
+    w3[:, :-1, : sizes.n_classes] = third
+    decay_3[:, :-1] = form.weight_decay[:, None, None]
+    decay_3[:, -1] = form.bias_decay[:, None]
+    return Small(*(values.ravel() for values in (w2, v2, decay_2, w3, v3, decay_3)))
+
+
+def _make_work(sizes: Sizes, columns: int, dtype: np.dtype[Any]) -> Work:
+    tall, lanes = sizes.tall, lanes_of(dtype)
+    z, hidden = (aligned_zeros((tall, columns + lanes), dtype) for _ in range(2))
+    hidden_2 = aligned_zeros((sizes.hidden_2 + 1, tall), dtype)
+    hidden_2[-1] = 1
+    logits = aligned_zeros((sizes.classes, tall + lanes), dtype)
+    lengths = (tall * sizes.classes, sizes.hidden_2 * tall, tall * sizes.span)
+    return Work(
+        z, hidden, aligned_zeros(sizes.span * tall, dtype), hidden_2.ravel(),
+        logits[: sizes.n_classes], logits.ravel(),
+        *(aligned_zeros(length, dtype) for length in lengths),
+    )  # fmt: skip
 
 
 def _forms(form: GradientForm, batch: int, dtype: np.dtype[Any]) -> KernelForm:
@@ -137,11 +165,11 @@ def _forms(form: GradientForm, batch: int, dtype: np.dtype[Any]) -> KernelForm:
         KernelForm.lay_out(form.take(slice(l, l + 1)), batch, dtype) for l in range(len(form.label))
     ]
     largest = max((part.scratch for part in parts), key=np.size)
-    stacked = (
+    stacked = [
         np.stack([getattr(part, name) for part in parts])
         for name in ("probability", "target", "label", "confidence")
-    )
-    return KernelForm(*stacked, largest)
+    ]
+    return KernelForm(stacked[0], stacked[1], stacked[2], stacked[3], largest)
 
 
 @dataclass(frozen=True)
@@ -203,7 +231,8 @@ def _state_bytes(trial: Trial, head: Mlp) -> int:
 
 
 def _finish(trial: Trial, state: MlpSgd, start: Start, keep_weights: bool) -> Fitted:
-    """Form query logits, squared norms and, if asked for, the weights (a diverged one overflows)."""
+    """Form query logits, squared norms and, if asked for, the weights."""
+    # A coefficient that diverged overflows here; its status will say so.
     with np.errstate(over="ignore", invalid="ignore"):
         settled = state.settled()
         logits = np.stack([each.query_logits(start) for each in settled], axis=1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -187,13 +188,26 @@ def _descent_tile(
 
 
 @njit(nogil=True, cache=True)
+def matrix(flat, at, row):
+    """Return a matrix with contiguous rows as (flat array, offset, row stride)."""
+    # The conversion makes numba forget constants, for which it would compile every product anew.
+    return flat, np.int64(at), np.int64(row)
+
+
+@njit(nogil=True, cache=True)
+def factor(flat, at, row, column):
+    """Give a matrix whose entries are broadcast as (flat array, offset, row and column strides)."""
+    return flat, np.int64(at), np.int64(row), np.int64(column)
+
+
+@njit(nogil=True, cache=True)
 def product(left, right, out, rows, columns, n):
     """Write left @ right to ``out``, ``rows`` × ``columns`` (whole vectors), n terms in each sum.
 
     Parameters
     ----------
-    left : (flat array, offset, row stride, column stride)
-    right, out : (flat array, offset, row stride)
+    left : as :func:`factor` gives it
+    right, out : as :func:`matrix` gives them
     """
     (l, l_at, l_row, l_column), (r, r_at, r_row), (o, o_at, o_row) = left, right, out
     lanes = lanes_in(o)
@@ -275,7 +289,7 @@ def _interleave(builder: Any, left: Any, right: Any) -> list[Any]:
 
 @njit(nogil=True, cache=True)
 def transpose(source, rows, columns, target):
-    """Write the transpose of ``rows`` × ``columns`` (both whole vectors) of ``source`` to ``target``."""
+    """Write the transpose of ``source``, ``rows`` × ``columns`` in whole vectors, to ``target``."""
     (s, s_at, s_row), (t, t_at, t_row) = source, target
     lanes = lanes_in(s)
     for i in range(0, rows, lanes):
@@ -285,7 +299,7 @@ def transpose(source, rows, columns, target):
 
 @intrinsic
 def gate(typingctx, unit, value):
-    """Return ``value`` where ``unit`` is above zero and zero elsewhere (a NaN unit lets it pass)."""
+    """Return ``value`` where ``unit`` is above zero, else zero (a NaN unit lets it pass)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         zero = ir.Constant(args[0].type, None)

@@ -12,18 +12,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
 from firthshot.engine._kernels.dense import emit_cases, name_values
 from firthshot.engine._kernels.simd import Vector, call, ir_type, load, store
-from firthshot.engine._kernels.sweep import INDEX, TILE_ROWS, TILE_VECTORS, _Tile
+from firthshot.engine._kernels.sweep import TILE_ROWS, TILE_VECTORS, _Tile
 
 
 class _DriftTile(_Tile):
     def _advance(
-        self, offset: Any, decay: Any, step: Any, momentum: Any, update: bool
+        self,
+        offset: Any,
+        decay: Any,  # noqa: ARG002
+        step: Any,
+        momentum: Any,  # noqa: ARG002
+        update: bool,
     ) -> tuple[Any, Any]:
         """Move one row of one column vector along its velocity; return the new (a, e)."""
         b, p = self.builder, self.values
@@ -62,7 +66,7 @@ def _tile(typingctx, tile_rows, vectors, update, block, row, n, eta, k, k_at, k_
 
 @njit(nogil=True, cache=True)
 def drift(k, rows, n_rows, a, e, eta, z):
-    """Move ``a`` (blocks, N, lanes) by −eta · ``e`` and write the batch's product K[rows] a to ``z``."""
+    """Move ``a`` (blocks, N, lanes) by −eta · ``e``; write the product K[rows] a to ``z``."""
     blocks, n = a.shape[0], a.shape[1]
     for block in range(0, blocks, TILE_VECTORS):
         vectors = min(TILE_VECTORS, blocks - block)
