@@ -100,7 +100,7 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
         full = np.column_stack([rows, np.ones(n)]) if joint else rows
         moments = (full * weights[:, None]).T @ full
         diagonalise = _rotation_pays_off(moments, n, steepness, n_classes)
-        features, basis = _many(full, moments, diagonalise)
+        features, basis = _many(full, moments, diagonalise, bool(np.isfinite(steepness).all()))
     rank, squares = features.shape[1], weights @ features**2
     if basis.triangular and bias == "free":
         rank -= 1
@@ -140,11 +140,18 @@ def _few(
     return vectors * (sigma / root), Basis(True, vectors / sigma, scale=root[:, 0])
 
 
-def _many(rows: Array, moments: Array, diagonalise: bool) -> tuple[Array, Basis]:
-    """Return features and basis of more than d rows, from their second moments."""
+def _many(rows: Array, moments: Array, diagonalise: bool, penalised: bool) -> tuple[Array, Basis]:
+    """Return features and basis of more than d rows, from their second moments.
+
+    Directions that do not exceed rounding may still be real (features of very small scale); they
+    are kept where L2 keeps their weights finite.
+    """
     if not diagonalise:
         return rows, Basis(False)
-    vectors, _ = _leading(moments, max(rows.shape))
+    if penalised:
+        vectors = np.linalg.eigh(moments)[1]
+    else:
+        vectors, _ = _leading(moments, max(rows.shape))
     return rows @ vectors, Basis(False, vectors)
 
 

@@ -16,105 +16,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from firthshot.engine._kernels.simd import (
-    lanes_in,
-    vadd,
-    vdiv,
-    vexp,
-    vfill,
-    vfma,
-    vload,
-    vmax,
-    vmul,
-    vstore,
-    vsub,
+from firthshot.engine._kernels.mean_loss import (
+    bend,
+    likeliest,
+    mean_curvature,
+    objective,
 )
 
 # A direction is good enough when its residual is this small; smaller near the optimum.
 LOOSEST, TIGHTEST = 0.25, 1e-3
 MOST_PRODUCTS = 100
 MOST_TRIALS = 30
-# Below this mean curvature every prediction is certain; it keeps the preconditioner finite.
-LEAST_CURVATURE = 1e-12
-
-
-@njit(nogil=True, cache=True)
-def evaluate(z, targets, weights, probability, p, g, top, total):
-    """Write probabilities P and dLoss/dZ, and return the mean of probability·lse(z) − Σ target·z.
-
-    Parameters
-    ----------
-    z, targets, p, g : (C, n), n a multiple of the lanes; targets of a sample sum to ``probability``
-    weights : (n,) that sum to one, zero for padding
-    top, total : (n,), written: the largest logit and Σ exp(z − top)
-    """
-    n_classes, n = z.shape
-    cross = np.empty_like(top)
-    for q in range(0, n, lanes_in(z)):
-        high = vload(z, q)
-        for c in range(1, n_classes):
-            high = vmax(vload(z, c * n + q), high)
-        mass, inner = vfill(z, 0.0), vfill(z, 0.0)
-        for c in range(n_classes):
-            shifted = vsub(vload(z, c * n + q), high)
-            power = vexp(shifted)
-            vstore(p, c * n + q, power)
-            mass = vadd(mass, power)
-            inner = vfma(vload(targets, c * n + q), shifted, inner)
-        vstore(top, q, high)
-        vstore(total, q, mass)
-        vstore(cross, q, inner)
-        share, weight, scale = vdiv(vfill(z, 1.0), mass), vload(weights, q), vfill(z, probability)
-        for c in range(n_classes):
-            at = c * n + q
-            chance = vmul(vload(p, at), share)
-            vstore(p, at, chance)
-            vstore(g, at, vmul(weight, vsub(vmul(scale, chance), vload(targets, at))))
-    value = 0.0
-    for i in range(n):
-        value += weights[i] * (probability * np.log(total[i]) - cross[i])
-    return value
-
-
-@njit(nogil=True, cache=True)
-def add_confidence(z, weights, confidence, p, top, total, g, surprise):
-    """Add the gradient of confidence · KL(p‖U), write log p − Σ p log p, return its mean."""
-    n_classes, n = z.shape
-    value = 0.0
-    for i in range(n):
-        log_total, mean = np.log(total[i]), 0.0
-        for c in range(n_classes):
-            surprise[c, i] = z[c, i] - top[i] - log_total
-            mean += p[c, i] * surprise[c, i]
-        for c in range(n_classes):
-            surprise[c, i] -= mean
-            g[c, i] += weights[i] * confidence * p[c, i] * surprise[c, i]
-        value += weights[i] * (mean + np.log(n_classes))
-    return confidence * value
-
-
-@njit(nogil=True, cache=True)
-def bend(p, surprise, weights, probability, confidence, v):
-    """Replace v (C, n) by the weighted Hessian with respect to logits times v."""
-    n_classes, n = v.shape
-    mean = np.zeros(n, v.dtype)
-    for c in range(n_classes):
-        for i in range(n):
-            mean[i] += p[c, i] * v[c, i]
-    if not surprise.size:
-        for c in range(n_classes):
-            for i in range(n):
-                v[c, i] = probability * weights[i] * p[c, i] * (v[c, i] - mean[i])
-        return
-    pull = np.zeros(n, v.dtype)
-    for c in range(n_classes):
-        for i in range(n):
-            v[c, i] = p[c, i] * (v[c, i] - mean[i])
-            pull[i] += v[c, i] * surprise[c, i]
-    for c in range(n_classes):
-        for i in range(n):
-            factor = probability + confidence * (surprise[c, i] + np.float32(1.0))
-            v[c, i] = weights[i] * (factor * v[c, i] - confidence * p[c, i] * pull[i])
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -127,16 +39,6 @@ def total_of_products(left, right):
             row += left[c, j] * right[c, j]
         value += row
     return value
-
-
-@njit(nogil=True, cache=True)
-def mean_curvature(p, weights):
-    """Return the weighted mean of (1 − Σ_c p²)/(C − 1): the mean eigenvalue of diag p − pp'."""
-    value = 0.0
-    for c in range(p.shape[0]):
-        for i in range(p.shape[1]):
-            value += weights[i] * p[c, i] * (1.0 - p[c, i])
-    return max(value / (p.shape[0] - 1), LEAST_CURVATURE)
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -162,13 +64,13 @@ def descend(f, f_t, p, surprise, weights, probability, confidence, decay, invers
             rest[c, j] = -g[c, j] / size
             toward[c, j] = inverse[j] * rest[c, j]
             d[c, j] = 0.0
-    bent, v = np.empty_like(toward), np.empty_like(p)
+    bent, v, best = np.empty_like(toward), np.empty_like(p), likeliest(p)
     goal = max(TIGHTEST, min(LOOSEST, np.sqrt(size))) ** 2
     energy = total_of_products(rest, toward)
     goal *= energy
     for number in range(MOST_PRODUCTS):
         np.dot(toward, f, v)
-        bend(p, surprise, weights, probability, confidence, v)
+        bend(p, best, surprise, weights, probability, confidence, v)
         np.dot(v, f_t, bent)
         for c in range(n_classes):
             for j in range(rank):
@@ -217,15 +119,6 @@ def largest_entry_bound(g, free, shift):
         bias = abs(g[c, last]) if free else 0.0
         worst = max(worst, np.sqrt(square) + shift * bias, bias)
     return worst
-
-
-@njit(nogil=True, cache=True)
-def objective(z, targets, weights, probability, confidence, p, grad_z, surprise, top, total):
-    """Write P, dLoss/dZ and, with a confidence penalty, its ``surprise``; return the mean loss."""
-    value = evaluate(z, targets, weights, probability, p, grad_z, top, total)
-    if confidence != 0.0:
-        value += add_confidence(z, weights, confidence, p, top, total, grad_z, surprise)
-    return value
 
 
 @njit(nogil=True, cache=True)

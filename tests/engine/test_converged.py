@@ -1,0 +1,402 @@
+"""The converged linear head against plain d-dimensional minimisers and known closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from firthshot.engine._converged import fit_converged, solve
+from firthshot.engine._form import gradient_form
+from firthshot.engine._trial import Trial
+from firthshot.engine.options import Converged, Linear, Penalty
+from firthshot.engine.results import Status
+from firthshot.errors import FirthshotError
+from firthshot.objective import L2, closed_form_optimum, make_objective, softmax
+
+TOLERANCE = 1e-6
+
+
+def draw(n=30, d=12, k=4, seed=0, spread=1.0):
+    rng = np.random.default_rng(seed)
+    labels = np.concatenate([np.arange(k), rng.integers(0, k, n - k)])
+    return spread * rng.normal(size=(k, d))[labels] + rng.normal(size=(n, d)), labels
+
+
+def form_of(X, labels, n_classes=None, **penalty):
+    n_classes = n_classes or int(labels.max()) + 1
+    return gradient_form(Penalty(**penalty), labels, n_classes, X.shape[1] * n_classes + n_classes)
+
+
+def plain_objective(X, labels, n_classes, l, penalty):
+    """Return value and gradient of (K·d + K) parameters, built from the objective room."""
+    prior = None
+    if penalty.prior == "class-frequency":
+        prior = np.bincount(labels, minlength=n_classes) / len(labels)
+    name = "none" if penalty.family == "l2" else penalty.family
+    coefficient = penalty.coefficients[l]
+    loss = make_objective(name, 0.0 if penalty.family == "l2" else coefficient, prior)
+    strength = penalty.l2 + (coefficient if penalty.family == "l2" else 0.0)
+    l2, d = L2(penalty.l2_kind, len(labels)), X.shape[1]
+
+    def function(parameters):
+        W, b = np.split(parameters, [d * n_classes])
+        W = W.reshape(d, n_classes)
+        value, by_logits = loss.value_and_gradient(X @ W + b, labels)
+        by_W, by_b = l2.gradient(W, b)
+        gradient = [
+            X.T @ by_logits / len(X) + strength * by_W,
+            by_logits.mean(0) + strength * by_b,
+        ]
+        total = value.mean() + strength * l2.value(W, b)
+        return float(total), np.concatenate([part.ravel() for part in gradient])
+
+    return function
+
+
+def flatten(solution, l):
+    return np.concatenate([solution.coef[l].T.ravel(), solution.intercept[l]])
+
+
+def constant_of(penalty, labels, n_classes, l):
+    """Return λ CE(u‖u): the value here has λ CE(u‖p), the objective room λ KL(u‖p)."""
+    if penalty.family != "firth":
+        return 0.0
+    u = np.full(n_classes, 1 / n_classes)
+    if penalty.prior == "class-frequency":
+        u = np.bincount(labels, minlength=n_classes) / len(labels)
+    return -penalty.coefficients[l] * (u * np.log(u)).sum()
+
+
+PENALTIES = {
+    "plain": Penalty(l2=0.1, l2_kind="ridge"),
+    "firth": Penalty("firth", (0.0, 0.1, 1.0, 10.0), l2=1.0, l2_kind="ridge"),
+    "firth class-frequency": Penalty(
+        "firth", (0.3, 3.0), "class-frequency", l2=1.0, l2_kind="ridge"
+    ),
+    "label smoothing": Penalty("label-smoothing", (0.0, 0.1, 0.9), l2=0.5, l2_kind="ridge"),
+    "label smoothing class-frequency": Penalty(
+        "label-smoothing", (0.2,), "class-frequency", l2=0.1, l2_kind="weight-decay"
+    ),
+    "mean square": Penalty("l2", (0.1, 1.0, 100.0), l2_kind="mean-square"),
+    "ridge": Penalty("l2", (0.1, 1.0, 100.0), l2_kind="ridge"),
+    "weight decay": Penalty("l2", (0.001, 0.1, 1.0), l2_kind="weight-decay"),
+    "confidence": Penalty("confidence", (0.0, 0.1, 1.0), l2=1.0, l2_kind="ridge"),
+}
+SHAPES = {
+    "few rows": (20, 50, 4),
+    "one shot": (5, 40, 5),
+    "two classes": (15, 30, 2),
+    "many rows": (80, 6, 3),
+    "many rows and classes": (150, 40, 12),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
+def test_agrees_with_a_plain_minimiser(penalty, shape):
+    X, labels = draw(*shape)
+    k = shape[2]
+    found = solve(X, labels, form_of(X, labels, **vars(penalty)), tolerance=1e-8)
+    assert found.converged.all()
+    for l in range(len(penalty.coefficients)):
+        function = plain_objective(X, labels, k, l, penalty)
+        mine = flatten(found, l)
+        value, gradient = function(mine)
+        assert abs(gradient).max() <= 1e-8 + 1e-12
+        np.testing.assert_allclose(found.gradient_norm[l], abs(gradient).max(), rtol=0, atol=1e-12)
+        expected = value + constant_of(penalty, labels, k, l)
+        np.testing.assert_allclose(found.objective[l], expected, rtol=1e-10)
+        if penalty.family == "confidence":  # not convex: stationary is all that is promised
+            continue
+        other = minimize(
+            function,
+            np.zeros(len(mine)),
+            jac=True,
+            method="L-BFGS-B",
+            options={"ftol": 0, "gtol": 1e-8, "maxiter": 5000, "maxfun": 10000},
+        )
+        assert value <= other.fun + 1e-12
+        np.testing.assert_allclose(mine, other.x, atol=2e-4 * (1 + abs(mine).max()))
+        logits = [X @ p[: X.shape[1] * k].reshape(-1, k) + p[-k:] for p in (mine, other.x)]
+        np.testing.assert_allclose(softmax(logits[0]), softmax(logits[1]), atol=1e-5)
+
+
+def test_a_ridge_of_one_is_scikit_learn_at_c_one():
+    from sklearn.linear_model import LogisticRegression
+
+    X, labels = draw(60, 100, 5)
+    found = solve(X, labels, form_of(X, labels, l2=1.0, l2_kind="ridge"), tolerance=1e-9)
+    other = LogisticRegression(C=1.0, solver="newton-cg", tol=1e-10).fit(X, labels)
+    np.testing.assert_allclose(found.coef[0], other.coef_, atol=1e-5)
+    np.testing.assert_allclose(
+        found.intercept[0] - found.intercept[0].mean(), other.intercept_, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", ["ridge", "weight-decay", "mean-square"])
+@pytest.mark.parametrize("n", [12, 90])
+def test_sample_weights_are_repeated_rows(kind, n):
+    X, labels = draw(n, 20, 4)
+    times = np.random.default_rng(1).integers(0, 4, n)
+    times[:4] = 1
+    repeated = np.repeat(np.arange(n), times)
+    form = form_of(X, labels, family="firth", coefficients=(0.0, 0.5), l2=0.2, l2_kind=kind)
+    weighted = solve(X, labels, form, sample_weight=3.0 * times, tolerance=1e-9)
+    plain = solve(X[repeated], labels[repeated], form, tolerance=1e-9)
+    np.testing.assert_allclose(weighted.coef, plain.coef, atol=1e-6)
+    np.testing.assert_allclose(weighted.objective, plain.objective, rtol=1e-10)
+
+
+def test_soft_targets_are_label_smoothing():
+    X, labels = draw()
+    smooth = form_of(
+        X, labels, family="label-smoothing", coefficients=(0.3,), l2=1.0, l2_kind="ridge"
+    )
+    soft = 0.7 * np.eye(4)[labels] + 0.3 / 4
+    hard = form_of(X, labels, l2=1.0, l2_kind="ridge")
+    np.testing.assert_allclose(solve(X, labels, smooth).coef, solve(X, soft, hard).coef, atol=1e-10)
+
+
+def test_without_an_intercept_it_stays_zero_and_the_weights_are_optimal():
+    X, labels = draw()
+    found = solve(X, labels, form_of(X, labels, l2=1.0, l2_kind="ridge"), fit_intercept=False)
+    assert not found.intercept.any()
+    by_logits = make_objective("none").gradient(X @ found.coef[0].T, labels)
+    gradient = by_logits.T @ X / len(X) + found.coef[0] / len(X)
+    assert abs(gradient).max() <= TOLERANCE
+    np.testing.assert_allclose(found.gradient_norm[0], abs(gradient).max(), atol=1e-12)
+
+
+@given(
+    n=st.integers(2, 12),
+    extra=st.integers(0, 20),
+    k=st.integers(2, 6),
+    seed=st.integers(0, 1000),
+    coefficient=st.sampled_from([0.01, 0.5, 3.0, 30.0]),
+    intercept=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_without_ridge_independent_rows_have_the_closed_form(
+    n, extra, k, seed, coefficient, intercept
+):
+    rng = np.random.default_rng(seed)
+    X, labels = rng.normal(size=(n, n + extra)), rng.integers(0, k, n)
+    form = form_of(X, labels, k, family="firth", coefficients=(coefficient,))
+    found = solve(X, labels, form, tolerance=1e-9, fit_intercept=intercept)
+    expected = closed_form_optimum(X, labels, k, coefficient, intercept=intercept)
+    assert found.converged.all()
+    # the slightest curvature is σ²_min p_min / n
+    rows = np.column_stack([X, np.ones(n)]) if intercept else X
+    slightest = np.linalg.svd(rows, compute_uv=False)[-1] ** 2 * coefficient / (k * n) / 2
+    margin = 1e-7 + 1e-8 * n * k / slightest
+    np.testing.assert_allclose(found.coef[0].T, expected.weights, atol=margin)
+    if intercept:
+        np.testing.assert_allclose(found.intercept[0], expected.bias, atol=margin)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 20.0])
+def test_firth_alone_is_free_of_the_scale_of_features_and_l2_is_not(scale):
+    X, labels = draw(60, 5, 3, spread=0.7)
+    query = np.random.default_rng(5).normal(size=(50, 5))
+
+    def predict(factor, **penalty):
+        form = form_of(X, labels, **penalty)
+        found = solve(factor * X, labels, form, tolerance=1e-10)
+        assert found.converged.all()
+        return softmax(factor * query @ found.coef[0].T + found.intercept[0])
+
+    firth = [predict(factor, family="firth", coefficients=(0.5,)) for factor in (1.0, scale)]
+    np.testing.assert_allclose(*firth, atol=1e-5)
+    l2 = [predict(factor, l2=1.0, l2_kind="ridge") for factor in (1.0, scale)]
+    assert abs(l2[0] - l2[1]).max() > 0.01
+
+
+@pytest.mark.parametrize("shape", [(10, 30, 3), (10, 9, 3), (5, 5, 5)], ids=str)
+def test_separable_data_without_penalty_have_no_optimum(shape):
+    X, labels = draw(*shape)
+    form = form_of(X, labels, family="firth", coefficients=(0.0, 0.1))
+    found = solve(X, labels, form)
+    assert found.status.tolist() == [Status.NO_OPTIMUM, Status.OK]
+    assert not found.converged[0]
+    assert np.isfinite(found.coef).all()
+
+
+def test_separated_clouds_have_no_optimum_though_rows_are_dependent():
+    X, labels = draw(90, 4, 3, spread=30.0)
+    found = solve(X, labels, form_of(X, labels))
+    assert found.status.tolist() == [Status.NO_OPTIMUM]
+
+
+def test_one_class_that_is_separable_from_the_rest_is_enough():
+    """Classes 0 and 1 overlap, class 2 lies apart: its weights grow for ever."""
+    X, labels = draw(90, 3, 3, spread=0.0)
+    X[labels == 2, 0] += 100.0
+    found = solve(X, labels, form_of(X, labels))
+    assert found.status.tolist() == [Status.NO_OPTIMUM]
+
+
+def test_points_that_touch_are_no_escape_from_separation():
+    """Two classes meet at one point, where they tie; everywhere else they are separated."""
+    X = np.array([[-2.0], [-1.0], [0.0], [0.0], [1.0], [2.0]])
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    found = solve(X, labels, form_of(X, labels))
+    assert found.status.tolist() == [Status.NO_OPTIMUM]
+
+
+@pytest.mark.parametrize("shape", [(60, 3, 2), (200, 5, 4)], ids=str)
+def test_overlapping_data_without_penalty_have_an_optimum(shape):
+    X, labels = draw(*shape, spread=0.5)
+    penalty = Penalty()
+    found = solve(X, labels, form_of(X, labels), tolerance=1e-9)
+    assert found.status.tolist() == [Status.OK]
+    function = plain_objective(X, labels, shape[2], 0, penalty)
+    other = minimize(
+        function, np.zeros(X.shape[1] * shape[2] + shape[2]), jac=True, options={"gtol": 1e-9}
+    )
+    np.testing.assert_allclose(found.objective[0], other.fun, rtol=1e-9)
+    np.testing.assert_allclose(flatten(found, 0), other.x, atol=1e-4)
+
+
+def test_a_class_without_rows_has_no_optimum_unless_it_has_a_target():
+    X, labels = draw(20, 40, 3)
+    free = form_of(X, labels, 4, l2=1.0, l2_kind="ridge")
+    held = form_of(X, labels, 4, l2=1.0, l2_kind="weight-decay")
+    firth = form_of(X, labels, 4, family="firth", coefficients=(0.1,), l2=1.0, l2_kind="ridge")
+    assert solve(X, labels, free).status.tolist() == [Status.NO_OPTIMUM]
+    assert solve(X, labels, held).converged.all()
+    assert solve(X, labels, firth).converged.all()
+
+
+def test_confidence_alone_keeps_separable_data_finite():
+    X, labels = draw(10, 30, 3)
+    form = form_of(X, labels, family="confidence", coefficients=(0.0, 0.5))
+    found = solve(X, labels, form)
+    assert found.status.tolist() == [Status.NO_OPTIMUM, Status.OK]
+
+
+def test_the_iteration_limit_is_reported():
+    X, labels = draw(40, 80, 4)
+    form = form_of(X, labels, family="firth", coefficients=(0.0, 0.1), l2=0.01, l2_kind="ridge")
+    found = solve(X, labels, form, max_iterations=1)
+    assert (found.status == Status.NOT_CONVERGED).all()
+    assert (found.iterations == 1).all()
+    assert (found.gradient_norm > TOLERANCE).all()
+
+
+@given(seed=st.integers(0, 500), n=st.integers(4, 40), d=st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_relabelling_permutes_the_weights(seed, n, d):
+    X, labels = draw(n, d, 4, seed)
+    order = np.random.default_rng(seed).permutation(4)
+    penalty = {"family": "firth", "coefficients": (0.0, 1.0), "l2": 1.0, "l2_kind": "ridge"}
+    one = solve(X, labels, form_of(X, labels, 4, **penalty), tolerance=1e-9)
+    two = solve(X, order[labels], form_of(X, labels, 4, **penalty), tolerance=1e-9)
+    np.testing.assert_allclose(two.coef[:, order], one.coef, atol=1e-6)
+
+
+@given(
+    seed=st.integers(0, 500),
+    n=st.integers(2, 60),
+    d=st.integers(1, 60),
+    scale=st.sampled_from([1e-4, 1.0, 100.0]),
+    offset=st.sampled_from([0.0, 10.0]),
+    kind=st.sampled_from(["ridge", "weight-decay", "mean-square"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_both_bases_reach_the_tolerance_and_the_same_optimum(seed, n, d, scale, offset, kind):
+    """Many coefficients at once take the rotated features, one alone often takes the triangle."""
+    X, labels = draw(n + 3, d, 3, seed)
+    X = scale * (X + offset)
+    path = (0.0, 0.1, 1.0, 10.0)
+    penalty = {"family": "firth", "l2": 0.1, "l2_kind": kind}
+    form = form_of(X, labels, 3, coefficients=path, **penalty)
+    together = solve(X, labels, form, tolerance=1e-8)
+    warm = solve(X, labels, form, tolerance=1e-8, warm_start=True)
+    assert together.converged.all()
+    assert warm.converged.all()
+    np.testing.assert_allclose(warm.objective, together.objective, rtol=1e-9)
+    for l, coefficient in enumerate(path):
+        alone = solve(
+            X, labels, form_of(X, labels, 3, coefficients=(coefficient,), **penalty), tolerance=1e-8
+        )
+        assert alone.converged.all()
+        np.testing.assert_allclose(alone.objective[0], together.objective[l], rtol=1e-9)
+
+
+AWKWARD = {
+    "duplicate rows": lambda X: np.repeat(X[:10], 3, axis=0),
+    "nearly duplicate rows": lambda X: np.repeat(X[:10], 3, axis=0) + 1e-7 * X,
+    "constant features": lambda X: np.column_stack([X, np.full((30, 3), 7.0)]),
+    "nothing but constants": np.ones_like,
+    "huge": lambda X: 1e4 * X,
+    "tiny": lambda X: 1e-4 * X,
+    "far away": lambda X: X + 1e3,
+    "mixed scales": lambda X: X * np.logspace(-4, 4, X.shape[1]),
+}
+
+
+@pytest.mark.parametrize("d", [12, 200])
+@pytest.mark.parametrize("change", AWKWARD.values(), ids=AWKWARD)
+@pytest.mark.parametrize("kind", ["ridge", "weight-decay"])
+def test_awkward_features_reach_the_tolerance(change, kind, d):
+    X, labels = draw(30, d, 3)
+    X = change(X)
+    penalty = Penalty("firth", (0.0, 0.1, 1.0), l2=0.1, l2_kind=kind)
+    found = solve(X, labels, form_of(X, labels, **vars(penalty)))
+    assert found.converged.all(), (found.gradient_norm, found.iterations)
+    for l in range(3):
+        _, gradient = plain_objective(X, labels, 3, l, penalty)(flatten(found, l))
+        assert abs(gradient).max() <= 1.5 * TOLERANCE
+
+
+@pytest.mark.parametrize("change", ["duplicate rows", "huge", "tiny", "constant features"])
+def test_awkward_features_under_firth_alone(change):
+    X, labels = draw(30, 200, 3)
+    X = AWKWARD[change](X)
+    found = solve(X, labels, form_of(X, labels, family="firth", coefficients=(0.1, 1.0)))
+    assert found.converged.all(), (found.gradient_norm, found.iterations)
+
+
+def test_bad_weights_and_decays_are_refused():
+    X, labels = draw()
+    form = form_of(X, labels, l2=1.0, l2_kind="ridge")
+    for bad in (-np.ones(30), np.zeros(30), np.ones(3), np.full(30, np.nan)):
+        with pytest.raises(FirthshotError, match="sample_weight"):
+            solve(X, labels, form, sample_weight=bad)
+    object.__setattr__(form, "bias_decay", np.array([2.0]))
+    with pytest.raises(FirthshotError, match="bias_decay"):
+        solve(X, labels, form)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_trial_is_scored_at_its_optimum(dtype):
+    X, labels = draw(20, 50, 4)
+    query = np.random.default_rng(3).normal(size=(37, 50)).astype(dtype)
+    trial = Trial(0, 1, 4, X.astype(dtype), labels, query)
+    penalty = {"family": "firth", "coefficients": (0.0, 0.5, 2.0), "l2": 1.0, "l2_kind": "ridge"}
+    form = form_of(X, labels, **penalty)
+    (fitted,) = fit_converged(trial, Linear(), Converged(), form, True).values()
+    found = solve(X.astype(dtype), labels, form)
+    assert fitted.logits.dtype == dtype
+    assert fitted.logits.shape == (4, 3, trial.padded_queries)
+    assert (fitted.status == Status.OK).all()
+    expected = np.einsum("qd,lkd->klq", query, found.coef) + found.intercept.T[:, :, None]
+    margin = 1e-5 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(fitted.logits[:, :, :37], expected, atol=margin)
+    np.testing.assert_allclose(fitted.weights["coef"], found.coef, atol=margin)
+    np.testing.assert_allclose(fitted.weights["intercept"], found.intercept, atol=margin)
+    norms = (found.coef**2).sum((1, 2)) + (found.intercept**2).sum(1)
+    np.testing.assert_allclose(fitted.norms, norms)
+
+
+def test_the_same_trial_gives_the_same_bits_on_threads():
+    from concurrent.futures import ThreadPoolExecutor
+
+    X, labels = draw(40, 60, 5)
+    form = form_of(X, labels, family="firth", coefficients=(0.0, 1.0), l2=1.0, l2_kind="ridge")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: solve(X, labels, form).coef, range(8)))
+    assert all((other == found[0]).all() for other in found)
