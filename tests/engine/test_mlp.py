@@ -6,12 +6,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from firthshot.engine import Mlp, Penalty, Sgd
+from firthshot.engine import Mlp, Penalty, Sgd, _linear, train
 from firthshot.engine._form import gradient_form
+from firthshot.engine._kernels.dense import descend, factor, matrix, product, transpose
+from firthshot.engine._kernels.drift import drift
+from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._linear import xavier_uniform
 from firthshot.engine._mlp import fit_mlp
 from firthshot.engine._trial import Trial
+from firthshot.episodes import sample_episodes
+from oracles.banks import PlainBank
 from oracles.textbook import train_by_autograd
 
 HEAD = Mlp(hidden=(21, 10))
@@ -123,3 +130,152 @@ def test_every_shape_follows_the_textbook(shape):
 def test_every_width_follows_the_textbook(hidden):
     penalty = Penalty("firth", (0.0, 0.5, 1.0))
     check_against_autograd(make_trial()[0], SGD, penalty, Mlp(hidden))
+
+
+def test_scoring_after_some_passes_equals_stopping_there():
+    trial, penalty = make_trial()[0], Penalty("firth", (0.0, 1.0))
+    # Long enough for drifting velocities to be brought back to scale between the two scores.
+    sgd = dataclasses.replace(SGD, epochs=80)
+    on_the_way = fit(trial, dataclasses.replace(sgd, score_after=(3, 7)), penalty)
+    assert set(on_the_way) == {3, 7, 80}
+    for passes, fitted in on_the_way.items():
+        stopped = fit(trial, dataclasses.replace(sgd, epochs=passes), penalty)[passes]
+        assert np.array_equal(fitted.logits, stopped.logits)
+        assert np.array_equal(fitted.norms, stopped.norms)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_threads_and_groups_change_no_bit(dtype, l2, monkeypatch):
+    bank = PlainBank(n_classes=6, rows=20, d=10)
+    episodes = sample_episodes(bank, "novel", ways=5, shots=3, trials=6)
+    penalty = Penalty("firth", (0.0, 0.1, 0.3, 1.0, 3.0), l2=l2)
+
+    def scores(threads):
+        results = train(bank.features, episodes, HEAD, SGD, penalty, dtype=dtype, threads=threads)
+        return np.stack([results.nll, results.accuracy, results.norm])
+
+    reference = scores(1)
+    assert np.isfinite(reference).all()
+    assert np.array_equal(scores(2), reference)
+    monkeypatch.setattr(_linear, "_GROUP_BYTES", 1)
+    assert np.array_equal(scores(1), reference)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_a_neighbour_that_diverges_changes_no_bit(l2):
+    """Coefficients share vectors of the first layer: what overflows there must stay there."""
+    trial = make_trial(dtype=np.float32)[0]
+    together = fit(trial, SGD, Penalty("firth", (1e30, 0.0, 1e30, 1.0), l2=l2))[SGD.epochs]
+    alone = fit(trial, SGD, Penalty("firth", (0.0, 1.0), l2=l2))[SGD.epochs]
+    assert not np.isfinite(together.logits[:, [0, 2], : len(trial.query)]).any()
+    assert not np.isfinite(together.norms[[0, 2]]).any()
+    assert np.array_equal(together.logits[:, [1, 3]], alone.logits)
+    assert np.array_equal(together.norms[[1, 3]], alone.norms)
+
+
+def test_float32_stays_close_over_the_published_number_of_steps():
+    """Stated bound: logits within 1e-4 of float64's, relative to the largest, after all passes."""
+    sgd, penalty = Sgd(epochs=100), Penalty("firth", (0.0, 0.1, 1.0, 10.0))
+    shape = {"n_classes": 16, "shots": 5, "d": 64, "queries": 40}
+    double, single = (
+        fit(make_trial(**shape, dtype=dtype)[0], sgd, penalty, Mlp())[100].logits[:, :, :40]
+        for dtype in (np.float64, np.float32)
+    )
+    assert np.abs(single - double).max() < 1e-4 * np.abs(double).max()
+
+
+def test_mean_accuracy_in_float32_equals_the_float64_textbook():
+    """Over 40 trials the mean difference lies within its own confidence interval of zero."""
+    penalty, differences = Penalty("firth", (1.0,)), []
+    for seed in range(40):
+        trial, labels = make_trial(shots=2, queries=40, dtype=np.float32, seed=seed)
+        ours = fit(trial, SGD, penalty)[SGD.epochs].logits[:, 0, :40].argmax(0) == labels
+        exact = by_autograd(trial, SGD, penalty, 1.0)[0].argmax(1) == labels
+        differences.append(ours.mean() - exact.mean())
+    half_width = 1.96 * np.std(differences, ddof=1) / np.sqrt(40)
+    assert abs(np.mean(differences)) <= half_width
+    assert np.abs(differences).max() <= 1 / 40  # a tie or two may fall the other way
+
+
+def close(dtype):
+    return {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-11}
+
+
+@given(
+    rows=st.integers(1, 25),
+    blocks=st.integers(1, 5),
+    n=st.integers(1, 30),
+    transposed=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_product_is_the_matrix_product(rows, blocks, n, transposed, dtype, seed):
+    rng, columns = np.random.default_rng(seed), blocks * lanes_of(dtype)
+    left, right = rng.normal(size=(rows, n)).astype(dtype), rng.normal(size=(n + 1, columns + 3))
+    right, out = right.astype(dtype), np.full((rows, columns + 5), 7, dtype)
+    flat = np.ascontiguousarray(left.T if transposed else left).ravel()
+    strides = (1, rows) if transposed else (n, 1)
+    begin = columns + 3  # the second row, so that offsets count
+    product(
+        factor(flat, 0, *strides), matrix(right.ravel(), begin, columns + 3),
+        matrix(out.ravel(), 0, columns + 5), rows, columns, n,
+    )  # fmt: skip
+    assert np.allclose(out[:, :columns], left @ right[1:, :columns], **close(dtype))
+    assert (out[:, columns:] == 7).all()
+
+
+@given(
+    rows=st.integers(1, 25),
+    blocks=st.integers(1, 4),
+    n=st.integers(1, 14),
+    decays=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_descend_is_a_momentum_step(rows, blocks, n, decays, dtype, seed):
+    rng, columns = np.random.default_rng(seed), blocks * lanes_of(dtype)
+
+    def draw(*shape):
+        return rng.normal(size=shape).astype(dtype)
+
+    left, right, weights, velocity = draw(rows, n), draw(n, columns), *draw(2, rows, columns)
+    weights, velocity, decay = weights.copy(), velocity.copy(), np.abs(draw(rows, columns))
+    speed = left.astype(float) @ right + (
+        0.9 * velocity + 0.5 * decay * weights if decays else velocity
+    )
+    moved = weights - 0.1 * speed
+    descend(
+        factor(left.ravel(), 0, n, 1), matrix(right.ravel(), 0, columns),
+        matrix(weights.ravel(), 0, columns), velocity.ravel(), rows, columns, n,
+        decays, matrix(decay.ravel(), 0, columns), 0.5, dtype(0.1), dtype(0.9),
+    )  # fmt: skip
+    assert np.allclose(velocity, speed, **close(dtype))
+    assert np.allclose(weights, moved, **close(dtype))
+
+
+@given(
+    n=st.integers(1, 40),
+    rows=st.integers(1, 25),
+    blocks=st.integers(1, 5),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_drift_moves_along_the_velocity_and_multiplies(n, rows, blocks, dtype, seed):
+    rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
+    gram = rng.normal(size=(n, n)).astype(dtype)
+    a, e = (rng.normal(size=(blocks, n, lanes)).astype(dtype) for _ in range(2))
+    batch, z = rng.integers(0, n, rows), np.zeros((rows, (blocks + 1) * lanes), dtype)
+    moved = (a - 0.1 * e).transpose(1, 0, 2).reshape(n, -1)
+    drift(gram, batch, rows, a, e, dtype(0.1), z)
+    assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), moved, **close(dtype))
+    assert np.allclose(z[:, : blocks * lanes], gram[batch] @ moved, **close(dtype))
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.sampled_from([np.float32, np.float64]))
+def test_transpose_turns_rows_into_columns(tall, wide, dtype):
+    rows, columns = tall * lanes_of(dtype), wide * lanes_of(dtype)
+    source = np.arange(rows * columns, dtype=dtype).reshape(rows, columns)
+    target = np.zeros((columns, rows), dtype)
+    transpose(matrix(source.ravel(), 0, columns), rows, columns, matrix(target.ravel(), 0, rows))
+    assert np.array_equal(target, source.T)
