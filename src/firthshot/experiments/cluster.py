@@ -7,6 +7,7 @@ travels once to every worker.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -90,10 +91,11 @@ def on_cluster(
     _install(client, banks, send)
     open_cells: dict[str, Cell] = {}
     running = as_completed()
+    session = secrets.token_hex(4)  # a killed run may have left cells of the same name behind
 
     def submit(some: Iterable[Cell]) -> None:
         for cell in some:
-            key = f"cell-{cell.identity}"
+            key = f"cell-{cell.identity}-{session}"
             open_cells[key] = cell
             running.add(client.submit(compute_here, cell, key=key, pure=False, retries=_DEATHS))
 
