@@ -50,8 +50,8 @@ def row(coefficient: float, trial: int, accuracy: float, **other: Any) -> dict[s
 
 def failed(coefficient: float, trial: int, **other: Any) -> dict[str, Any]:
     """Make a row of a trial that diverged."""
-    nothing = dict.fromkeys(("accuracy", "nll", "brier", "ece", "norm"), float("nan"))
-    return row(coefficient, trial, 0.0, **{**nothing, "status": "diverged", **other})
+    nothing = dict.fromkeys(("nll", "brier", "ece", "norm"), float("nan"))
+    return row(coefficient, trial, float("nan"), **{**nothing, "status": "diverged", **other})
 
 
 def grid(accuracies: dict[float, Iterable[float]], **other: Any) -> list[dict[str, Any]]:

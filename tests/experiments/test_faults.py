@@ -1,0 +1,228 @@
+"""Damaged folders, full disks and changed banks: one sentence each, and nothing overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
+from firthshot.banks import load_bank, save_bank
+from firthshot.errors import FirthshotError
+from firthshot.experiments import workers
+from firthshot.experiments.runner import run
+from firthshot.experiments.spec import Spec
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Path:
+    return write_bank(tmp_path / "toy.bank")
+
+
+@pytest.fixture
+def spec(bank: Path) -> Spec:
+    return toy_spec(bank, heads=["linear"])
+
+
+@pytest.fixture
+def finished(spec: Spec, tmp_path: Path) -> Path:
+    run(spec, tmp_path / "run", workers=1, summary=False)
+    return tmp_path / "run"
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def refused(spec: Spec, folder: Path, sentence: str) -> None:
+    """Require one sentence, and a folder that is as it was."""
+    before = snapshot(folder)
+    with pytest.raises(FirthshotError, match=sentence) as caught:
+        run(spec, folder, workers=1, summary=False)
+    assert "\n" not in str(caught.value)
+    assert snapshot(folder) == before
+
+
+def a_part(folder: Path) -> Path:
+    return sorted((folder / "parts").iterdir())[0]
+
+
+def test_a_part_cut_short(spec: Spec, finished: Path, tmp_path: Path) -> None:
+    part = a_part(finished)
+    whole = part.read_bytes()
+    for length in (0, 3, len(whole) // 2, len(whole) - 1):
+        part.write_bytes(whole[:length])
+        refused(spec, finished, r"parquet is damaged \(cut short\?\): delete it")
+    part.unlink()
+    run(spec, finished, workers=1, summary=False)
+    run(spec, tmp_path / "again", workers=1, summary=False)
+    assert_same_run(finished, tmp_path / "again")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "a.parquet", "f" * 32 + ".csv"])
+def test_a_foreign_file(spec: Spec, finished: Path, name: str) -> None:
+    (finished / "parts" / name).write_text("mine")
+    refused(spec, finished, f"{name} is not a part of a run: move it")
+
+
+def test_a_part_of_another_run(spec: Spec, finished: Path, tmp_path: Path) -> None:
+    other = msgspec.structs.replace(spec, trials=3)
+    run(other, tmp_path / "other", workers=1, summary=False)
+    stranger = a_part(tmp_path / "other")
+    (finished / "parts" / stranger.name).write_bytes(stranger.read_bytes())
+    refused(spec, finished, "belongs to another run")
+
+
+def test_a_part_under_another_name(spec: Spec, finished: Path) -> None:
+    a_part(finished).rename(finished / "parts" / ("0" * 32 + ".parquet"))
+    refused(spec, finished, "belongs to another run")
+
+
+def test_a_part_without_its_other_tables(spec: Spec, finished: Path) -> None:
+    (finished / "bins" / a_part(finished).name).unlink()
+    refused(spec, finished, "lacks its table in bins/: delete it")
+
+
+def test_a_changed_spec_is_refused_with_the_difference(spec: Spec, finished: Path) -> None:
+    changed = msgspec.structs.replace(spec, trials=9, coefficients=(0.0, 2.0))
+    refused(changed, finished, r"trials was 4, is 9")
+    refused(changed, finished, r"coefficients was \[0.0, 0.1, 1.0\], is \[0.0, 2.0\]")
+
+
+def test_words_about_a_run_may_change(spec: Spec, finished: Path) -> None:
+    before = snapshot(finished)
+    outcome = run(msgspec.structs.replace(spec, remark="new"), finished, workers=1, summary=False)
+    assert outcome.resumed == outcome.cells
+    assert snapshot(finished) == before
+
+
+def test_a_bank_that_changed(spec: Spec, finished: Path, bank: Path) -> None:
+    old = load_bank(bank)
+    features = old.features.copy()
+    features[0, 0] += 1
+    save_bank(bank, features, old.labels, old.meta)
+    refused(spec, finished, r"Bank 'toy' has changed since the run in .* began \(sha256 was")
+
+
+def test_a_bank_with_flipped_bits(spec: Spec, finished: Path, bank: Path) -> None:
+    content = bytearray(bank.read_bytes())
+    content[-100] ^= 1
+    bank.write_bytes(content)
+    refused(spec, finished, "does not match its sha256")
+
+
+def test_parts_without_a_spec(spec: Spec, finished: Path) -> None:
+    (finished / "spec.toml").unlink()
+    refused(spec, finished, "has parts but no spec.toml")
+
+
+def test_a_second_run_waits(spec: Spec, finished: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    with (finished / ".lock").open() as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        refused(spec, finished, "Another run is writing to")
+
+
+def test_the_folder_is_a_file(spec: Spec, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FirthshotError, match="is not a folder: choose another --out"):
+        run(spec, tmp_path / "file", workers=1, summary=False)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions")
+def test_a_read_only_folder(spec: Spec, finished: Path) -> None:
+    a_part(finished).unlink()
+    folders = [finished, *(path for path in finished.iterdir() if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        code = "import sys; sys.path.insert(0, sys.argv[3]); from read_only import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(spec.banks[0]), str(finished), str(HERE)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert "cannot be written to (Permission denied): choose another --out" in done.stdout
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+
+
+def test_a_full_disk_stops_the_run_and_keeps_what_is_finished(
+    spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on the size of files makes the kernel refuse to write, as a full disk does."""
+    import signal
+
+    from firthshot.experiments import store
+
+    target, stored = tmp_path / "run", []
+    plain = store.write_whole
+
+    def filling_up(path: Path, content: bytes) -> None:
+        if path.parent.name == "parts":
+            stored.append(path)
+        limit = 64 if len(stored) == 3 else resource.RLIM_INFINITY
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        plain(path, content)
+
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    monkeypatch.setattr(store, "write_whole", filling_up)
+    try:
+        with pytest.raises(FirthshotError, match="There is no room left for"):
+            run(spec, target, workers=1, summary=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        signal.signal(signal.SIGXFSZ, before)
+    monkeypatch.undo()
+    assert len(list((target / "parts").iterdir())) == 2  # whole ones, and no temporary file
+    outcome = run(spec, target, workers=1, summary=False)
+    assert outcome.resumed == 2
+    run(spec, tmp_path / "whole", workers=1, summary=False)
+    assert_same_run(target, tmp_path / "whole")
+
+
+def test_a_failing_cell_is_recorded_and_retried(
+    spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = workers.compute
+
+    def failing(cell, bank):
+        if cell.condition.shots == 2 and cell.condition.split == "val":
+            raise RuntimeError("the kernel met\n a ghost")
+        return plain(cell, bank)
+
+    monkeypatch.setattr(workers, "compute", failing)
+    outcome = run(spec, tmp_path / "run", workers=2, summary=False)
+    assert list(outcome.failed.values()) == ["RuntimeError: the kernel met a ghost"]
+    records = [json.loads(path.read_text()) for path in (tmp_path / "run/failures").iterdir()]
+    assert "2-shot" in records[0]["cell"]
+    assert "a ghost" in records[0]["details"]
+    assert len(list((tmp_path / "run/parts").iterdir())) == outcome.cells - 1
+    monkeypatch.undo()
+    again = run(spec, tmp_path / "run", workers=2, summary=False)
+    assert again.resumed == outcome.cells - 1
+    assert not again.failed
+    assert not list((tmp_path / "run/failures").iterdir())
+
+
+def test_bad_rows_are_told_in_the_rows(tmp_path: Path) -> None:
+    path = write_bank(tmp_path / "toy.bank")
+    old = load_bank(path)
+    features = old.features.copy()
+    features[old.rows("novel")[0]] = np.nan
+    save_bank(path, features, old.labels, old.meta)
+    run(toy_spec(path, heads=["linear"], queries="rest"), tmp_path / "run", summary=False)
+    rows = read_tables(tmp_path / "run")["parts"]
+    status = set(rows["status"])
+    assert status == {"ok", "invalid"}
