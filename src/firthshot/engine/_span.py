@@ -94,13 +94,16 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
     root = np.sqrt(weights)[:, None]
     if n <= X.shape[1] + joint:
         moments = (rows @ rows.T + float(joint)) * (root * root.T)
-        diagonalise = _rotation_pays_off(moments, n, steepness, n_classes)
+        largest = float(np.linalg.norm(moments))
+        diagonalise = _rotation_pays_off(largest, n, n, steepness, n_classes)
         features, basis = _few(rows, root, moments, bias, diagonalise)
     else:
         full = np.column_stack([rows, np.ones(n)]) if joint else rows
-        moments = (full * weights[:, None]).T @ full
-        diagonalise = _rotation_pays_off(moments, n, steepness, n_classes)
-        features, basis = _many(full, moments, diagonalise, bool(np.isfinite(steepness).all()))
+        largest = float(weights @ np.einsum("ij,ij->i", full, full))
+        diagonalise = _rotation_pays_off(largest, n, full.shape[1], steepness, n_classes)
+        features, basis = full, Basis(False)
+        if diagonalise:
+            features, basis = _many(full, weights, bool(np.isfinite(steepness).all()))
     rank, squares = features.shape[1], weights @ features**2
     if basis.triangular and bias == "free":
         rank -= 1
@@ -110,14 +113,15 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
     return Span(features, squares, rank == n, bias, mean, rows, basis)
 
 
-def _rotation_pays_off(moments: Array, n: int, steepness: Array, n_classes: int) -> bool:
+def _rotation_pays_off(largest: float, n: int, rank: int, steepness: Array, n_classes: int) -> bool:
     """Weigh eigenvectors, about 0.4 ns · r³, against extra products of conjugate gradients.
 
-    These take √condition products of N r C multiplications per Newton step, at worst. The factor
-    was measured; it changes the time and, beyond the tolerance, nothing else.
+    These take √condition products of N r C multiplications per Newton step, at worst; ``largest``
+    bounds the second moments. The factor was measured; it changes the time and, beyond the
+    tolerance, nothing else.
     """
-    condition = 1 + steepness * np.linalg.norm(moments)
-    return bool(0.2 * n_classes * np.sqrt(condition).sum() * n >= len(moments) ** 2)
+    condition = 1 + steepness * largest
+    return bool(0.2 * n_classes * np.sqrt(condition).sum() * n >= rank**2)
 
 
 def _few(
@@ -140,14 +144,13 @@ def _few(
     return vectors * (sigma / root), Basis(True, vectors / sigma, scale=root[:, 0])
 
 
-def _many(rows: Array, moments: Array, diagonalise: bool, penalised: bool) -> tuple[Array, Basis]:
+def _many(rows: Array, weights: Array, penalised: bool) -> tuple[Array, Basis]:
     """Return features and basis of more than d rows, from their second moments.
 
     Directions that do not exceed rounding may still be real (features of very small scale); they
     are kept where L2 keeps their weights finite.
     """
-    if not diagonalise:
-        return rows, Basis(False)
+    moments = (rows * weights[:, None]).T @ rows
     if penalised:
         vectors = np.linalg.eigh(moments)[1]
     else:

@@ -42,7 +42,7 @@ def total_of_products(left, right):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def descend(f, f_t, p, surprise, weights, probability, confidence, decay, inverse, g, d):
+def descend(f, f_t, p, surprise, weights, probability, confidence, decay, inverse, ease, g, d):
     """Write to ``d`` an approximate solution of H d = −g by preconditioned conjugate gradients.
 
     Parameters
@@ -50,6 +50,7 @@ def descend(f, f_t, p, surprise, weights, probability, confidence, decay, invers
     f : (r, n) and its transpose; p, surprise : (C, n); weights : (n,); decay, inverse : (r,)
         All of them float32.
         ``surprise`` is empty without a confidence penalty; ``inverse`` is the preconditioner.
+    ease : share of the residual that may remain whatever else is asked for
     g, d : (C, r) in float64
     """
     n_classes, rank = g.shape
@@ -65,7 +66,7 @@ def descend(f, f_t, p, surprise, weights, probability, confidence, decay, invers
             toward[c, j] = inverse[j] * rest[c, j]
             d[c, j] = 0.0
     bent, v, best = np.empty_like(toward), np.empty_like(p), likeliest(p)
-    goal = max(TIGHTEST, min(LOOSEST, np.sqrt(size))) ** 2
+    goal = max(TIGHTEST, ease, min(LOOSEST, np.sqrt(size))) ** 2
     energy = total_of_products(rest, toward)
     goal *= energy
     for number in range(MOST_PRODUCTS):
@@ -211,7 +212,8 @@ def minimise(
             inverse[j] = 1.0 / (curvature * squares[j] + decay[j])
         descend(
             f_single, f_t_single, p.astype(np.float32), surprise.astype(np.float32), weights_single,
-            np.float32(probability), np.float32(confidence), decay_single, inverse, g, d,
+            np.float32(probability), np.float32(confidence), decay_single, inverse,
+            min(LOOSEST, 0.1 * tolerance / bound), g, d,
         )  # fmt: skip
         np.dot(d, f, step_z)
         slope = total_of_products(g, d)
