@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +48,30 @@ class Index:
         ok = (pl.col("status") == "ok") & pl.col("accuracy").is_finite()
         return rows.select(*_COLUMNS, ok=ok).collect()
 
-    def classes(self, key: Key) -> tuple[Array, Array] | None:
-        """Read which classes the trials of a key drew: (T,) ascending and (T, K), or None."""
-        beside = [path.parents[1] / "trials" / path.name for path in self.files[key]]
-        beside = [path for path in beside if path.is_file()]
-        if not beside:
+    def classes(self, place: Key) -> tuple[Array, Array] | None:
+        """Read which classes the trials of a place drew: (T,) ascending and (T, K), or None.
+
+        All methods' tables are read: the same trial must have drawn the same classes in each.
+        """
+        parts = sorted(self._parts_by_place[place])
+        beside = [path.parents[1] / "trials" / path.name for path in parts]
+        tables = [check_schema(path, TRIALS) for path in beside if path.is_file()]
+        if not tables:
             return None
-        place = dict(zip(KEYS, key, strict=True))
-        values = tuple(place[name] for name in _PLACE)
-        frames = [check_schema(path, TRIALS).filter(_is(_PLACE, values)) for path in beside]
-        return _distinct_trials(pl.concat(frames).collect(), place)
+        return _distinct_trials(pl.concat(tables).filter(_is(_PLACE, place)).collect(), place)
+
+    @cached_property
+    def _parts_by_place(self) -> dict[Key, set[Path]]:
+        parts: dict[Key, set[Path]] = {}
+        for key, paths in self.files.items():
+            parts.setdefault(place_of(key), set()).update(paths)
+        return parts
+
+
+def place_of(key: Key) -> Key:
+    """Return what trials depend on: bank, split, ways, shots and their scheme."""
+    named = dict(zip(KEYS, key, strict=True))
+    return tuple(named[name] for name in _PLACE)
 
 
 def read_index(folders: Sequence[Path]) -> Index:
@@ -114,7 +129,7 @@ def _is(names: Sequence[str] | dict[str, str], values: Key) -> pl.Expr:
     return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(value)) for name, value in pairs)
 
 
-def _distinct_trials(frame: pl.DataFrame, place: dict[str, Any]) -> tuple[Array, Array] | None:
+def _distinct_trials(frame: pl.DataFrame, place: Key) -> tuple[Array, Array] | None:
     """Keep each trial once; the same trial must have the same classes wherever it is told."""
     widths = frame["classes"].list.len().unique()
     if len(widths) != 1:
@@ -125,8 +140,8 @@ def _distinct_trials(frame: pl.DataFrame, place: dict[str, Any]) -> tuple[Array,
     again = np.flatnonzero(trials[1:] == trials[:-1]) + 1
     if (classes[again] != classes[again - 1]).any():
         raise FirthshotError(
-            f"Trials of {place['bank']}, {place['ways']}-way {place['shots']}-shot, drew different "
-            "classes in different runs: summarise these runs apart."
+            f"Trials of {', '.join(map(str, place))} ({', '.join(_PLACE)}) drew different classes "
+            "in different parts: summarise the runs apart."
         )
     first = np.r_[True, trials[1:] != trials[:-1]][: len(trials)]
     return trials[first], classes[first]

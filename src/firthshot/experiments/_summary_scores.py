@@ -42,13 +42,6 @@ class Scored:
     dropped: int = 0
     failures: dict[tuple[float, str], int] = field(default_factory=dict)
 
-    @property
-    def differences(self) -> Array:
-        """Return accuracy minus that of coefficient 0 in the same trial, (L, T)."""
-        accuracy: Array = self.scores["accuracy"]
-        difference: Array = accuracy - accuracy[self.at(0.0)]
-        return difference
-
     def at(self, coefficient: float) -> int:
         """Return the row of a coefficient of the grid, -1 where it is not in it."""
         found = np.flatnonzero(self.coefficients == coefficient)

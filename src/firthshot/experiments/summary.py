@@ -29,9 +29,16 @@ from firthshot.experiments._summary_choice import (
 from firthshot.experiments._summary_classes import ClassDesign
 from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
 from firthshot.experiments._summary_contrasts import contrast_line, pairs
-from firthshot.experiments._summary_reading import Index, Key, pooled_ece, read_index, splits
+from firthshot.experiments._summary_reading import (
+    Index,
+    Key,
+    place_of,
+    pooled_ece,
+    read_index,
+    splits,
+)
 from firthshot.experiments._summary_scores import Scored, label, load_scored
-from firthshot.experiments.schema import KEYS, TRIALS
+from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import holm
 
 _NAMES = ("all", "chosen", "contrasts")
@@ -173,13 +180,12 @@ class _Work:
 
     def design(self, key: Key) -> ClassDesign | None:
         """Return which classes the trials of a setting drew."""
-        named = dict(zip(KEYS, key, strict=True))
-        place = tuple(named[name] for name in TRIALS if name in named)
+        place = place_of(key)
         if place not in self.designs:
-            found = self.index.classes(key)
+            found = self.index.classes(place)
             self.designs[place] = made = ClassDesign.of(*found) if found else None
             if made is None or made.solve is None:
-                self.warn(_no_class_interval(named, made))
+                self.warn(_no_class_interval(dict(zip(KEYS, key, strict=True)), made))
         return self.designs[place]
 
     def warn(self, *sentences: str) -> None:

@@ -1,0 +1,387 @@
+"""The summary against hand-worked examples, and its choice against a plain reading of the rows."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from experiments.summary_folders import KEY, failed, grid, row, write
+from firthshot.errors import FirthshotError
+from firthshot.experiments.summary import read_summary, summarise, summarise_many
+
+VAL = {"split": "val"}
+
+
+def one(frame: pl.DataFrame, **where):
+    """Return the only line that fits."""
+    found = frame.filter(pl.all_horizontal(pl.col(k) == v for k, v in where.items()))
+    return found.row(0, named=True) if len(found) == 1 else pytest.fail(f"{len(found)} lines")
+
+
+# ---- one example, by hand ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def by_hand(tmp_path):
+    """Four trials; on val coefficient 1 is best, and 10 only where it must not be looked at."""
+    val = grid({0: [0.4, 0.6], 1: [0.7, 0.7], 10: [0.5, 0.5]}, **VAL)
+    novel = grid({0: [0.5, 0.5, 0.5, 0.5], 1: [0.7, 0.5, 0.4, 0.8], 10: [1, 1, 1, 1]})
+    theory = [row(2.5, t, 0.6, theory=True, theory_exact=True) for t in range(4)]
+    return summarise(write(tmp_path, val, novel + theory))
+
+
+def test_chosen_line_by_hand(by_hand):
+    line = one(by_hand.chosen, head="linear")
+    assert (line["coefficient"], line["at_edge"], line["trials"]) == (1.0, False, 4)
+    expected = {
+        "base_accuracy": 0.5,
+        "accuracy": 0.6,
+        "improvement": 0.1,
+        "improvement_ci": 1.96 * math.sqrt(0.1 / 3) / 2,  # differences .2, 0, -.1, .3
+        "relative_improvement": 0.2,
+        "share_won": 0.5,
+        "share_lost": 0.25,
+        "p_wilcoxon": 0.5,
+        "p_holm": 0.5,
+        "base_nll": 0.5,
+        "nll": 0.4,
+        "base_brier": 0.25,
+        "brier": 0.3,
+        "base_ece": 0.1,
+        "ece": 0.1,
+        "theory_coefficient": 2.5,
+        "theory_improvement": 0.1,
+        "theory_improvement_ci": 0.0,
+    }
+    assert {name: line[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    assert line["theory_exact"] is True
+    assert line["theory_trials"] == 4
+
+
+def test_all_lines_by_hand(by_hand):
+    line = one(by_hand.all, split="novel", coefficient=1.0)
+    assert line["trials"] == 4
+    expected = {"accuracy": 0.6, "accuracy_ci": 1.96 * math.sqrt(0.1 / 3) / 2, "improvement": 0.1}
+    assert {name: line[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    zero = one(by_hand.all, split="novel", coefficient=0.0)
+    assert (zero["improvement"], zero["improvement_ci"]) == (0.0, 0.0)
+    assert one(by_hand.all, theory=True)["improvement"] == pytest.approx(0.1)
+    assert len(by_hand.all) == 3 + 3 + 1
+
+
+def test_the_files_hold_the_same_tables(by_hand, tmp_path):
+    again = read_summary(tmp_path)
+    for name in ("all", "chosen", "contrasts"):
+        assert getattr(again, name).equals(getattr(by_hand, name))
+        text = pl.read_csv(tmp_path / "summary" / f"{name}.csv")
+        assert text.columns == getattr(by_hand, name).columns
+        assert len(text) == len(getattr(by_hand, name))
+    assert again.warnings == by_hand.warnings
+    assert sorted(path.name for path in (tmp_path / "summary").iterdir()) == sorted(
+        [f"{n}.{e}" for n in ("all", "chosen", "contrasts") for e in ("csv", "parquet")]
+        + ["warnings.json"]
+    )
+
+
+def test_a_chosen_zero_tests_nothing(tmp_path):
+    rows = grid({0: [0.6, 0.7], 1: [0.5, 0.5]}, **VAL), grid({0: [0.1, 0.9], 1: [0.9, 0.9]})
+    line = one(summarise(write(tmp_path, *rows)).chosen, bank="toy")
+    wanted = ("coefficient", "improvement", "improvement_ci", "p_wilcoxon", "p_holm", "share_won")
+    assert [line[name] for name in wanted] == [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
+
+
+# ---- the choice, against a plain reading of the rows -------------------------------------------
+
+
+def plain_choice(rows):
+    """Read the rule aloud: matched trials, whole coefficients, best mean, smallest of equals."""
+    ok = {
+        (r["coefficient"], r["trial"]): r for r in rows if r["status"] == "ok" and not r["theory"]
+    }
+    trials = [t for c, t in ok if c == 0]
+    best = None
+    for c in sorted({r["coefficient"] for r in rows if not r["theory"]}):
+        if trials and all((c, t) in ok for t in trials):
+            total = sum(Fraction(ok[c, t]["accuracy"]).limit_denominator(100) for t in trials)
+            if best is None or total > best[0]:
+                best = (total, c)
+    return None if best is None else best[1]
+
+
+@st.composite
+def val_rows(draw):
+    """Few trials with few queries (thirds: float32 cannot hold them), holes, failures, theory."""
+    trials = draw(st.integers(1, 5))
+    rows = [row(0.7, t, 1.0, theory=True, **VAL) for t in range(trials)]
+    for coefficient in (0.0, 0.3, 1.0, 3.0):
+        for trial in range(trials):
+            fate = draw(st.sampled_from(["ok"] * 14 + ["missing", "diverged"]))
+            if fate == "ok":
+                accuracy = draw(st.integers(0, 3)) / 3
+                rows.append(row(coefficient, trial, accuracy, **VAL))
+            elif fate == "diverged":
+                rows.append(failed(coefficient, trial, **VAL))
+    return draw(st.permutations(rows))
+
+
+@given(val_rows())
+@settings(max_examples=150)
+def test_choice_is_that_of_a_plain_reading(rows):
+    novel = grid({c: [0.5, 0.6] for c in (0.0, 0.3, 0.7, 1.0, 3.0)})
+    with tempfile.TemporaryDirectory() as folder:
+        half = len(rows) // 2  # two parts of one setting, in any order
+        found = summarise_many([write(Path(folder), novel, rows[:half] or rows, rows[half:])])
+    expected = plain_choice(rows)
+    assert found.chosen["coefficient"].to_list() == ([] if expected is None else [expected])
+    if expected is None:
+        assert any("no usable val rows" in sentence for sentence in found.warnings)
+
+
+def test_ties_go_to_the_smaller_even_where_float32_rounds(tmp_path):
+    """1/3 + 2/3 is more than 0 + 1 in float32; both means are one half."""
+    val = grid({0: [0, 0.5], 1: [0, 1], 3: [1 / 3, 2 / 3]}, **VAL)
+    found = summarise(write(tmp_path, val, grid({0: [0.5], 1: [0.5], 3: [0.5]})))
+    assert found.chosen["coefficient"].to_list() == [1.0]
+
+
+# ---- what a reader must know -------------------------------------------------------------------
+
+
+def warned(summary, *words):
+    return any(all(word in sentence for word in words) for sentence in summary.warnings)
+
+
+def test_edge_of_the_grid(tmp_path):
+    rows = grid({0: [0.1, 0.2], 1: [0.2, 0.3]}, **VAL), grid({0: [0.1, 0.2], 1: [0.2, 0.3]})
+    found = summarise(write(tmp_path, *rows))
+    assert found.chosen["at_edge"].to_list() == [True]
+    assert warned(found, "chosen coefficient 1 is the largest of the grid")
+
+
+def test_failures_are_counted_named_and_no_candidates(tmp_path):
+    val = [*grid({0: [0.1, 0.1], 1: [0.2, 0.2]}, **VAL), row(3, 0, 1.0, **VAL), failed(3, 1, **VAL)]
+    novel = [*grid({0: [0.1, 0.3, 0.5]}), row(1, 0, 0.2), row(1, 1, 0.5), failed(1, 2)]
+    found = summarise(write(tmp_path, val, novel))
+    line = one(found.chosen, bank="toy")
+    assert (line["coefficient"], line["trials"]) == (1.0, 2)
+    assert line["base_accuracy"] == pytest.approx(0.2)
+    assert line["improvement"] == pytest.approx(0.15)
+    assert warned(found, "no candidate", ": 3.")
+    assert warned(found, "novel", "1 trials ended as diverged at coefficient 1")
+
+
+def test_trials_without_a_zero_are_left_out_and_counted(tmp_path):
+    val = grid({0: [0.1, 0.1], 1: [0.2, 0.2]}, **VAL)
+    novel = [row(0, 0, 0.5), row(1, 0, 0.6), row(1, 1, 0.9), failed(0, 2), row(1, 2, 0.9)]
+    found = summarise(write(tmp_path, val, novel))
+    assert one(found.chosen, bank="toy")["improvement"] == pytest.approx(0.1)
+    assert warned(found, "novel", "2 trials are left out")
+
+
+def test_fewer_ways_on_val_are_told(tmp_path):
+    val = grid({0: [0.1, 0.1], 1: [0.2, 0.2]}, **VAL, ways=20, actual_ways=16)
+    found = summarise(write(tmp_path, val, grid({0: [0.1], 1: [0.2]}, ways=20, actual_ways=20)))
+    assert len(found.chosen) == 1
+    assert warned(found, "16 ways instead of 20")
+
+
+@pytest.mark.parametrize("split", ["val", "novel"])
+def test_half_a_setting_is_left_out_and_told(tmp_path, split):
+    found = summarise(write(tmp_path, grid({0: [0.1], 1: [0.2]}, split=split)))
+    assert len(found.chosen) == 0
+    assert len(found.all) == 2
+    assert warned(found, "left out", "no usable " + ("novel" if split == "val" else "val"))
+
+
+def test_query_rule_may_differ_between_splits_but_not_be_ambiguous(tmp_path):
+    val = grid({0: [0.1], 1: [0.2]}, **VAL, query_rule="15")
+    novel = grid({0: [0.1], 1: [0.2]}, query_rule="rest")
+    assert len(summarise(write(tmp_path / "a", val, novel)).chosen) == 1
+    other = grid({0: [0.3], 1: [0.2]}, **VAL, query_rule="60 fixed")
+    found = summarise(write(tmp_path / "b", val, other, novel))
+    assert len(found.chosen) == 0
+    assert warned(found, "several val settings fit")
+
+
+def test_interval_over_classes_and_where_there_is_none(tmp_path):
+    random = np.random.default_rng(0)
+    draws = np.argsort(random.random((60, 8)), axis=1)[:, :5]
+    accuracy = {0: [0.5] * 60, 1: (0.5 + draws.mean(axis=1) / 50).tolist()}
+    parts = grid({0: [0.1], 1: [0.2]}, **VAL), grid(accuracy)
+    classes = dict(enumerate(draws.tolist()))
+    line = one(summarise(write(tmp_path / "a", *parts, classes=classes)).chosen, bank="toy")
+    low, high = line["improvement_classes_low"], line["improvement_classes_high"]
+    assert low < line["improvement"] - 3 * line["improvement_ci"]
+    assert high > line["improvement"] + 3 * line["improvement_ci"]
+    same = {trial: list(range(5)) for trial in range(60)}
+    found = summarise(write(tmp_path / "b", *parts, classes=same))
+    assert one(found.chosen, bank="toy")["improvement_classes_low"] is None
+    assert warned(found, "every trial has the same classes")
+    assert warned(summarise(write(tmp_path / "c", *parts)), "classes is missing")
+
+
+def test_pooled_ece_pools_the_bins_of_all_parts(tmp_path):
+    """Two parts: gaps of +2 and -1 in the same bin leave 1, of 20 queries."""
+    base = {"coefficient": 0.0, "theory": False, "bin": 3}
+    write(tmp_path, grid({0: [0.1]}), bins=[base | _bin(10, 5, 3)])
+    write(tmp_path, [row(0, 1, 0.1)], bins=[base | _bin(10, 4, 5)], start=1)
+    line = one(summarise(tmp_path).all, split="novel")
+    assert line["ece_pooled"] == pytest.approx(1 / 20)
+
+
+def _bin(count, confidence, correct):
+    return {"count": count, "confidence_sum": float(confidence), "correct_sum": float(correct)}
+
+
+# ---- methods against one another ---------------------------------------------------------------
+
+
+@pytest.fixture
+def methods(tmp_path):
+    """Firth with two priors, L2 and two reference heads; 60 trials, each choosing 1."""
+    random = np.random.default_rng(1)
+    parts, accuracy = [], {}
+    base = random.integers(0, 10, 60) / 30
+    for number, (penalty, prior) in enumerate(
+        [("l2", "uniform"), ("firth", "class-frequency"), ("firth", "uniform")]
+    ):
+        how = {"penalty": penalty, "prior": prior}
+        accuracy[penalty, prior] = base + random.integers(0, 5 + 4 * number, 60) / 30
+        parts.append(grid({0: [0.1], 1: [0.2], 3: [0.1]}, **VAL, **how))
+        parts.append(grid({0: base, 1: accuracy[penalty, prior]}, **how))
+    for head in ("centroid", "least-squares"):
+        accuracy[head] = random.integers(0, 30, 60) / 30
+        parts.append(grid({0: accuracy[head]}, head=head, penalty="none", solver="closed"))
+    return summarise(write(tmp_path, *parts)), accuracy
+
+
+def test_every_pair_is_contrasted_on_its_trials(methods):
+    summary, accuracy = methods
+    assert len(summary.contrasts) == 3 + 3 * 2
+    line = one(summary.contrasts, penalty="firth", prior="uniform", against_penalty="l2")
+    differences = np.float32(accuracy["firth", "uniform"]) - np.float32(accuracy["l2", "uniform"])
+    theirs = stats.wilcoxon(
+        np.round(differences.astype(float), 6), zero_method="pratt", method="asymptotic"
+    )
+    assert line["trials"] == 60
+    assert line["difference"] == pytest.approx(differences.mean(), abs=1e-6)
+    assert line["difference_ci"] == pytest.approx(
+        1.96 * differences.std(ddof=1) / 60**0.5, rel=1e-5
+    )
+    assert line["p_wilcoxon"] == pytest.approx(theirs.pvalue, rel=1e-6)
+    assert line["share_won"] == pytest.approx((differences > 1e-6).mean())
+    against = one(summary.contrasts, against_head="centroid", penalty="l2")
+    expected = accuracy["l2", "uniform"].mean() - accuracy["centroid"].mean()
+    assert against["difference"] == pytest.approx(expected, abs=1e-6)
+    assert against["against_coefficient"] == 0.0
+
+
+def test_firth_comes_first_and_each_table_is_a_family(methods):
+    summary, _ = methods
+    pairs = summary.contrasts.select("penalty", "prior", "against_penalty", "against_prior").rows()
+    assert ("firth", "uniform", "firth", "class-frequency") in pairs
+    assert ("firth", "class-frequency", "l2", "uniform") in pairs
+    smallest = summary.contrasts.sort("p_wilcoxon").row(0, named=True)
+    assert smallest["p_holm"] == pytest.approx(min(1, 9 * smallest["p_wilcoxon"]))
+    smallest = summary.chosen.sort("p_wilcoxon").row(0, named=True)
+    assert smallest["p_holm"] == pytest.approx(min(1, 3 * smallest["p_wilcoxon"]))
+
+
+def test_reference_heads_are_there_and_test_nothing(methods):
+    line = one(methods[0].chosen, head="least-squares")
+    assert (line["coefficient"], line["improvement"], line["p_holm"]) == (0.0, 0.0, 1.0)
+    assert not warned(methods[0], "least-squares")
+
+
+def test_contrasts_use_the_trials_that_both_have(tmp_path):
+    how = {"penalty": "l2"}
+    parts = [grid({0: [0.1], 1: [0.2]}, **VAL), grid({0: [0.1], 1: [0.2]}, **VAL, **how)]
+    parts += [grid({0: [0.1] * 3, 1: [0.2, 0.3, 0.4]})]
+    parts += [[row(c, t, 0.1 + 0.1 * c, **how) for c in (0, 1) for t in (1, 2, 7)]]
+    line = one(summarise(write(tmp_path, *parts)).contrasts, against_penalty="l2")
+    assert line["trials"] == 2
+    assert line["difference"] == pytest.approx(0.35 - 0.2, abs=1e-6)
+
+
+# ---- several folders, and folders that are none ------------------------------------------------
+
+
+def test_several_folders_are_one_table(tmp_path):
+    firth = [grid({0: [0.1], 1: [0.2]}, **VAL), grid({0: [0.1, 0.2], 1: [0.3, 0.3]})]
+    ridge = [[r | {"penalty": "l2"} for r in rows] for rows in firth]
+    write(tmp_path / "a", *firth)
+    write(tmp_path / "b", *ridge, start=7)
+    found = summarise_many([tmp_path / "a", tmp_path / "b"])
+    assert found.chosen["penalty"].to_list() == ["firth", "l2"]
+    assert found.contrasts["difference"].to_list() == [0.0]
+    assert found.contrasts["p_holm"].to_list() == [1.0]
+    assert not (tmp_path / "a" / "summary").exists()
+
+
+def test_the_same_cell_twice_counts_once_and_must_agree(tmp_path):
+    parts = [grid({0: [0.1], 1: [0.2]}, **VAL), grid({0: [0.1, 0.2], 1: [0.3, 0.3]})]
+    write(tmp_path / "a", *parts)
+    write(tmp_path / "b", *parts, start=7)
+    both = summarise_many([tmp_path / "a", tmp_path / "b"])
+    alone = summarise_many([tmp_path / "a"])
+    assert both.all.equals(alone.all)
+    assert both.chosen.equals(alone.chosen)
+    write(tmp_path / "c", grid({0: [0.1, 0.2], 1: [0.3, 0.4]}), start=9)
+    with pytest.raises(FirthshotError, match="different scores"):
+        summarise_many([tmp_path / "a", tmp_path / "c"])
+
+
+def test_trials_of_other_classes_are_refused(tmp_path):
+    parts = [grid({0: [0.1], 1: [0.2]}, **VAL), grid({0: [0.1], 1: [0.2]})]
+    other = [[r | {"penalty": "l2"} for r in rows] for rows in parts]
+    write(tmp_path, *parts, classes={0: [0, 1, 2, 3, 4]})
+    write(tmp_path, *other, classes={0: [5, 1, 2, 3, 4]}, start=5)
+    with pytest.raises(FirthshotError, match="drew different classes"):
+        summarise(tmp_path)
+
+
+def test_a_part_may_hold_several_settings(tmp_path):
+    rows = [*grid({0: [0.1], 1: [0.2]}, **VAL), *grid({0: [0.1, 0.4], 1: [0.3, 0.5]})]
+    more = [r | {"shots": 5} for r in rows]
+    found = summarise(write(tmp_path, rows + more))
+    assert found.chosen["shots"].to_list() == [1, 5]
+    assert found.chosen["trials"].to_list() == [2, 2]
+
+
+def test_folders_that_are_none(tmp_path):
+    with pytest.raises(FirthshotError, match="holds no finished cells"):
+        summarise(tmp_path)
+    with pytest.raises(FirthshotError, match="nothing to summarise"):
+        summarise_many([])
+    with pytest.raises(FirthshotError, match="holds no whole summary"):
+        read_summary(tmp_path)
+
+
+def test_foreign_and_damaged_files_are_refused(tmp_path):
+    write(tmp_path, grid({0: [0.1]}))
+    foreign = tmp_path / "parts" / "foreign.parquet"
+    pl.DataFrame({"a": [1]}).write_parquet(foreign)
+    with pytest.raises(FirthshotError, match=r"foreign.parquet is not a table of a run"):
+        summarise(tmp_path)
+    foreign.write_bytes(b"PAR1 and no more")
+    with pytest.raises(FirthshotError, match="cannot be read as Parquet"):
+        summarise(tmp_path)
+
+
+def test_published_numbers_stand_beside_ours(tmp_path):
+    paper = {"dataset": "mini-ImageNet", "ways": 16, "actual_ways": 16, "shots": 25}
+    parts = grid({0: [0.1], 1: [0.2]}, **VAL, **paper), grid({0: [0.1], 1: [0.2]}, **paper)
+    line = one(summarise(write(tmp_path, *parts)).chosen, bank="toy")
+    assert (line["published_table"], line["published_table_after"]) == ("Table A9", 0.1071)
+    assert line["published_csv"] == "Fig 2 (left): code_firth/summary_val2test.csv@3942a09"
+    assert line["published_csv_after"] == pytest.approx(0.1118, abs=5e-5)
+    assert KEY["backbone"] == "ResNet-50"
