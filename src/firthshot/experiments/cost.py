@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from firthshot.experiments.cell import Condition, Method
 
-CELL_SECONDS = 2.0
+CELL_SECONDS = 5.0
 _PRODUCT = 6e-11  # seconds per multiply-add of the Gram product
 _TERM = 4e-9  # seconds per softmax term
 _SCORE = 8e-9  # seconds per query, class and coefficient

@@ -43,8 +43,8 @@ class ShotPlan:
     def as_plain(self) -> Any:
         """Return the counts as plain data, for the identity of a cell."""
         if isinstance(self.counts, DirichletShots):
-            return ["dirichlet", self.counts.mean, self.counts.concentration]
-        return self.counts if isinstance(self.counts, int) else list(self.counts)
+            return ("dirichlet", self.counts.mean, self.counts.concentration)
+        return self.counts if isinstance(self.counts, int) else tuple(self.counts)
 
 
 def from_plain(plain: Any) -> Shots:

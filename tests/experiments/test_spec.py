@@ -1,0 +1,187 @@
+"""Specs: every problem named with its place; presets that say what the protocol says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firthshot.experiments.folder_spec import to_toml
+from firthshot.experiments.methods import spec_methods
+from firthshot.experiments.reading import (
+    SpecError,
+    build_spec,
+    find_problems,
+    load_spec,
+    override,
+    parse_assignment,
+    preset_names,
+)
+from firthshot.experiments.spec import Spec
+
+F = (0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
+L2 = (0, 1, 3, 10, 30, 100, 300, 1000)
+SHOTS = (1, 5, 10, 15, 20, 25)
+UNEQUAL = ("unbalanced-8", "unbalanced-15")
+MANY = (5, 10, 15, 20, 50, 100, 150)
+# protocol: head, grid, ways, shots, trials, passes, queries, fixed, first classes, shuffled
+PROTOCOL: dict[str, tuple[Any, ...]] = {
+    "logistic-firth": ("linear", F, (16,), SHOTS, 1000, 400, 60, True, True, True),
+    "logistic-l2": ("linear", L2, (16,), SHOTS, 1000, 400, 60, True, True, True),
+    "imbalanced": ("linear", F, (16,), UNEQUAL, 1000, 400, 60, True, False, False),
+    "mlp-firth": ("mlp", F, (16,), SHOTS, 400, 100, 60, True, True, True),
+    "mlp-l2": ("mlp", L2, (16,), SHOTS, 400, 100, 60, True, True, True),
+    "imbalanced-mlp": ("mlp", F, (16,), UNEQUAL, 400, 100, 60, True, False, False),
+    "ways-5-10": ("linear", F, (5, 10), SHOTS, 1000, 400, 15, False, False, False),
+    "datasets-firth": ("linear", F, (16,), SHOTS, 1000, 400, 15, False, False, False),
+    "datasets-l2": ("linear", L2, (16,), SHOTS, 1000, 400, 15, False, False, False),
+    "simpleshot": ("linear", F, MANY, (1, 5, 10), 1000, 100, 15, False, False, False),
+    "confidence": ("mlp", F, (16,), (5, 10, 15), 400, 100, 60, True, True, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROTOCOL)
+def test_presets_follow_the_protocol(name: str) -> None:
+    spec = load_spec(name)
+    method = next(spec_methods(spec, 5))
+    sgd = method.solver_options
+    stated = (
+        method.head, method.coefficients, spec.ways, spec.shots, spec.trials, sgd["epochs"],
+        spec.queries, spec.fixed_query, spec.first_classes, sgd["shuffle"],
+    )  # fmt: skip
+    assert stated == PROTOCOL[name]
+    assert (sgd["learning_rate"], sgd["momentum"], sgd["batch_size"]) == (0.005, 0.9, 10)
+    assert sgd["scale_partial"]
+    assert (method.l2, method.l2_kind) == (0, "mean-square")
+    assert set(spec.priors) == (
+        {"uniform", "class-frequency"} if name.startswith("imbalanced") else {"uniform"}
+    )
+    assert spec.splits == ("val", "novel")
+
+
+@pytest.mark.parametrize(("shots", "passes"), [(1, 301), (5, 101), (10, 101)])
+def test_the_cosine_preset(shots: int, passes: int) -> None:
+    spec = load_spec("cosine")
+    method = next(spec_methods(spec, shots))
+    assert method.coefficients == (0, 0.1, 0.3, 1, 3, 10, 30, 100)
+    assert (method.l2, method.l2_kind) == (0.001, "weight-decay")
+    assert method.solver_options == {
+        "learning_rate": 0.01, "momentum": 0.9, "dampening": 0.9, "batch_size": 4,
+        "epochs": passes, "shuffle": True, "scale_partial": False,
+    }  # fmt: skip
+    assert spec.trials == 10_000
+    assert spec.ways == (5, 10, 15, 20, 50, 100, 150)
+    assert spec.queries == "600 minus shots"
+
+
+def test_all_presets_are_there() -> None:
+    assert set(preset_names()) >= {*PROTOCOL, "cosine", "quickstart"}
+    for name in preset_names():
+        assert load_spec(name).name == name
+        assert load_spec(name).reproduces
+
+
+def test_every_problem_is_listed_with_its_place() -> None:
+    text = '\nname = "x"\nshot = [1]\nways = [5, 1]\ntrials = "many"\n'
+    text += "\n[sgd]\nepoch = 3\nmomentum = 2\n"
+    fields = {"name": "x", "shot": [1], "ways": [5, 1], "trials": "many"}
+    found = find_problems({**fields, "sgd": {"epoch": 3, "momentum": 2}}, text)
+    assert [problem.place for problem in found] == [
+        "line 3, shot", "line 4, ways[1]", "line 5, trials", "line 8, sgd.epoch",
+        "line 9, sgd.momentum",
+    ]  # fmt: skip
+    assert "did you mean 'shots'?" in found[0].sentence
+    assert "'int' >= 2" in found[1].sentence
+
+
+@pytest.mark.parametrize(
+    ("fields", "place", "words"),
+    [
+        ({"shots": ["unbalanced-9"]}, "shots[0]", "no scheme: use unbalanced-8"),
+        ({"queries": "all"}, "queries", "use a number, 'rest'"),
+        ({"fixed_query": True}, "fixed_query", "needs a number of queries"),
+        ({"coefficients": [1, 2]}, "coefficients", "lacks 0"),
+        ({"coefficients": [0, 2, 1]}, "coefficients[2]", "sort the grid"),
+        ({"coefficients": [0, 1, 1]}, "coefficients[2]", "listed twice"),
+        ({"smoothing": [0, 1]}, "smoothing[1]", "< 1"),
+        ({"heads": ["cosine"], "solver": "converged"}, "cosine", "no solver 'converged'"),
+        ({"max_trials": 5}, "max_trials", "below the 100 trials"),
+        ({"until_ci": 0.1, "splits": ["novel"]}, "until_ci", "chosen on val"),
+        ({"ways": [5, 5]}, "ways[1]", "listed twice"),
+        ({"penalties": ["firht"]}, "penalties[0]", "Invalid enum value 'firht'"),
+        ({"ways": []}, "ways", "length >= 1"),
+    ],
+)  # fmt: skip
+def test_contradictions_are_named(fields: dict[str, Any], place: str, words: str) -> None:
+    (problem,) = find_problems({"name": "x", **fields})
+    assert problem.place == place
+    assert words in problem.sentence
+
+
+def test_a_spec_with_problems_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"2 problems: shot: There is no such field; did you mean"):
+        build_spec({"shot": 1})
+
+
+def test_a_misspelt_preset() -> None:
+    with pytest.raises(SpecError, match="Did you mean 'cosine'"):
+        load_spec("cosin")
+
+
+def test_flags_beat_files_beat_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\ntrials = 7\nways = [3]\n[sgd]\nepochs = 5\nshuffle = false\n')
+    given = dict(map(parse_assignment, ["ways=[16]", "sgd.epochs=9", "transform=l2"]))
+    spec = load_spec(str(file), given)
+    assert (spec.trials, spec.ways, spec.transform, spec.shots) == (7, (16,), "l2", (1, 5))
+    assert (spec.sgd.epochs, spec.sgd.shuffle) == (9, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("shots=[1,5]", ("shots", [1, 5])),
+        ('shots=[1,"unbalanced-8"]', ("shots", [1, "unbalanced-8"])),
+        ("coefficients=[0,0.1,1,10]", ("coefficients", [0, 0.1, 1, 10])),
+        ("theory=false", ("theory", False)),
+        ("transform=centre-l2", ("transform", "centre-l2")),
+        ("sgd.epochs=3", ("sgd.epochs", 3)),
+    ],
+)
+def test_assignments(text: str, pair: tuple[str, Any]) -> None:
+    assert parse_assignment(text) == pair
+
+
+def test_an_assignment_without_a_value() -> None:
+    with pytest.raises(SpecError, match="must read key=value"):
+        parse_assignment("shots")
+    with pytest.raises(SpecError, match="ways is not a table"):
+        override({"ways": [3]}, {"ways.x": 3})
+
+
+@pytest.mark.parametrize("name", sorted(set(preset_names())))
+def test_toml_round_trip(name: str, tmp_path: Path) -> None:
+    spec = load_spec(name)
+    (tmp_path / "spec.toml").write_text(to_toml(spec), "utf-8")
+    assert load_spec(str(tmp_path / "spec.toml")) == spec
+
+
+@given(st.text(min_size=1, max_size=40), st.text(max_size=40))
+def test_toml_keeps_any_words(name: str, remark: str) -> None:
+    import tomllib
+
+    spec = Spec(name=name, remark=remark)
+    assert msgspec.convert(tomllib.loads(to_toml(spec)), Spec) == spec
+
+
+def test_label_smoothing_has_its_own_grid() -> None:
+    spec = build_spec(
+        {"name": "x", "penalties": ["firth", "label-smoothing", "l2"], "references": False}
+    )
+    grids = {method.family: method.coefficients for method in spec_methods(spec, 1)}
+    assert max(grids["label-smoothing"]) < 1
+    assert max(grids["firth"]) == 10
