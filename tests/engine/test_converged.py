@@ -9,55 +9,15 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from firthshot.engine._converged import fit_converged, solve
-from firthshot.engine._form import gradient_form
 from firthshot.engine._trial import Trial
 from firthshot.engine.options import Converged, Linear, Penalty
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
-from firthshot.objective import L2, closed_form_optimum, make_objective, softmax
+from firthshot.objective import closed_form_optimum, make_objective, softmax
+from oracles.banks import PlainBank
+from oracles.linear_optimum import draw, flatten, form_of, plain_objective
 
 TOLERANCE = 1e-6
-
-
-def draw(n=30, d=12, k=4, seed=0, spread=1.0):
-    rng = np.random.default_rng(seed)
-    labels = np.concatenate([np.arange(k), rng.integers(0, k, n - k)])
-    return spread * rng.normal(size=(k, d))[labels] + rng.normal(size=(n, d)), labels
-
-
-def form_of(X, labels, n_classes=None, **penalty):
-    n_classes = n_classes or int(labels.max()) + 1
-    return gradient_form(Penalty(**penalty), labels, n_classes, X.shape[1] * n_classes + n_classes)
-
-
-def plain_objective(X, labels, n_classes, l, penalty):
-    """Return value and gradient of (K·d + K) parameters, built from the objective room."""
-    prior = None
-    if penalty.prior == "class-frequency":
-        prior = np.bincount(labels, minlength=n_classes) / len(labels)
-    name = "none" if penalty.family == "l2" else penalty.family
-    coefficient = penalty.coefficients[l]
-    loss = make_objective(name, 0.0 if penalty.family == "l2" else coefficient, prior)
-    strength = penalty.l2 + (coefficient if penalty.family == "l2" else 0.0)
-    l2, d = L2(penalty.l2_kind, len(labels)), X.shape[1]
-
-    def function(parameters):
-        W, b = np.split(parameters, [d * n_classes])
-        W = W.reshape(d, n_classes)
-        value, by_logits = loss.value_and_gradient(X @ W + b, labels)
-        by_W, by_b = l2.gradient(W, b)
-        gradient = [
-            X.T @ by_logits / len(X) + strength * by_W,
-            by_logits.mean(0) + strength * by_b,
-        ]
-        total = value.mean() + strength * l2.value(W, b)
-        return float(total), np.concatenate([part.ravel() for part in gradient])
-
-    return function
-
-
-def flatten(solution, l):
-    return np.concatenate([solution.coef[l].T.ravel(), solution.intercept[l]])
 
 
 def constant_of(penalty, labels, n_classes, l):
@@ -214,69 +174,6 @@ def test_firth_alone_is_free_of_the_scale_of_features_and_l2_is_not(scale):
     assert abs(l2[0] - l2[1]).max() > 0.01
 
 
-@pytest.mark.parametrize("shape", [(10, 30, 3), (10, 9, 3), (5, 5, 5)], ids=str)
-def test_separable_data_without_penalty_have_no_optimum(shape):
-    X, labels = draw(*shape)
-    form = form_of(X, labels, family="firth", coefficients=(0.0, 0.1))
-    found = solve(X, labels, form)
-    assert found.status.tolist() == [Status.NO_OPTIMUM, Status.OK]
-    assert not found.converged[0]
-    assert np.isfinite(found.coef).all()
-
-
-def test_separated_clouds_have_no_optimum_though_rows_are_dependent():
-    X, labels = draw(90, 4, 3, spread=30.0)
-    found = solve(X, labels, form_of(X, labels))
-    assert found.status.tolist() == [Status.NO_OPTIMUM]
-
-
-def test_one_class_that_is_separable_from_the_rest_is_enough():
-    """Classes 0 and 1 overlap, class 2 lies apart: its weights grow for ever."""
-    X, labels = draw(90, 3, 3, spread=0.0)
-    X[labels == 2, 0] += 100.0
-    found = solve(X, labels, form_of(X, labels))
-    assert found.status.tolist() == [Status.NO_OPTIMUM]
-
-
-def test_points_that_touch_are_no_escape_from_separation():
-    """Two classes meet at one point, where they tie; everywhere else they are separated."""
-    X = np.array([[-2.0], [-1.0], [0.0], [0.0], [1.0], [2.0]])
-    labels = np.array([0, 0, 0, 1, 1, 1])
-    found = solve(X, labels, form_of(X, labels))
-    assert found.status.tolist() == [Status.NO_OPTIMUM]
-
-
-@pytest.mark.parametrize("shape", [(60, 3, 2), (200, 5, 4)], ids=str)
-def test_overlapping_data_without_penalty_have_an_optimum(shape):
-    X, labels = draw(*shape, spread=0.5)
-    penalty = Penalty()
-    found = solve(X, labels, form_of(X, labels), tolerance=1e-9)
-    assert found.status.tolist() == [Status.OK]
-    function = plain_objective(X, labels, shape[2], 0, penalty)
-    other = minimize(
-        function, np.zeros(X.shape[1] * shape[2] + shape[2]), jac=True, options={"gtol": 1e-9}
-    )
-    np.testing.assert_allclose(found.objective[0], other.fun, rtol=1e-9)
-    np.testing.assert_allclose(flatten(found, 0), other.x, atol=1e-4)
-
-
-def test_a_class_without_rows_has_no_optimum_unless_it_has_a_target():
-    X, labels = draw(20, 40, 3)
-    free = form_of(X, labels, 4, l2=1.0, l2_kind="ridge")
-    held = form_of(X, labels, 4, l2=1.0, l2_kind="weight-decay")
-    firth = form_of(X, labels, 4, family="firth", coefficients=(0.1,), l2=1.0, l2_kind="ridge")
-    assert solve(X, labels, free).status.tolist() == [Status.NO_OPTIMUM]
-    assert solve(X, labels, held).converged.all()
-    assert solve(X, labels, firth).converged.all()
-
-
-def test_confidence_alone_keeps_separable_data_finite():
-    X, labels = draw(10, 30, 3)
-    form = form_of(X, labels, family="confidence", coefficients=(0.0, 0.5))
-    found = solve(X, labels, form)
-    assert found.status.tolist() == [Status.NO_OPTIMUM, Status.OK]
-
-
 def test_the_iteration_limit_is_reported():
     X, labels = draw(40, 80, 4)
     form = form_of(X, labels, family="firth", coefficients=(0.0, 0.1), l2=0.01, l2_kind="ridge")
@@ -326,40 +223,6 @@ def test_both_bases_reach_the_tolerance_and_the_same_optimum(seed, n, d, scale, 
         np.testing.assert_allclose(alone.objective[0], together.objective[l], rtol=1e-9)
 
 
-AWKWARD = {
-    "duplicate rows": lambda X: np.repeat(X[:10], 3, axis=0),
-    "nearly duplicate rows": lambda X: np.repeat(X[:10], 3, axis=0) + 1e-7 * X,
-    "constant features": lambda X: np.column_stack([X, np.full((30, 3), 7.0)]),
-    "nothing but constants": np.ones_like,
-    "huge": lambda X: 1e4 * X,
-    "tiny": lambda X: 1e-4 * X,
-    "far away": lambda X: X + 1e3,
-    "mixed scales": lambda X: X * np.logspace(-4, 4, X.shape[1]),
-}
-
-
-@pytest.mark.parametrize("d", [12, 200])
-@pytest.mark.parametrize("change", AWKWARD.values(), ids=AWKWARD)
-@pytest.mark.parametrize("kind", ["ridge", "weight-decay"])
-def test_awkward_features_reach_the_tolerance(change, kind, d):
-    X, labels = draw(30, d, 3)
-    X = change(X)
-    penalty = Penalty("firth", (0.0, 0.1, 1.0), l2=0.1, l2_kind=kind)
-    found = solve(X, labels, form_of(X, labels, **vars(penalty)))
-    assert found.converged.all(), (found.gradient_norm, found.iterations)
-    for l in range(3):
-        _, gradient = plain_objective(X, labels, 3, l, penalty)(flatten(found, l))
-        assert abs(gradient).max() <= 1.5 * TOLERANCE
-
-
-@pytest.mark.parametrize("change", ["duplicate rows", "huge", "tiny", "constant features"])
-def test_awkward_features_under_firth_alone(change):
-    X, labels = draw(30, 200, 3)
-    X = AWKWARD[change](X)
-    found = solve(X, labels, form_of(X, labels, family="firth", coefficients=(0.1, 1.0)))
-    assert found.converged.all(), (found.gradient_norm, found.iterations)
-
-
 def test_bad_weights_and_decays_are_refused():
     X, labels = draw()
     form = form_of(X, labels, l2=1.0, l2_kind="ridge")
@@ -400,3 +263,26 @@ def test_the_same_trial_gives_the_same_bits_on_threads():
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: solve(X, labels, form).coef, range(8)))
     assert all((other == found[0]).all() for other in found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_trials_end_to_end(dtype):
+    from firthshot.engine import train
+    from firthshot.episodes import sample_episodes
+
+    bank = PlainBank(n_classes=6, rows=40, d=10)
+    features = bank.features.astype(dtype)
+    block = sample_episodes(bank, "novel", ways=4, shots=2, queries=9, trials=[3, 1, 3])
+    penalty = Penalty("firth", (0.0, 1.0), l2=0.0, l2_kind="ridge")
+    results = train(
+        features, block, Linear(), Converged(), penalty, dtype=dtype, keep=["predictions"]
+    )
+    assert (results.status == [Status.NO_OPTIMUM, Status.OK]).all()
+    assert len(results.problems()) == 3
+    assert (results.nll[0] == results.nll[2]).all()
+    for t in range(3):
+        episode = block[t]
+        X, labels = features[episode.support], episode.support_labels
+        expected = closed_form_optimum(X, labels, 4, 1.0)
+        logits = features[episode.query] @ expected.weights + expected.bias
+        assert (results.kept["predictions"][t][1] == logits.argmax(1)).all()
