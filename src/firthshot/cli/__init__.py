@@ -7,7 +7,7 @@ import sys
 import typer
 
 from firthshot import __version__
-from firthshot.cli import bank, demo
+from firthshot.cli import bank, bench, demo
 from firthshot.errors import FirthshotError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bank.app, name="bank")
+app.add_typer(bench.app, name="bench")
 app.command("demo")(demo.demo)
 
 
