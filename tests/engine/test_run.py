@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firthshot.engine import (
+    Centroid,
     Converged,
     Cosine,
+    LeastSquares,
     Linear,
     Mlp,
     Penalty,
@@ -28,6 +30,7 @@ FEATURES = BANK.features.astype(np.float32)
 SGD = Sgd(learning_rate=0.05, batch_size=4, epochs=5)
 FIRTH = Penalty("firth", (0.0, 0.1, 1.0), l2=0.1)
 HEADS = [Linear(), Cosine(), Mlp((7, 5))]
+REFERENCES = [Centroid(), LeastSquares()]
 SCORES = ("accuracy", "nll", "brier", "ece", "norm", "status", "bins")
 
 
@@ -50,6 +53,15 @@ def test_threads_memory_and_groups_change_no_bit(head, monkeypatch):
     assert_same_bits(reference, train(FEATURES, episodes(), head, SGD, FIRTH, memory=2e5))
     monkeypatch.setattr(_linear, "_GROUP_BYTES", 1)
     assert_same_bits(reference, train(FEATURES, episodes(), head, SGD, FIRTH))
+
+
+@pytest.mark.parametrize("solver", [SGD, Converged()], ids=lambda solver: solver.name)
+@pytest.mark.parametrize("head", REFERENCES, ids=lambda head: head.name)
+def test_reference_heads_run_beside_the_others(head, solver):
+    results = train(FEATURES, episodes(), head, solver, Penalty(), threads=2)
+    assert_same_bits(results, train(FEATURES, episodes(), head, solver, Penalty(), threads=1))
+    assert (results.status == Status.OK).all()
+    assert results.accuracy.mean() > 0.5
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)

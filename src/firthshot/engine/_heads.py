@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from firthshot.engine._closed_form import fit_centroid, fit_least_squares
 from firthshot.engine._converged import fit_converged
 from firthshot.engine._cosine import fit_cosine
 from firthshot.engine._form import GradientForm
 from firthshot.engine._linear import fit_linear
 from firthshot.engine._mlp import fit_mlp
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.options import Converged, Cosine, Head, Linear, Mlp, Sgd, Solver
+from firthshot.engine.options import (
+    Centroid,
+    Converged,
+    Cosine,
+    Head,
+    LeastSquares,
+    Linear,
+    Mlp,
+    Sgd,
+    Solver,
+)
 from firthshot.errors import FirthshotError
 
 Fit = Callable[[Trial, Any, Any, GradientForm, bool], dict[int, Fitted]]
@@ -22,6 +33,11 @@ _FIT: dict[tuple[type[Head], type[Solver]], Fit] = {
     (Linear, Converged): fit_converged,
     (Cosine, Sgd): fit_cosine,
     (Mlp, Sgd): fit_mlp,
+    # Closed forms: whichever solver the run's other heads use.
+    (Centroid, Sgd): fit_centroid,
+    (Centroid, Converged): fit_centroid,
+    (LeastSquares, Sgd): fit_least_squares,
+    (LeastSquares, Converged): fit_least_squares,
 }
 
 
