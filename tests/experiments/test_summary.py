@@ -357,6 +357,14 @@ def test_a_part_may_hold_several_settings(tmp_path):
     assert found.chosen["trials"].to_list() == [2, 2]
 
 
+def test_names_of_folders_are_no_patterns(tmp_path):
+    parts = grid({0: [0.1], 1: [0.2]}, **VAL), grid({0: [0.1], 1: [0.2]})
+    bins = [{"coefficient": 0.0, "theory": False, "bin": 0} | _bin(10, 5, 3)]
+    found = summarise(write(tmp_path / "run [1] *?", *parts, bins=bins, classes={0: [0, 1]}))
+    assert len(found.chosen) == 1
+    assert found.chosen["base_ece_pooled"].to_list() == [pytest.approx(0.2)]
+
+
 def test_folders_that_are_none(tmp_path):
     with pytest.raises(FirthshotError, match="holds no finished cells"):
         summarise(tmp_path)

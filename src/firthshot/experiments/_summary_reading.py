@@ -42,7 +42,7 @@ class Index:
 
     def load(self, key: Key) -> pl.DataFrame:
         """Read the rows of one key."""
-        rows = pl.scan_parquet(self.files[key])
+        rows = pl.scan_parquet(self.files[key], glob=False)
         if not self.mixed.isdisjoint(self.files[key]):
             rows = rows.filter(_is(KEYS, key))
         ok = (pl.col("status") == "ok") & pl.col("accuracy").is_finite()
@@ -55,10 +55,13 @@ class Index:
         """
         parts = sorted(self._parts_by_place[place])
         beside = [path.parents[1] / "trials" / path.name for path in parts]
-        tables = [check_schema(path, TRIALS) for path in beside if path.is_file()]
+        tables = [path for path in beside if path.is_file()]
         if not tables:
             return None
-        return _distinct_trials(pl.concat(tables).filter(_is(_PLACE, place)).collect(), place)
+        for table in tables:
+            check_schema(table, TRIALS)
+        frame = pl.scan_parquet(tables, glob=False).filter(_is(_PLACE, place)).collect()
+        return _distinct_trials(frame, place)
 
     @cached_property
     def _parts_by_place(self) -> dict[Key, set[Path]]:
@@ -93,10 +96,10 @@ def read_index(folders: Sequence[Path]) -> Index:
     return _index(list(found.values()))
 
 
-def check_schema(path: Path, schema: dict[str, str]) -> pl.LazyFrame:
-    """Open a table, refusing one that is damaged or has other columns."""
+def check_schema(path: Path, schema: dict[str, str]) -> None:
+    """Refuse a table that is damaged or has other columns."""
     try:
-        there = pl.read_parquet_schema(path)
+        there = pl.scan_parquet(path, glob=False).collect_schema()
     except (pl.exceptions.PolarsError, OSError):
         raise FirthshotError(
             f"{path} cannot be read as Parquet (cut short?): delete it and run again."
@@ -105,12 +108,11 @@ def check_schema(path: Path, schema: dict[str, str]) -> pl.LazyFrame:
         raise FirthshotError(
             f"{path} is not a table of a run (other columns or types): move it elsewhere."
         )
-    return pl.scan_parquet(path).select(*schema)
 
 
 def _index(paths: list[Path]) -> Index:
     keys = (
-        pl.scan_parquet(paths, include_file_paths="file")
+        pl.scan_parquet(paths, include_file_paths="file", glob=False)
         .select(*KEYS, "file")
         .unique()
         .collect(engine="streaming")
@@ -164,7 +166,7 @@ def pooled_ece(index: Index) -> dict[tuple[Key, float | None], float]:
     sums = pl.col("count", "confidence_sum", "correct_sum").sum()
     gap = (pl.col("confidence_sum") - pl.col("correct_sum")).abs().sum()
     found = (
-        pl.scan_parquet(tables)
+        pl.scan_parquet(tables, glob=False)
         .group_by(*KEYS, which.alias("which"), "bin")
         .agg(sums)
         .group_by(*KEYS, "which")

@@ -158,6 +158,7 @@ def _same_source(entry: Published, source: str) -> bool:
     return _plain(source).startswith(short)
 
 
+@cache
 def _plain(name: str) -> str:
     bare = re.sub(r"[^a-z0-9]", "", name.lower())
     return _ALIASES.get(bare, bare)
