@@ -53,7 +53,9 @@ FAST = {"reassoc", "contract"}
 _CACHE_DOUBLES, _FEWEST_ROWS = 16_384, 256
 CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
 _SHORTEST_STEP = 1e-10
-_NARROW = 40  # below this many columns gemm beats syrk although it does twice the work
+# Below this many columns gemm beats syrk and trmm although it does twice the work, and OpenBLAS
+# keeps products of fewer multiplications than _ONE_THREAD to one thread, which is quicker.
+_NARROW, _ONE_THREAD = 40, 250_000
 
 
 class Data(NamedTuple):
@@ -87,7 +89,10 @@ class Work(NamedTuple):
 def make_work(n: int, r: int, J: int) -> Work:
     """Allocate scratch memory for ``n`` observations, ``r`` columns and ``J`` contrasts."""
     q = J * r
-    rows = min(n, max(_FEWEST_ROWS, _CACHE_DOUBLES // max(1, J * q)))
+    rows = max(_FEWEST_ROWS, _CACHE_DOUBLES // max(1, J * q))
+    if 0 < r < _NARROW:
+        rows = min(rows, _ONE_THREAD // r**2)
+    rows = min(n, rows)
     return Work(
         P=np.empty((J, n)),
         P0=np.empty(n),
@@ -239,17 +244,20 @@ def _whiten(data: Data, work: Work, start: int, rows: int) -> None:
     r, n = data.Z.shape
     J, q, most = work.P.shape[0], work.F.shape[0], work.block.shape[1]
     for j in range(J):
-        G = work.G[j]
-        for s in range(r):
-            for b in range(rows):
-                G[j * r + s, b] = data.Z[s, start + b]
-        triangle, own = work.Linv[j * r :, j * r :], G[j * r :]
-        dtrmm((RIGHT, LOWER, YES, NON_UNIT, rows, r, 1.0, triangle, q, own, most))
-        rest = q - (j + 1) * r
-        if rest > 0:
-            below, target = work.Linv[j * r :, (j + 1) * r :], G[(j + 1) * r :]
+        G, first = work.G[j], j * r
+        if r >= _NARROW:
+            for s in range(r):
+                for b in range(rows):
+                    G[first + s, b] = data.Z[s, start + b]
+            triangle, own = work.Linv[first:, first:], G[first:]
+            dtrmm((RIGHT, LOWER, YES, NON_UNIT, rows, r, 1.0, triangle, q, own, most))
+            first += r
+        while first < q:
+            below, target = work.Linv[j * r :, first:], G[first:]
+            width = r if r < _NARROW else q - first
             Z = data.Z[:, start:]
-            dgemm((NO, YES, rows, rest, r, 1.0, Z, n, below, q, 0.0, target, most))
+            dgemm((NO, YES, rows, width, r, 1.0, Z, n, below, q, 0.0, target, most))
+            first += width
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -308,6 +316,8 @@ def gradient(data: Data, work: Work) -> None:
     if data.tau > 0.0:
         work.Linv[:] = work.L
         dtrtri((LOWER, NON_UNIT, q, work.Linv, q, work.info))
+        for i in range(q):
+            work.Linv[i, :i] = 0.0
     work.score[:] = 0.0
     for start in range(0, n, most):
         rows = min(most, n - start)

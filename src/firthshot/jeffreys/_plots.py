@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import MissingExtraError
+from firthshot.errors import FirthshotError, MissingExtraError
 from firthshot.jeffreys._profile import chi2_quantile
+from firthshot.jeffreys._separation import INTERCEPT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from firthshot.jeffreys._profile import Profile
+    from firthshot.jeffreys.estimator import JeffreysLogisticRegression
+
+_MOST_PANELS = 24
 
 
 def plot_profile(profile: Profile, ax: Any = None) -> Any:
@@ -22,11 +28,11 @@ def plot_profile(profile: Profile, ax: Any = None) -> Any:
     ax : matplotlib axes, default=None
         New ones if None.
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtraError("Drawing a profile", "plot") from None
     if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtraError("Drawing a profile", "plot") from None
         _, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
     drop = 0.5 * chi2_quantile(profile.level)
     wald = -0.5 * ((profile.values - profile.estimate) / profile.standard_error) ** 2
@@ -34,24 +40,42 @@ def plot_profile(profile: Profile, ax: Any = None) -> Any:
     ax.plot(profile.values, profile.loglik - profile.maximum, color="C0", lw=2, label="profile")
     ax.axhline(-drop, color="C3", lw=1, label=f"{100 * profile.level:g}% level")
     for bound in profile.interval:
-        ax.plot([bound, bound], [-drop, -3.0 * drop], color="C3", lw=1, ls=":")
-        ax.annotate(
-            f"{bound:.3g}",
-            (bound, -2.9 * drop),
-            ha="center",
-            va="bottom",
-            backgroundcolor="white",
-            fontsize=9,
-        )
+        ax.plot([bound, bound], [-drop, -2.6 * drop], color="C3", lw=1, ls=":")
+        ax.text(bound, -2.65 * drop, f"{bound:.3g}", ha="center", va="top", fontsize=9)
     ax.plot([profile.estimate], [0.0], "o", color="C0")
     ax.set_ylim(-3.0 * drop, 0.35 * drop)
     ax.set_xlim(profile.values[0], profile.values[-1])
     ax.set_xlabel(f"coefficient of {profile.name}")
-    ax.set_ylabel("penalised log-likelihood below its maximum")
-    ax.legend(frameon=False, loc="upper right" if _room_right(profile) else "upper left")
+    ax.set_ylabel("profile minus maximum")
+    inside = (np.mean(profile.interval) - profile.values[0]) / np.ptp(profile.values)
+    ax.legend(frameon=False, fontsize=9, loc="center", bbox_to_anchor=(inside, 0.33))
     return ax
 
 
-def _room_right(profile: Profile) -> bool:
-    middle = 0.5 * (profile.values[0] + profile.values[-1])
-    return bool(profile.estimate < middle + 1e-9 * np.ptp(profile.values))
+def save_profiles(path: Path, model: JeffreysLogisticRegression, level: float = 0.95) -> None:
+    """Draw the profile of every slope that the data determine, in one figure."""
+    estimable = np.isfinite(model.bse())
+    names = [
+        name
+        for name, determined in zip(model.parameter_names_, estimable, strict=True)
+        if determined and not name.endswith(INTERCEPT)
+    ]
+    if not names or len(names) > _MOST_PANELS:
+        raise FirthshotError(
+            f"There are {len(names)} profiles to draw: draw one by one with plot_profile."
+        )
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("Drawing a profile", "plot") from None
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
+    for k, name in enumerate(names):
+        ax = figure.add_subplot(rows, columns, k + 1)
+        plot_profile(model.profile(name, level), ax)
+        if k and (legend := ax.get_legend()) is not None:
+            legend.remove()
+        if k % columns:
+            ax.set_ylabel("")
+    figure.savefig(path, dpi=120)

@@ -109,7 +109,8 @@ def profile_intervals(
         tol,
         max_iter,
     )
-    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & (not is_hard(fitted))
+    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & estimable[:, None]
+    easy &= not is_hard(fitted)
     easy &= (bounds - fitted.beta.ravel()[list(indices), None]) * [-1.0, 1.0] > 0.0
     reasons = [[f"converged in {k} iterations" for k in row] for row in steps]
     for row, end in zip(*np.nonzero(~easy), strict=True):

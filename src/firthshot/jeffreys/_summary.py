@@ -67,8 +67,8 @@ class Summary:
 
     def column_titles(self) -> list[str]:
         """Return the titles of the columns of `cells`."""
-        percent = f"{100 * self.header['level']:g}%"
-        return ["", "estimate", "std. error", f"lower {percent}", f"upper {percent}", "χ²", "p"]
+        tail = 50.0 * (1.0 - self.header["level"])
+        return ["", "estimate", "SE", f"{tail:g}%", f"{100 - tail:g}%", "χ²", "p"]
 
     def head_lines(self) -> list[str]:
         """Return the lines above the table."""
@@ -90,24 +90,44 @@ class Summary:
             *([test] if h["lr_df"] else []),
         ]
 
-    def __str__(self) -> str:
-        """Return the table as text."""
+    def table_lines(self, width: int = 80) -> list[tuple[str, bool]]:
+        """Return the lines of the table for a page of some width; True marks titles."""
         titles, cells = self.column_titles(), self.cells()
-        widths = [max(len(line[k]) for line in [titles, *cells]) for k in range(len(titles))]
-        lines = [*self.head_lines(), "", _line(titles, widths)]
+        widths = [max(len(line[k]) for line in [titles, *cells]) for k in range(1, len(titles))]
+        room = max(12, width - sum(widths) - 2 * len(widths))
+        names = [_broken(line[0], room) for line in cells]
+        longest = max(len(part) for name in names for part in name)
+        lines = [(_line("".ljust(longest), titles[1:], widths), True)]
         shown = None
-        for row, texts in zip(self.rows, cells, strict=True):
+        for row, name, texts in zip(self.rows, names, cells, strict=True):
             if row.contrast != shown and self.header["contrasts"] > 1:
-                lines.append(f"{row.contrast} against {self.header['reference']}")
+                lines.append((f"{row.contrast} against {self.header['reference']}", True))
             shown = row.contrast
-            lines.append(_line(texts, widths))
+            lines += [(part, False) for part in name[:-1]]
+            lines.append((_line(name[-1].ljust(longest), texts[1:], widths), False))
+        return lines
+
+    def __str__(self) -> str:
+        """Return header, table and notes as text of 80 columns."""
+        table = [line for line, _ in self.table_lines()]
         notes = [line for note in self.notes for line in wrap(note, 80)]
-        return "\n".join([*lines, "", *notes])
+        return "\n".join([*self.head_lines(), "", *table, "", *notes])
 
 
-def _line(texts: list[str], widths: list[int]) -> str:
-    cells = [text.rjust(width) for text, width in zip(texts[1:], widths[1:], strict=True)]
-    return "  ".join([texts[0].ljust(widths[0]), *cells]).rstrip()
+def _line(name: str, texts: list[str], widths: list[int]) -> str:
+    cells = [text.rjust(width) for text, width in zip(texts, widths, strict=True)]
+    return "  ".join([name, *cells]).rstrip()
+
+
+def _broken(name: str, room: int) -> list[str]:
+    """Break a long name, at a colon or bracket if there is one."""
+    parts = []
+    while len(name) > room:
+        cut = max(name.rfind(mark, 1, room - 1) for mark in ":[ ")
+        cut = cut + 1 if cut > 2 else room
+        parts.append(name[:cut])
+        name = "  " + name[cut:]
+    return [*parts, name]
 
 
 def number(value: float) -> str:
