@@ -49,10 +49,7 @@ def run(
     folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
     console = Console(stderr=False)
     if not quiet:
-        console.print(
-            f"{spec.name}: {bank_remark(spec)} Into {folder}.",
-            highlight=False, markup=False, soft_wrap=True,
-        )  # fmt: skip
+        _say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
     try:
         outcome = _run(spec, folder, workers, dask, quiet, console)
     except KeyboardInterrupt:
@@ -101,10 +98,7 @@ def resume_command(folder: Path) -> str:
 
 
 def _leave(folder: Path, console: Any) -> None:
-    console.print(
-        f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}",
-        highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
+    _say(console, f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}")
     sys.stdout.flush()
     sys.stderr.flush()
     # Cells still in the threads would hold a clean exit up for seconds, and parts are whole files.
@@ -112,17 +106,35 @@ def _leave(folder: Path, console: Any) -> None:
 
 
 def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
+    """Print what was found and what failed; the exit code says whether all is well."""
     if not quiet:
-        say(
-            f"{outcome.cells - len(outcome.failed):,} cells in {folder}/parts, "
-            f"{outcome.classifiers:,} classifiers trained now; tables in {folder}/summary."
+        _show_results(folder, console)
+        _say(
+            console,
+            f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
+            f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
         )
     if outcome.failed:
-        say(
-            f"{len(outcome.failed)} cells failed (reasons in {folder}/failures); "
-            f"retry them with: {resume_command(folder)}"
+        _say(
+            console,
+            f"{len(outcome.failed)} of {outcome.cells:,} cells failed (reasons in "
+            f"{folder}/failures); retry them with: {resume_command(folder)}",
         )
         raise typer.Exit(1)
+
+
+def _show_results(folder: Path, console: Any) -> None:
+    from firthshot.experiments.overview import overview
+
+    table, warnings = overview(folder)
+    if table is not None:
+        _say(
+            console, "Points of accuracy gained on the novel classes, λ chosen on the val classes:"
+        )
+        console.print(table, highlight=False)
+    for line in warnings:
+        _say(console, f"Note: {line}")
+
+
+def _say(console: Any, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -80,7 +80,9 @@ def read_rows(folder: RunFolder) -> pl.DataFrame:
     import polars as pl
 
     columns = [*PLACE, *METHOD, "split", "coefficient", "theory", "trial", "accuracy"]
-    rows = pl.scan_parquet(folder.parts / "*.parquet").filter(pl.col("penalty") != "none")
+    rows = pl.scan_parquet(folder.parts / "*.parquet").filter(
+        (pl.col("penalty") != "none") & (pl.col("status") == "ok")
+    )
     return rows.select(columns).collect()
 
 

@@ -1,0 +1,68 @@
+"""The chosen coefficients of a run as a small table for the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MOST_LINES = 40
+
+
+def overview(folder: Path) -> tuple[Table | None, list[str]]:
+    """Return a table of the improvements in points, and the summary's warnings."""
+    import polars as pl
+
+    file = folder / "summary" / "chosen.csv"
+    if not file.is_file():
+        return None, []
+    chosen = pl.read_csv(file, infer_schema_length=None).sort(
+        "bank", "head", "penalty", "prior", "ways", "shots", "shots_scheme"
+    )
+    rows = chosen.filter(pl.col("penalty") != "none").to_dicts()
+    warnings = json.loads((folder / "summary" / "warnings.json").read_text("utf-8"))
+    if not rows or len(rows) > MOST_LINES:
+        return None, warnings
+    return _table(rows), warnings
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    """Return the rows as a table; columns that say the same everywhere are left out."""
+    from rich.table import Table
+
+    words = [_words(row) for row in rows]
+    vary = [name for name in words[0] if len({row[name] for row in words}) > 1]
+    shown = [name for name in words[0] if name in vary or name not in ("bank", "penalty")]
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for name in shown:
+        left = name in ("bank", "head", "penalty", "shots")
+        table.add_column(name.strip(), justify="left" if left else "right", no_wrap=True)
+    for row in words:
+        table.add_row(*(row[name] for name in shown))
+    return table
+
+
+def _words(row: dict[str, Any]) -> dict[str, str]:
+    theory = row["theory_coefficient"]
+    balanced = row["shots_scheme"] == "balanced"
+    return {
+        "bank": row["bank"],
+        "head": row["head"],
+        "penalty": "frequency" if row["prior"] == "class-frequency" else row["penalty"],
+        "ways": str(row["ways"]),
+        "shots": str(row["shots"]) if balanced else row["shots_scheme"],
+        "base %": f"{100 * row['base_accuracy']:.2f}",
+        "λ": f"{row['coefficient']:g}",
+        "gain": _gain(row["improvement"], row["improvement_ci"]),
+        "theory": "" if theory is None else f"{theory:g}",
+        "gain ": ""
+        if theory is None
+        else _gain(row["theory_improvement"], row["theory_improvement_ci"]),
+    }
+
+
+def _gain(mean: float, half_width: float) -> str:
+    return f"{100 * mean:+.2f} ± {100 * half_width:.2f}" if mean or half_width else "0"
