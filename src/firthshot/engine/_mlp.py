@@ -21,7 +21,7 @@ from firthshot.engine._linear import (
     squared_norms,
     xavier_uniform,
 )
-from firthshot.engine._queries import Projector, round_up
+from firthshot.engine._queries import round_up
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Mlp, Sgd
 
@@ -33,22 +33,28 @@ _LEAST_DRIFT = 0.5
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a trial, shared by its coefficients, and the products that training needs."""
+    """The start of a trial, shared by its coefficients, and the products that all of them need."""
 
     weights: tuple[Array, Array, Array]  # (d, h0), (h0, h1), (h1, C)
     gram: Array  # (N, N)
     z0: Array  # (N, h0), support rows times the first layer
-    projector: Projector
+    query_gram: Array | None  # (Q + padding, N), None where the way through weights is shorter
+    query_z0: Array | None  # (Q + padding, h0)
 
     @classmethod
     def draw(cls, trial: Trial, head: Mlp, n_coefficients: int) -> Start:
         """Draw the weights from the trial's stream, one substream per layer."""
-        support = trial.support
-        widths = (support.shape[1], *head.hidden, trial.n_classes)
+        (n, d), q, support = trial.support.shape, len(trial.query), trial.support
+        widths = (d, *head.hidden, trial.n_classes)
         shapes = enumerate(pairwise(widths))
         first, second, third = (xavier_uniform(trial, layer, *shape) for layer, shape in shapes)
-        projector = Projector(trial.query, support, first, n_coefficients)
-        return cls((first, second, third), support @ support.T, support @ first, projector)
+        weights, gram, z0 = (first, second, third), support @ support.T, support @ first
+        columns = head.hidden[0] * n_coefficients
+        if q * (n * (d + columns) + d * head.hidden[0]) > columns * d * (n + q):
+            return cls(weights, gram, z0, None, None)
+        both = trial.query.times(np.concatenate([support.T, first], axis=1))
+        query_gram, query_z0 = np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
+        return cls(weights, gram, z0, query_gram, query_z0)
 
 
 def aligned_zeros(shape: tuple[int, ...] | int, dtype: np.dtype[Any]) -> Array:
@@ -184,11 +190,17 @@ class Settled:
     weights_3: Array  # (h1, C)
     bias_3: Array
 
-    def query_logits(self, start: Start) -> Array:
-        """Return the logits of the query set, (C, Q + padding)."""
-        hidden = start.projector.logits(self.a, self.s, self.bias_1)
-        hidden = self.weights_2.T @ np.maximum(hidden, 0) + self.bias_2[:, None]
-        return np.asarray(self.weights_3.T @ np.maximum(hidden, 0) + self.bias_3[:, None])
+    def query_logits(self, trial: Trial, start: Start) -> Array:
+        """Return the logits of the query set, (Q + padding, C)."""
+        if start.query_gram is None or start.query_z0 is None:
+            hidden = trial.query.times(start.weights[0] * self.s + trial.support.T @ self.a)
+            hidden += self.bias_1
+        else:
+            hidden = start.query_gram @ self.a
+            hidden += start.query_z0 * self.s + self.bias_1
+        hidden = np.maximum(hidden, 0, out=hidden) @ self.weights_2
+        hidden += self.bias_2
+        return np.asarray(np.maximum(hidden, 0, out=hidden) @ self.weights_3 + self.bias_3)
 
     def squared_norm(self, start: Start) -> Any:
         """Return the sum of squares of all parameters."""
@@ -239,10 +251,10 @@ def _finish(trial: Trial, state: MlpSgd, start: Start, keep_weights: bool) -> Fi
     # A coefficient that diverged overflows here; its status will say so.
     with np.errstate(over="ignore", invalid="ignore"):
         settled = state.settled()
-        logits = np.stack([each.query_logits(start) for each in settled], axis=1)
+        logits = np.stack([each.query_logits(trial, start) for each in settled])
         norms = np.array([each.squared_norm(start) for each in settled])
         weights: dict[str, Array] = {}
         if keep_weights:
             full = [each.full(trial, start) for each in settled]
             weights = {name: np.stack([each[name] for each in full]) for name in full[0]}
-    return Fitted(np.ascontiguousarray(logits), norms, weights)
+    return Fitted(np.ascontiguousarray(logits.transpose(2, 0, 1)), norms, weights)
