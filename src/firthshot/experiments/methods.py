@@ -22,23 +22,12 @@ def spec_methods(spec: Spec, shots: int) -> Iterator[Method]:
             for prior in spec.priors if family in _WITH_PRIOR else ("uniform",):
                 yield _method(spec, head, family, prior, shots)
     if spec.references:
-        yield from filter(_available, references(spec))
+        yield from references(spec)
 
 
 def references(spec: Spec) -> list[Method]:
     """Return the reference heads, trained on the trials of every run."""
     return [_reference("centroid", {}), _reference("least-squares", {"ridge": spec.ridge})]
-
-
-def _available(method: Method) -> bool:
-    from firthshot.engine._heads import fit_function
-    from firthshot.errors import FirthshotError
-
-    try:
-        fit_function(method.engine_head(), method.engine_solver())
-    except FirthshotError:
-        return False
-    return True
 
 
 def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Method:

@@ -1,0 +1,209 @@
+"""``run``, ``status``, ``presets`` and ``validate`` as a user meets them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
+from firthshot.cli import presets, run, status, validate
+from firthshot.errors import FirthshotError
+from firthshot.experiments import workers
+from firthshot.experiments.folder_spec import to_toml
+
+app = typer.Typer()
+app.command("run")(run.run)
+app.command("status")(status.status)
+app.command("presets")(presets.presets)
+app.command("validate")(validate.validate)
+
+
+@pytest.fixture(autouse=True)
+def quiet_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FIRTHSHOT_BANKS", raising=False)
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Path:
+    return write_bank(tmp_path / "toy.bank")
+
+
+@pytest.fixture
+def spec(bank: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "toy.toml"
+    path.write_text(to_toml(toy_spec(bank, heads=["linear"])))
+    return path
+
+
+def firthshot(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_run_and_the_same_again(spec: Path) -> None:
+    first = firthshot("run", spec, "--workers", 1)
+    assert "4 of 4 cells" in first
+    assert "classifiers/s" in first
+    assert "λ chosen on the val classes" in first
+    assert "64 classifiers trained now" in first
+    again = firthshot("run", spec)
+    assert "4 cells, 4 of them finished before" in again
+    assert "0 classifiers trained now" in again
+    assert "complete" in firthshot("status", "runs/toy")
+    assert Path("runs/toy/summary/chosen.csv").is_file()
+
+
+def test_a_folder_is_resumed_from_anywhere(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firthshot("run", spec, "--out", "here")
+    part = next((tmp_path / "here/parts").iterdir())
+    part.unlink()
+    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path / "away")
+    assert "not running" in firthshot("status", tmp_path / "here")
+    assert "4 cells, 3 of them finished before" in firthshot("run", tmp_path / "here")
+    assert part.is_file()
+
+
+def test_flags_change_the_spec(spec: Path) -> None:
+    firthshot(
+        "run", spec, "--trials", 2, "--set", "shots=[1]", "--set", "coefficients=[0,2]",
+        "--set", "sgd.epochs=2", "--out", "out",
+    )  # fmt: skip
+    rows = read_tables(Path("out"))["parts"]
+    assert set(rows["shots"]) == {1}
+    assert set(rows["trial"]) == {0, 1}
+    assert set(rows["coefficient"]) == {0, 2, 1.5}
+    with pytest.raises(
+        FirthshotError, match=r"trials was 2, is 4; .*epochs.* 2.*, is .*epochs.* 3"
+    ):
+        firthshot("run", spec, "--out", "out")
+
+
+def test_failures_end_the_run_with_a_way_to_retry(
+    spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = workers.compute
+
+    def failing(cell: Any, bank: Any) -> Any:
+        if cell.condition.shots == 2 and cell.condition.split == "novel":
+            raise FirthshotError("No luck.")
+        return plain(cell, bank)
+
+    monkeypatch.setattr(workers, "compute", failing)
+    output = firthshot("run", spec, code=1)
+    assert "Failed: toy, novel, 3-way, 2-shot, linear, firth, trials 0 to 3: No luck." in output
+    assert "1 of 4 cells failed" in output
+    assert "retry them with: firthshot run runs/toy" in output
+    assert "failed  toy, novel, 3-way, 2-shot" in firthshot("status", "runs/toy")
+    monkeypatch.setattr(workers, "compute", plain)
+    assert "3 of them finished before" in firthshot("run", "runs/toy")
+
+
+def test_quiet(spec: Path) -> None:
+    assert firthshot("run", spec, "--quiet") == ""
+
+
+def test_workers_of_a_cluster_are_its_own(spec: Path) -> None:
+    with pytest.raises(FirthshotError, match="your cluster has its own workers"):
+        firthshot("run", spec, "--dask", "tcp://nowhere:1", "--workers", 2)
+
+
+def test_status_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(FirthshotError, match="is not a run folder"):
+        firthshot("status", tmp_path)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT])
+def test_ctrl_c_leaves_a_folder_that_resumes(bank: Path, tmp_path: Path, sign: int) -> None:
+    """Interrupt a run once it has finished a cell; ask for its status from outside meanwhile."""
+    path = tmp_path / "long.toml"
+    fields = {"trials": 4000, "sgd": {"epochs": 60}, "heads": ["linear"], "shots": [1]}
+    path.write_text(to_toml(toy_spec(bank, **fields)))
+    code = (
+        "import firthshot.experiments.plan as plan\n"
+        "plan.block_size = lambda method, shape, trials: 20\n"
+        "import typer; from firthshot.cli.run import run\n"
+        "typer.run(run)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path), "--out", "out", "--workers", "2"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not list(Path("out/parts").glob("*.parquet")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    assert "of 400 cells" in firthshot("status", "out")
+    assert "running" in firthshot("status", "out")
+    process.send_signal(sign)
+    output, _ = process.communicate()
+    assert process.returncode == 130
+    assert "go on with: firthshot run out" in output
+    files = [path.name for path in Path("out").rglob("*") if path.is_file()]
+    assert not [name for name in files if name.endswith(".tmp")]
+    assert 0 < len(list(Path("out/parts").iterdir())) < 400
+    assert "not running" in firthshot("status", "out")
+
+
+def test_the_installed_command_runs_on_a_local_cluster(spec: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    firthshot("run", spec, "--out", "threads", "--quiet")
+    code = (
+        "import typer; from firthshot.cli.run import run\nif __name__ == '__main__': typer.run(run)"
+    )
+    script = tmp_path / "command.py"
+    script.write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(script), str(spec), "--out=dask", "--dask=local", "--workers=1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "threads", tmp_path / "dask")
+
+
+def test_presets_lists_all() -> None:
+    output = firthshot("presets")
+    assert "logistic-firth  Figure 2 (left)" in output
+
+
+def test_presets_tells_settings_and_cost() -> None:
+    output = firthshot("presets", "logistic-firth")
+    text = " ".join(output.split())
+    assert "reproduces Figure 2 (left)" in text
+    assert "0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10" in text
+    assert "not on the paper's banks" in text
+    assert "queries 60 per class, the last rows of each class" in text
+    assert f"classifiers {2 * 6 * 1000 * (9 + 2):,} in" in text  # splits, shots, trials, heads
+    assert "timed probe of each head on this machine" in text
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_validate_lists_every_problem(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text('name = "x"\nshot = [1]\nways = [1]\n')
+    output = firthshot("validate", path, code=2)
+    assert len(output.splitlines()) == 2
+    assert f"{path}: line 2, shot: There is no such field; did you mean 'shots'?" in output
+    assert "line 3, ways[0]: Expected 'int' >= 2" in output
+
+
+def test_validate_is_content_with_presets() -> None:
+    assert "in order" in firthshot("validate", "cosine", "--set", "trials=7")
