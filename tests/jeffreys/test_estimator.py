@@ -90,6 +90,14 @@ def test_more_columns_than_rows_need_no_warning():
     assert "least norm" in str(model.summary())
 
 
+def test_square_design_with_repeated_rows():
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    with pytest.warns(CollinearityWarning, match="x1"):
+        model = JeffreysLogisticRegression().fit(X, [0, 1, 1])
+    assert model.converged_
+    assert model.rank_ == 2
+
+
 def test_not_converged_is_said():
     X, y = simple()
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):

@@ -121,3 +121,21 @@ def test_amended_determinant_when_columns_outnumber_rows(classes):
     # least norm: the coefficients lie in the row space of X
     rows = np.linalg.svd(X)[2][:5]
     np.testing.assert_allclose(model.coef_ @ rows.T @ rows, model.coef_, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n", "p"), [(30, 3), (8, 7), (6, 15)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_penalty_is_the_objectives_amended_determinant(n, p, classes):
+    """Two rooms, one definition: the likelihood plus ½ log of the amended determinant."""
+    objective = pytest.importorskip("firthshot.objective")
+    rng = np.random.default_rng(n + classes)
+    X = rng.normal(size=(n, p))
+    y = np.concatenate([np.arange(classes), rng.integers(classes, size=n - classes)])
+    model = fitted(X, y)
+    logits = model.predict_log_proba(X)
+    loglik = logits[np.arange(n), y].sum()
+    expected = loglik + 0.5 * float(objective.amended_log_det(X, logits))
+    assert model.penalised_loglik_ == pytest.approx(expected, abs=1e-8)
+    if p + 1 >= n:  # rank X = N: the paper's KL form with λ = K / 2
+        blocks = float(np.sum(objective.log_det_blocks(logits)))
+        assert blocks == pytest.approx(logits.sum(), abs=1e-8)

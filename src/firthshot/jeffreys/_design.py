@@ -102,8 +102,8 @@ def _scale(Z: FloatArray, scale: FloatArray) -> None:
 def make_design(X: FloatArray, intercept: bool = False) -> Design:
     """Scale the columns of ``X``, shape (n, p), after a column of ones if wanted.
 
-    With more columns than rows the basis is orthonormal at once; otherwise the fit asks for
-    `orthonormal_design` when it meets an ill-conditioned information matrix.
+    With at least as many columns as rows the basis is orthonormal at once; otherwise the fit
+    asks for `orthonormal_design` when it meets an ill-conditioned information matrix.
     """
     n, p = X.shape
     first = int(intercept)
@@ -118,7 +118,7 @@ def make_design(X: FloatArray, intercept: bool = False) -> Design:
     log_scale = 2.0 * float(np.log(scale).sum())
     kept = tuple(range(p + first))
     design = Design(Z, np.diag(scale), np.diag(1.0 / scale), log_scale, kept)
-    return orthonormal_design(design) if p + first > n else design
+    return orthonormal_design(design) if p + first >= n else design
 
 
 def orthonormal_design(design: Design) -> Design:

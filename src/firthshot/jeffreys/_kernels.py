@@ -21,7 +21,8 @@ curvature of the penalty: Fisher scoring at first, superlinear at the end. Const
 information of the full model in its penalty.
 
 Everything is in one file because numba's cache notices changes in the file of a function only,
-not in the files of the functions that it calls.
+not in the files of the functions that it calls (so touch it after a change of `_blas` or
+`_elementary`).
 """
 
 from __future__ import annotations
