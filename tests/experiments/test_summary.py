@@ -99,6 +99,18 @@ def test_a_chosen_zero_tests_nothing(tmp_path):
     assert [line[name] for name in wanted] == [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
 
 
+def test_theory_counts_only_trials_that_have_it(tmp_path):
+    novel = grid({0: [0.1, 0.2, 0.3], 1: [0.2, 0.2, 0.2]})
+    novel += [row(2.5, 1, 0.4, theory=True, theory_exact=True)]
+    novel += [failed(2.5, 2, theory=True, theory_exact=False)]
+    val = grid({0: [0.1], 1: [0.2]}, **VAL)
+    line = one(summarise(write(tmp_path, val, novel)).chosen, bank="toy")
+    assert (line["theory_trials"], line["theory_exact"]) == (1, False)
+    assert line["theory_improvement"] == pytest.approx(0.2)
+    assert line["theory_improvement_ci"] is None
+    assert line["trials"] == 3
+
+
 # ---- the choice, against a plain reading of the rows -------------------------------------------
 
 
@@ -124,12 +136,14 @@ def val_rows(draw):
     rows = [row(0.7, t, 1.0, theory=True, **VAL) for t in range(trials)]
     for coefficient in (0.0, 0.3, 1.0, 3.0):
         for trial in range(trials):
-            fate = draw(st.sampled_from(["ok"] * 14 + ["missing", "diverged"]))
+            fate = draw(st.sampled_from(["ok"] * 14 + ["missing", "diverged", "not-converged"]))
             if fate == "ok":
                 accuracy = draw(st.integers(0, 3)) / 3
                 rows.append(row(coefficient, trial, accuracy, **VAL))
             elif fate == "diverged":
                 rows.append(failed(coefficient, trial, **VAL))
+            elif fate == "not-converged":  # it has scores, which are not to be used
+                rows.append(row(coefficient, trial, 1.0, status=fate, **VAL))
     return draw(st.permutations(rows))
 
 
@@ -210,6 +224,9 @@ def test_query_rule_may_differ_between_splits_but_not_be_ambiguous(tmp_path):
     found = summarise(write(tmp_path / "b", val, other, novel))
     assert len(found.chosen) == 0
     assert warned(found, "several val settings fit")
+    fixed = grid({0: [0.1], 1: [0.2]}, query_rule="60 fixed")
+    found = summarise(write(tmp_path / "b", fixed, start=3))
+    assert found.chosen.select("query_rule", "coefficient").rows() == [("60 fixed", 0.0)]
 
 
 def test_interval_over_classes_and_where_there_is_none(tmp_path):
@@ -230,12 +247,16 @@ def test_interval_over_classes_and_where_there_is_none(tmp_path):
 
 
 def test_pooled_ece_pools_the_bins_of_all_parts(tmp_path):
-    """Two parts: gaps of +2 and -1 in the same bin leave 1, of 20 queries."""
+    """Gaps of +2 and -1 in the same bin leave 1, of 30 queries with the third's 0."""
     base = {"coefficient": 0.0, "theory": False, "bin": 3}
     write(tmp_path, grid({0: [0.1]}), bins=[base | _bin(10, 5, 3)])
     write(tmp_path, [row(0, 1, 0.1)], bins=[base | _bin(10, 4, 5)], start=1)
-    line = one(summarise(tmp_path).all, split="novel")
-    assert line["ece_pooled"] == pytest.approx(1 / 20)
+    beside = [row(1, 2, 0.1, theory=True), row(0, 2, 0.1)]
+    theory = {"coefficient": 1.0, "theory": True, "bin": 3}
+    write(tmp_path, beside, bins=[base | _bin(10, 4, 4), theory | _bin(10, 9, 4)], start=2)
+    found = summarise(tmp_path).all
+    assert one(found, theory=False)["ece_pooled"] == pytest.approx(1 / 30)
+    assert one(found, theory=True)["ece_pooled"] == pytest.approx(1 / 2)
 
 
 def _bin(count, confidence, correct):
