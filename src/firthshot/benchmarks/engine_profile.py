@@ -15,9 +15,9 @@ import numpy as np
 from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Linear, train
 from firthshot.engine._form import gradient_form
-from firthshot.engine._kernels.linear import add_rows, add_start, advance, scatter
+from firthshot.engine._kernels.drift import drift
+from firthshot.engine._kernels.linear import add_rows, add_start, glide, scatter
 from firthshot.engine._kernels.softmax import logit_gradient, to_class_layout, to_row_layout
-from firthshot.engine._kernels.sweep import sweep
 from firthshot.engine._linear import LinearSgd, coefficient_groups, xavier_uniform
 from firthshot.engine._trial import Trial
 
@@ -69,13 +69,13 @@ def _kernels(state: LinearSgd) -> dict[str, Kernel]:
     """Return each part of a step as a function of the number of rows of the batch."""
     form, dtype, classes = state.kernel_form, state.a.dtype, state.trial.n_classes
     z = np.zeros((state.sgd.batch_size, state.z0.shape[1] + state.a.shape[2]), dtype)
-    logits, decay, many = np.zeros_like(form.target), np.zeros_like(state.s), state.n_coefficients
+    logits, many = np.zeros_like(form.target), state.n_coefficients
     rows = np.random.default_rng(0).permutation(len(state.gram))[: state.sgd.batch_size]
-    labels, one, none = state.trial.labels[rows], dtype.type(1), dtype.type(0)
+    labels, none = state.trial.labels[rows], dtype.type(0)
 
-    # Momentum 1 and step 0: the state stays as it is however often a part is repeated.
+    # A step of 0: the state stays as it is however often a part is repeated.
     def product(n: int) -> None:
-        sweep(state.gram, rows, n, state.a, state.e, decay, none, one, z, z)
+        drift(state.gram, rows, n, state.a, state.e, none, z)
 
     def softmax(n: int) -> None:
         to_class_layout(z, n, classes, many, logits)
@@ -90,15 +90,14 @@ def _kernels(state: LinearSgd) -> dict[str, Kernel]:
         add_rows(z, n, state.bias_e)
 
     def start(n: int) -> None:
-        for value in (state.s, state.bias):
-            advance(value if n else value[:0], decay, decay, 0.0, none, one)
+        glide(state.bias if n else state.bias[:0], state.bias_e, none)
         add_start(z, rows, n, state.z0, state.s, state.bias)
 
     return {
-        "product and momentum (sweep)": product,
+        "product and momentum (drift)": product,
         "softmax and layout moves": softmax,
         "scatter of the gradient": scattering,
-        "start, bias and decay": start,
+        "start and bias": start,
     }
 
 

@@ -31,6 +31,7 @@ class GradientForm:
     weight_decay: Array  # (L,)
     bias_decay: Array  # (L,)
     decay_with_batch: bool
+    decays: bool  # whether anything decays, in any coefficient of the trial
 
     def take(self, part: slice) -> GradientForm:
         """Return the form of some of the coefficients."""
@@ -42,6 +43,7 @@ class GradientForm:
             self.weight_decay[part],
             self.bias_decay[part],
             self.decay_with_batch,
+            self.decays,
         )
 
 
@@ -78,4 +80,5 @@ def gradient_form(
         weight_decay=curvature.weights * l2,
         bias_decay=curvature.bias * l2,
         decay_with_batch=penalty.l2_kind != "weight-decay",
+        decays=bool(l2.any()),
     )

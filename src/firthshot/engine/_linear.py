@@ -75,6 +75,8 @@ class LinearSgd:
     def __init__(self, trial: Trial, sgd: Sgd, form: GradientForm, gram: Array, z0: Array) -> None:
         self.trial, self.sgd, self.form = trial, sgd, form
         self.n_coefficients = len(form.label)
+        # Drifting velocities are divided by powers of the momentum.
+        self.decays = form.decays or sgd.momentum < 0.5
         dtype, lanes = trial.dtype, lanes_of(trial.dtype)
         self.used = trial.n_classes * self.n_coefficients
         columns = round_up(self.used, lanes)
@@ -84,7 +86,7 @@ class LinearSgd:
         self.bias_decay = self._per_column(form.bias_decay, columns)
         self.a, self.e = (np.zeros((columns // lanes, len(gram), lanes), dtype) for _ in range(2))
         self.bias, self.bias_e, self.s_e = (np.zeros(columns, dtype) for _ in range(3))
-        self.s, self.clock = np.ones(columns, dtype), np.array([0.0, 1.0])
+        self.s, self.clock = np.ones(columns, dtype), np.array([0.0, 1.0, 1.0])
 
     def _per_column(self, values: Array, columns: int) -> Array:
         return pad_columns(np.tile(values, self.trial.n_classes).astype(self.trial.dtype), columns)
@@ -95,7 +97,8 @@ class LinearSgd:
         train_linear(
             self.gram, self.z0, trial.labels, trial.n_classes, self.n_coefficients,
             form.probability, form.target, form.label, form.confidence, form.scratch,
-            self.weight_decay, self.bias_decay, self.form.decay_with_batch and sgd.scale_partial,
+            self.decays, self.weight_decay, self.bias_decay,
+            self.form.decay_with_batch and sgd.scale_partial,
             np.uint64(trial.key), trial.number, sgd.shuffle, sgd.batch_size, first, last,
             number(sgd.learning_rate), number(sgd.momentum), sgd.dampening, sgd.scale_partial,
             self.a, self.e, self.bias, self.bias_e, self.s, self.s_e, self.clock,
@@ -103,7 +106,8 @@ class LinearSgd:
 
     def settled(self) -> tuple[Array, Array, Array]:
         """Return coefficients (N, C·L), bias (C·L,) and s (C·L,) after the pending step."""
-        eta, share, used = self.trial.dtype.type(self.sgd.learning_rate), self.clock[0], self.used
+        share, factor = self.clock[0], self.clock[2]  # the factor is 1 where anything decays
+        eta, used = self.trial.dtype.type(factor * self.sgd.learning_rate), self.used
         a = settle(self.a, self.e, self.weight_decay, share, eta)[:, :used]
         bias = self.bias - eta * (self.bias_e + share * self.bias_decay * self.bias)
         s = self.s - eta * (self.s_e + share * self.weight_decay * self.s)

@@ -11,10 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from firthshot.engine._kernels.drift import drift
 from firthshot.engine._kernels.simd import lanes_in, vadd, vfill, vfma, vload, vmul, vstore
 from firthshot.engine._kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.engine._kernels.sweep import sweep
 from firthshot.streams import SHUFFLE, random_words, shuffle_first
+
+# Drifting velocities are brought back to scale when their common factor has fallen below this.
+SMALLEST_FACTOR = 1e-4
 
 
 @njit(nogil=True, cache=True)
@@ -60,6 +64,22 @@ def add_rows(gradient, n_rows, total):
 
 
 @njit(nogil=True, cache=True)
+def rescale(values, factor):
+    """Multiply a whole array, padded to vectors, by ``factor``."""
+    all_lanes = vfill(values, factor)
+    for at in range(0, values.size, lanes_in(values)):
+        vstore(values, at, vmul(all_lanes, vload(values, at)))
+
+
+@njit(nogil=True, cache=True)
+def glide(value, velocity, step):
+    """Move a vector of parameters against their velocities, which stay as they are."""
+    back = vfill(value, -step)
+    for at in range(0, value.size, lanes_in(value)):
+        vstore(value, at, vfma(back, vload(velocity, at), vload(value, at)))
+
+
+@njit(nogil=True, cache=True)
 def add_start(z, rows, n_rows, z0, s, bias):
     """Add ``s · Z_0[I] + bias`` to the batch's product ``z``, all in row layout."""
     lanes, wide, wide0 = lanes_in(z), z.shape[1], z0.shape[1]
@@ -81,6 +101,7 @@ def train_linear(
     label,
     confidence,
     scratch,
+    decays,
     weight_decay,
     bias_decay,
     decay_with_batch,
@@ -109,12 +130,14 @@ def train_linear(
     gram : (N, N), K = X X'
     z0 : (N, columns), X W_0 with each class repeated for every coefficient
     probability … scratch : see :func:`logit_gradient`
+    decays : whether anything decays; where nothing does, velocities drift (:mod:`.drift`)
     weight_decay, bias_decay : (columns,) factor of the weights in their own gradient
     decay_with_batch : whether a partial batch scales the decay too (it is part of the loss)
     a, e : (blocks, N, lanes); bias, bias_e, s, s_e : (columns,)
         The state: each pair is a value and its pending step (:mod:`.sweep`). The last gradient is
         still pending at the end: see :func:`settle`.
-    clock : (2,), the share of the decay in the pending step and of the next gradient
+    clock : (3,), the share of the decay in the pending step, the share of the next gradient, and
+        the common factor of drifting velocities
     """
     n, wide = gram.shape[0], z0.shape[1]
     decay = np.zeros_like(weight_decay)
@@ -127,11 +150,20 @@ def train_linear(
         for start in range(0, n, batch):
             n_rows = min(batch, n - start)
             rows = order[start : start + n_rows]
-            for at in range(0, decay.size, lanes_in(decay)):
-                vstore(decay, at, vmul(vfill(decay, clock[0]), vload(weight_decay, at)))
-            sweep(gram, rows, n_rows, a, e, decay, eta, mu, z, z)
-            advance(s, s_e, weight_decay, clock[0], eta, mu)
-            advance(bias, bias_e, bias_decay, clock[0], eta, mu)
+            if decays:
+                for at in range(0, decay.size, lanes_in(decay)):
+                    vstore(decay, at, vmul(vfill(decay, clock[0]), vload(weight_decay, at)))
+                sweep(gram, rows, n_rows, a, e, decay, eta, mu, z, z)
+                advance(s, s_e, weight_decay, clock[0], eta, mu)
+                advance(bias, bias_e, bias_decay, clock[0], eta, mu)
+            else:
+                drift(gram, rows, n_rows, a, e, a.dtype.type(eta * clock[2]), z)
+                glide(bias, bias_e, eta * clock[2])
+                clock[2] *= mu
+                if clock[2] < SMALLEST_FACTOR:
+                    rescale(e, clock[2])
+                    rescale(bias_e, clock[2])
+                    clock[2] = 1.0
             add_start(z, rows, n_rows, z0, s, bias)
             to_class_layout(z, n_rows, n_classes, n_coefficients, logits)
             for i in range(n_rows):
@@ -147,7 +179,7 @@ def train_linear(
                 confidence,
                 scratch,
             )
-            scale = clock[1] / (batch if scale_partial else n_rows)
+            scale = clock[1] / (clock[2] * (batch if scale_partial else n_rows))
             to_row_layout(logits, n_rows, n_classes, n_coefficients, scale, z)
             scatter(z, rows, n_rows, e)
             add_rows(z, n_rows, bias_e)
