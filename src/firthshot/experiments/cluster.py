@@ -8,7 +8,7 @@ travels once to every worker.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -68,7 +68,11 @@ def _client(distributed: Any, address: str, workers: int | None) -> Iterator[Any
 
 
 def on_cluster(
-    client: Any, cells: Iterable[Cell], banks: dict[str, Bank], send: bool = False
+    client: Any,
+    cells: Iterable[Cell],
+    banks: dict[str, Bank],
+    send: bool = False,
+    function: Callable[[Cell], Done] | None = None,
 ) -> Iterator[Done]:
     """Yield cells as workers finish them.
 
@@ -79,11 +83,14 @@ def on_cluster(
         What to compute, and on what.
     send : bool
         Send the files of all banks, even those that the workers see.
+    function : callable, optional
+        What workers do with a cell, in place of computing it.
     """
     from distributed import as_completed
 
     from firthshot.experiments.worker_side import compute_here
 
+    work = function or compute_here
     queue = iter(cells)
     first = list(islice(queue, 1))
     if not first:
@@ -97,7 +104,7 @@ def on_cluster(
         for cell in some:
             key = f"cell-{cell.identity}-{session}"
             open_cells[key] = cell
-            running.add(client.submit(compute_here, cell, key=key, pure=False, retries=_DEATHS))
+            running.add(client.submit(work, cell, key=key, pure=False, retries=_DEATHS))
 
     submit(first)
     submit(islice(queue, _window(client) - 1))

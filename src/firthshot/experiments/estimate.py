@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,14 +81,17 @@ def measure(method: Method, shape: Shape) -> float:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
-        _train_some(method, shape, 1)
-        trials, elapsed = 1, 0.0
-        while elapsed < _PROBE_SECONDS / 4:
-            start = time.perf_counter()
-            _train_some(method, shape, trials)
-            elapsed = time.perf_counter() - start
-            trials *= 4
-    return elapsed / (trials // 4)
+        _train_some(method, shape, 1)  # compiles
+        trials = 1
+        while (once := _clock(method, shape, trials)) < _PROBE_SECONDS / 8:
+            trials = max(trials + 1, math.ceil(trials * _PROBE_SECONDS / 6 / max(once, 1e-6)))
+        return median(_clock(method, shape, trials) for _ in range(5)) / trials
+
+
+def _clock(method: Method, shape: Shape, trials: int) -> float:
+    start = time.perf_counter()
+    _train_some(method, shape, trials)
+    return time.perf_counter() - start
 
 
 def _train_some(method: Method, shape: Shape, trials: int) -> None:
