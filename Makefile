@@ -26,7 +26,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core ## Create the environment and run the main job on the embedded bank
-	$(BIN)/firthshot demo
+	$(BIN)/firthshot run quickstart --out runs/quickstart
 
 test: $(VENV)/.dev lint ## Create the environment, lint, type-check and run the tests
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"

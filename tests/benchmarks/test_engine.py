@@ -97,4 +97,4 @@ def test_the_profile_adds_up():
 
     shares = profile_linear(shots=1, passes=20)
     assert min(shares.values()) >= 0
-    assert set(shares) >= {"product and momentum (sweep)", "softmax and layout moves"}
+    assert set(shares) >= {"product and momentum (drift)", "softmax and layout moves"}

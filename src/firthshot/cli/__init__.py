@@ -7,7 +7,7 @@ import sys
 import typer
 
 from firthshot import __version__
-from firthshot.cli import bank, bench, demo
+from firthshot.cli import bank, bench, presets, regress, run, status, validate
 from firthshot.errors import FirthshotError
 
 app = typer.Typer(
@@ -17,9 +17,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+for command in (run.run, status.status, presets.presets, validate.validate, regress.regress):
+    app.command()(command)
 app.add_typer(bank.app, name="bank")
 app.add_typer(bench.app, name="bench")
-app.command("demo")(demo.demo)
 
 
 def _print_version(wanted: bool) -> None:
