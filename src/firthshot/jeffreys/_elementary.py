@@ -1,7 +1,9 @@
-"""Exponential and logarithm in loops that a compiler turns into vector instructions.
+"""Small loops that the kernels are made of.
 
-numba calls the C library once per number, which for narrow designs costs more than the linear
-algebra. Both functions agree with numpy's to two units in the last place.
+numba calls the C library once per exponential or logarithm, which for narrow designs costs more
+than the linear algebra; the loops here become vector instructions, and agree with numpy to two
+units in the last place. The others stand for whole-array expressions, each of which would take
+numba a second to compile, and for products of a few numbers, for which BLAS is slow.
 """
 
 from __future__ import annotations
@@ -67,3 +69,44 @@ def log_in_place(x: NDArray[np.float64], scratch: NDArray[np.float64]) -> None:
         series = 1.0 / 7.0 + z * (1.0 / 9.0 + z * series)
         series = 1.0 / 3.0 + z * (1.0 / 5.0 + z * series)
         x[b] = scratch[b] * _LN2 + 2.0 * (s + s * z * series)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def fill(a: NDArray[np.float64], number: float) -> None:
+    """Set every entry of a matrix."""
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            a[i, j] = number
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def copy(source: NDArray[np.float64], a: NDArray[np.float64]) -> None:
+    """Copy a matrix into ``a``."""
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            a[i, j] = source[i, j]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+def add(
+    x: NDArray[np.float64], factor: float, step: NDArray[np.float64], a: NDArray[np.float64]
+) -> None:
+    """Set ``a`` to x + factor · step."""
+    for i in range(a.size):
+        a[i] = x[i] + factor * step[i]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+def dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return a'b."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def apply(matrix: NDArray[np.float64], x: NDArray[np.float64], a: NDArray[np.float64]) -> None:
+    """Set ``a`` to matrix · x."""
+    for i in range(a.size):
+        a[i] = dot(matrix[i], x)

@@ -46,7 +46,7 @@ from firthshot.jeffreys._blas import (
     dtrmm,
     dtrtri,
 )
-from firthshot.jeffreys._elementary import exp_in_place, log_in_place
+from firthshot.jeffreys._elementary import add, apply, copy, dot, exp_in_place, fill, log_in_place
 
 FloatArray = NDArray[np.float64]
 # Sums may be reordered for vector instructions; infinities and NaN keep their meaning.
@@ -116,10 +116,11 @@ def _predictors(data: Data, work: Work, theta: FloatArray, start: int, rows: int
     """Fill ``work.P`` with the linear predictors of one block."""
     r, J = data.Z.shape[0], work.P.shape[0]
     for j in range(J):
-        eta = work.P[j, start : start + rows]
-        eta[:] = data.offset[j, start : start + rows]
+        eta, offset = work.P[j, start:], data.offset[j, start:]
+        for b in range(rows):
+            eta[b] = offset[b]
         for s in range(r):
-            Z, weight = data.Z[s, start : start + rows], theta[j * r + s]
+            Z, weight = data.Z[s, start:], theta[j * r + s]
             for b in range(rows):
                 eta[b] += weight * Z[b]
 
@@ -131,7 +132,8 @@ def _probabilities(data: Data, work: Work, start: int, rows: int) -> float:
     top, total, scratch = work.rows[0, :rows], work.rows[1, :rows], work.rows[2, :rows]
     y, w = data.y[start : start + rows], data.w[start : start + rows]
     loglik, finite = 0.0, 0.0
-    top[:] = 0.0
+    for b in range(rows):
+        top[b] = 0.0
     for j in range(J):
         eta = work.P[j, start : start + rows]
         for b in range(rows):
@@ -143,7 +145,8 @@ def _probabilities(data: Data, work: Work, start: int, rows: int) -> float:
         loglik -= w[b] * top[b]
         reference[b] = -top[b]
     exp_in_place(reference, scratch)
-    total[:] = reference
+    for b in range(rows):
+        total[b] = reference[b]
     for j in range(J):
         odds = work.P[j, start : start + rows]
         for b in range(rows):
@@ -222,7 +225,7 @@ def value(data: Data, work: Work, theta: FloatArray) -> float:
     """
     r, n = data.Z.shape
     q, most = work.F.shape[0], work.block.shape[1]
-    work.F[:] = 0.0
+    fill(work.F, 0.0)
     lp = 0.0
     for start in range(0, n, most):
         rows = min(most, n - start)
@@ -230,7 +233,7 @@ def value(data: Data, work: Work, theta: FloatArray) -> float:
         lp += _probabilities(data, work, start, rows)
         _add_information(data, work, start, rows)
     _complete(work.F, r)
-    work.L[:] = work.F
+    copy(work.F, work.L)
     dpotrf((LOWER, q, work.L, q, work.info))
     if work.info[0] != 0 or not np.isfinite(lp):
         return -np.inf
@@ -267,14 +270,15 @@ def _quadratic_forms(work: Work, r: int, start: int, rows: int) -> None:
     J, q = work.P.shape[0], work.F.shape[0]
     for j in range(J):
         for k in range(j, J):
-            V = work.V[j, k, start : start + rows]
-            V[:] = 0.0
+            V, mirror = work.V[j, k, start:], work.V[k, j, start:]
+            for b in range(rows):
+                V[b] = 0.0
             for s in range(k * r, q):
                 left, right = work.G[j, s], work.G[k, s]
                 for b in range(rows):
                     V[b] += left[b] * right[b]
-            if k > j:
-                work.V[k, j, start : start + rows] = V
+            for b in range(rows):
+                mirror[b] = V[b]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -284,11 +288,13 @@ def _residuals(data: Data, work: Work, start: int, rows: int) -> None:
     end = start + rows
     y, w, hat = data.y[start:end], data.w[start:end], work.hat[start:end]
     diagonal, full = work.rows[0, :rows], work.rows[1, :rows]
-    diagonal[:] = 0.0
-    full[:] = 0.0
+    for b in range(rows):
+        diagonal[b] = 0.0
+        full[b] = 0.0
     for j in range(J):
         own, p, row = work.V[j, j, start:end], work.P[j, start:end], work.residual[J + j]
-        row[:rows] = 0.0
+        for b in range(rows):
+            row[b] = 0.0
         for k in range(J):
             V, other = work.V[j, k, start:end], work.P[k, start:end]
             for b in range(rows):
@@ -315,11 +321,12 @@ def gradient(data: Data, work: Work) -> None:
     r, n = data.Z.shape
     J, q, most = work.P.shape[0], work.F.shape[0], work.block.shape[1]
     if data.tau > 0.0:
-        work.Linv[:] = work.L
+        copy(work.L, work.Linv)
         dtrtri((LOWER, NON_UNIT, q, work.Linv, q, work.info))
         for i in range(q):
-            work.Linv[i, :i] = 0.0
-    work.score[:] = 0.0
+            for j in range(i):
+                work.Linv[i, j] = 0.0
+    fill(work.score, 0.0)
     for start in range(0, n, most):
         rows = min(most, n - start)
         if data.tau > 0.0:
@@ -328,15 +335,6 @@ def gradient(data: Data, work: Work) -> None:
         _residuals(data, work, start, rows)
         Z, R = data.Z[:, start:], work.residual
         dgemm((YES, NO, r, 2 * J, rows, 1.0, Z, n, R, most, 1.0, work.score, r))
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _dot(a: FloatArray, b: FloatArray) -> float:
-    """Return a'b; for a few numbers a loop is quicker than a call of BLAS."""
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -348,8 +346,8 @@ def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
             B[i, j] = work.F[i, j] + A[i, j]
     dpotrf((LOWER, q, B, q, work.info))
     if work.info[0] != 0:
-        A[:] = 0.0
-        B[:] = work.L
+        fill(A, 0.0)
+        copy(work.L, B)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -359,15 +357,23 @@ def _newton_parts(
     """Fill ``step`` with B⁻¹U projected on C δ = 0, and the rows of ``S`` with B⁻¹U and B⁻¹C'."""
     q, m = B.shape[0], C.shape[0]
     _factor_curvature(work, A, B)
-    S[0] = work.score[0]
-    S[1:] = C
+    copy(work.score[:1], S[:1])
+    copy(C, S[1:])
     dpotrs((LOWER, q, m + 1, B, q, S, q, work.info))
-    if m > 1:
-        step[:] = S[0] - np.linalg.solve(C @ S[1:].T, C @ S[0]) @ S[1:]
+    add(S[0], 0.0, S[0], step)
+    if m == 0:
         return
-    along = _dot(C[0], S[0]) / _dot(C[0], S[1]) if m == 1 else 0.0
-    for i in range(q):
-        step[i] = S[0, i] - along * S[m, i] if m == 1 else S[0, i]
+    pull, along = np.empty((m, m)), np.empty(m)
+    for i in range(m):
+        for j in range(m):
+            pull[i, j] = dot(C[i], S[1 + j])
+    dpotrf((LOWER, m, pull, m, work.info))
+    for _ in range(2):  # the second time removes what rounding has left of a very long step
+        for i in range(m):
+            along[i] = dot(C[i], step)
+        dpotrs((LOWER, m, 1, pull, m, along, m, work.info))
+        for i in range(m):
+            add(step, -along[i], S[1 + i], step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -375,9 +381,9 @@ def _learn_curvature(A: FloatArray, step: FloatArray, change: FloatArray) -> Non
     """Update A by the rank-one matrix that makes ``A step = change``; spoils ``change``."""
     q = step.size
     for i in range(q):
-        change[i] -= _dot(A[i], step)
-    along = _dot(change, step)
-    if abs(along) > 1e-8 * np.sqrt(_dot(change, change) * _dot(step, step)):
+        change[i] -= dot(A[i], step)
+    along = dot(change, step)
+    if abs(along) > 1e-8 * np.sqrt(dot(change, change) * dot(step, step)):
         for i in range(q):
             share = change[i] / along
             for j in range(q):
@@ -406,7 +412,7 @@ def maximise(
     """
     q, m = theta.size, C.shape[0]
     B, S = np.empty((q, q)), np.empty((m + 1, q))
-    step, change = np.empty(q), np.empty(q)
+    step, change, trial = np.empty(q), np.empty(q), np.empty(q)
     lp = value(data, work, theta)
     if lp == -np.inf:
         return lp, np.inf, 0, SINGULAR
@@ -416,27 +422,29 @@ def maximise(
     gradient(data, work)
     for iteration in range(max_iter + 1):
         _newton_parts(work, A, B, C, S, step)
-        decrement = np.sqrt(max(0.0, _dot(work.score[0], step)))
+        decrement = np.sqrt(max(0.0, dot(work.score[0], step)))
         if decrement <= tol:
             return lp, decrement, iteration, CONVERGED
         if iteration == max_iter:
             break
-        change[:] = work.score[1]
-        higher = value(data, work, theta + step)
+        add(work.score[1], 0.0, step, change)
+        add(theta, 1.0, step, trial)
+        higher = value(data, work, trial)
         # Below the resolution of lp in double precision a decrease means nothing.
         slack = 4e-15 * (q + abs(lp))
         while higher < lp - slack or not higher > -np.inf:
-            step *= 0.5
+            add(step, -0.5, step, step)
             decrement *= 0.5
             if decrement < _SHORTEST_STEP:
                 value(data, work, theta)
                 gradient(data, work)
                 return lp, 2.0 * decrement, iteration, NO_ASCENT
-            higher = value(data, work, theta + step)
-        theta += step
+            add(theta, 1.0, step, trial)
+            higher = value(data, work, trial)
+        add(theta, 1.0, step, theta)
         lp = higher
         gradient(data, work)
-        change -= work.score[1]
+        add(change, -1.0, work.score[1], change)
         _learn_curvature(A, step, change)
     return lp, decrement, max_iter, TOO_MANY_STEPS
 
@@ -467,7 +475,7 @@ def profile_bound(
     q = theta.size
     c = C[0]
     B, S = np.empty((q, q)), np.empty((2, q))
-    step, change = np.empty(q), np.empty(q)
+    step, change, trial = np.empty(q), np.empty(q), np.empty(q)
     width = 0.0
     lp = value(data, work, theta)
     if lp == -np.inf:
@@ -475,9 +483,9 @@ def profile_bound(
     gradient(data, work)
     for iteration in range(max_iter):
         _newton_parts(work, A, B, C, S, step)
-        kappa = 1.0 / _dot(c, S[1])
-        slope = kappa * _dot(c, S[0])
-        gain = 0.5 * _dot(work.score[0], step)
+        kappa = 1.0 / dot(c, S[1])
+        slope = kappa * dot(c, S[0])
+        gain = 0.5 * dot(work.score[0], step)
         room = slope * slope + 2.0 * kappa * (lp + gain - target)
         move = side * 2.0 / np.sqrt(kappa)
         if room >= 0.0:
@@ -486,23 +494,25 @@ def profile_bound(
             move = (lp + gain - target) / -slope * 0.5 if slope != 0.0 else move
         # The move is good to second order in the gap, and the gain is allowed for.
         if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 100.0 * tol and room >= 0.0:
-            return _dot(c, theta) + move, iteration + 1, CONVERGED
+            return dot(c, theta) + move, iteration + 1, CONVERGED
         width = max(width, 2.0 / np.sqrt(kappa))
         move = min(max(move, -3.0 * width), 3.0 * width)
-        step += (move * kappa) * S[1]
-        change[:] = work.score[1]
-        lower = value(data, work, theta + step)
+        add(step, move * kappa, S[1], step)
+        add(work.score[1], 0.0, step, change)
+        add(theta, 1.0, step, trial)
+        lower = value(data, work, trial)
         while not lower > target - 4.0 * depth:
-            step *= 0.5
-            if np.sqrt(step @ step) < _SHORTEST_STEP * np.sqrt(theta @ theta):
-                return c @ theta, iteration, NO_ASCENT
-            lower = value(data, work, theta + step)
-        theta += step
+            add(step, -0.5, step, step)
+            if dot(step, step) < _SHORTEST_STEP**2 * dot(theta, theta):
+                return dot(c, theta), iteration, NO_ASCENT
+            add(theta, 1.0, step, trial)
+            lower = value(data, work, trial)
+        add(theta, 1.0, step, theta)
         lp = lower
         gradient(data, work)
-        change -= work.score[1]
+        add(change, -1.0, work.score[1], change)
         _learn_curvature(A, step, change)
-    return c @ theta, max_iter, TOO_MANY_STEPS
+    return dot(c, theta), max_iter, TOO_MANY_STEPS
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -526,9 +536,10 @@ def test_each(
     m = forms.shape[0]
     lp, decrements = np.empty(m), np.empty(m)
     iterations, status = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    path, theta = np.empty(top.size), np.empty(top.size)
     for k in range(m):
-        path = inverse @ forms[k]
-        theta = top - path * ((forms[k] @ top) / (forms[k] @ path))
+        apply(inverse, forms[k], path)
+        add(top, -dot(forms[k], top) / dot(forms[k], path), path, theta)
         lp[k], decrements[k], iterations[k], status[k] = maximise(
             data, work, theta, A.copy(), forms[k : k + 1], tol, max_iter, 0.0
         )
@@ -558,15 +569,17 @@ def profile_each(
     m = forms.shape[0]
     bounds = np.empty((m, 2))
     iterations, status = np.empty((m, 2), dtype=np.int64), np.empty((m, 2), dtype=np.int64)
+    path, theta = np.empty(top.size), np.empty(top.size)
     for k in range(m):
-        path = inverse @ forms[k]
-        path *= np.sqrt(2.0 * drop / (forms[k] @ path))
+        apply(inverse, forms[k], path)
+        reach = np.sqrt(2.0 * drop / dot(forms[k], path))
         for end in range(2):
             side = 2.0 * end - 1.0
+            add(top, side * reach, path, theta)
             bounds[k, end], iterations[k, end], status[k, end] = profile_bound(
                 data,
                 work,
-                top + side * path,
+                theta,
                 A.copy(),
                 forms[k : k + 1],
                 highest - drop,

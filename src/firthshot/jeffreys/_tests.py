@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
 SLOW = 8  # iterations; a warm start in a likelihood with one maximum needs three or four
 _PATH_STEPS = 10
+_KEPT, _LOST = 1e-7, "the hypothesis was lost to rounding on a very long step"
 _DRAWS = 12
 _FEW_ROWS = 1000
 
@@ -179,7 +180,9 @@ def restricted_maximum(
         start = origin - pull @ (forms @ origin - goal)
         curvature = fitted.curvature.copy()
         # An error of the decrement is squared in the log-likelihood, hence the looser tolerance.
-        return climb(fitted.model, work, start, curvature, forms, np.sqrt(tol), max_iter)
+        found = climb(fitted.model, work, start, curvature, forms, np.sqrt(tol), max_iter)
+        lost = np.abs(forms @ found.theta - goal).max() > _KEPT * (1.0 + np.abs(goal).max())
+        return replace(found, converged=False, reason=_LOST) if lost else found
 
     top = fitted.maximum.theta
     best = solve(top, values)
