@@ -23,7 +23,7 @@ def measure_cluster(quick: bool) -> dict[str, float]:
         raise MissingExtraError("The cluster part of the sweep bench", "dask") from None
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -8,6 +8,8 @@ travels once to every worker.
 from __future__ import annotations
 
 import secrets
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -48,13 +50,14 @@ def connect(address: str, workers: int | None = None) -> Iterator[Compute]:
 @contextmanager
 def _client(distributed: Any, address: str, workers: int | None) -> Iterator[Any]:
     if address == "local":
-        count = workers or default_workers()
-        with (
-            distributed.LocalCluster(
-                n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with _deaf_to_ctrl_c():
+            cluster = distributed.LocalCluster(
+                n_workers=workers or default_workers(),
+                threads_per_worker=1,
+                dashboard_address=":0",
+                silence_logs=50,
+            )
+        with cluster, distributed.Client(cluster) as client:
             yield client
         return
     try:
@@ -65,6 +68,19 @@ def _client(distributed: Any, address: str, workers: int | None) -> Iterator[Any
         ) from None
     with client:
         yield client
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Let processes started meanwhile ignore Ctrl-C, which is for this one; they end with it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def on_cluster(
