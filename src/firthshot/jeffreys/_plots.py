@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.errors import FirthshotError
 from firthshot.jeffreys._profile import chi2_quantile
 from firthshot.jeffreys._separation import INTERCEPT
 
@@ -29,10 +29,8 @@ def plot_profile(profile: Profile, ax: Any = None) -> Any:
         New ones if None.
     """
     if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingExtraError("Drawing a profile", "plot") from None
+        import matplotlib.pyplot as plt
+
         _, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
     drop = 0.5 * chi2_quantile(profile.level)
     wald = -0.5 * ((profile.values - profile.estimate) / profile.standard_error) ** 2
@@ -64,10 +62,8 @@ def save_profiles(path: Path, model: JeffreysLogisticRegression, level: float = 
         raise FirthshotError(
             f"There are {len(names)} profiles to draw: draw one by one with plot_profile."
         )
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("Drawing a profile", "plot") from None
+    from matplotlib.figure import Figure
+
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
     figure = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
