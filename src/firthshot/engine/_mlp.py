@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.engine._form import GradientForm
+from firthshot.engine._kernels.dense import OCTET
 from firthshot.engine._kernels.linear import settle
-from firthshot.engine._kernels.mlp import Sizes, Small, Work, train_mlp
+from firthshot.engine._kernels.mlp import Small, Work, train_mlp
 from firthshot.engine._kernels.simd import VECTOR_BYTES, lanes_of
 from firthshot.engine._linear import (
     KernelForm,
-    coefficient_groups,
     full_weights,
     join,
     squared_norms,
@@ -66,40 +66,35 @@ def aligned_zeros(shape: tuple[int, ...] | int, dtype: np.dtype[Any]) -> Array:
 
 
 class MlpSgd:
-    """State of all coefficients of one group during training."""
+    """State of up to eight coefficients of a trial during training."""
 
     def __init__(
         self, trial: Trial, head: Mlp, sgd: Sgd, form: GradientForm, start: Start, decays: bool
     ) -> None:
-        self.trial, self.sgd, self.form, self.gram = trial, sgd, form, start.gram
-        self.decays, self.sizes = decays, _sizes(trial, head, sgd.batch_size)
+        self.trial, self.sgd, self.form, self.decays = trial, sgd, form, decays
+        self.hidden, self.gram, self.z0 = head.hidden, start.gram, start.z0
         self.n_coefficients, dtype, lanes = len(form.label), trial.dtype, lanes_of(trial.dtype)
-        columns = round_up(self.n_coefficients * self.sizes.width, lanes)
-        self.z0 = aligned_zeros((len(self.gram), self.sizes.span), dtype)
-        self.z0[:, : self.sizes.hidden_1] = start.z0
+        self.used = head.hidden[0] * self.n_coefficients
+        columns = round_up(self.used, lanes)
         self.a, self.e = (
             aligned_zeros((columns // lanes, len(self.gram), lanes), dtype) for _ in range(2)
         )
         per_column = (aligned_zeros(columns + lanes, dtype) for _ in range(6))
         self.s, self.s_e, self.bias, self.bias_e, self.weight_decay, self.bias_decay = per_column
         self.s[:] = 1
-        for l in range(self.n_coefficients):
-            self.weight_decay[self._columns(l)] = form.weight_decay[l]
-            self.bias_decay[self._columns(l)] = form.bias_decay[l]
-        self.kernel_form = _forms(form, sgd.batch_size, dtype)
-        self.small = _lay_out_small(start, form, self.sizes)
-        self.work = _make_work(self.sizes, columns, dtype)
+        self.weight_decay[: self.used] = np.tile(form.weight_decay, head.hidden[0])
+        self.bias_decay[: self.used] = np.tile(form.bias_decay, head.hidden[0])
+        octet = _pad(form)
+        self.kernel_form = KernelForm.lay_out(octet, sgd.batch_size, dtype)
+        self.small = _lay_out_small(start, octet)
+        self.work = _make_work(self.kernel_form.target.shape, head, sgd, columns, dtype)
         self.clock = np.array([0.0, 1.0, 1.0])
-
-    def _columns(self, l: int) -> slice:
-        """Return the columns of a coefficient's units in the first layer."""
-        return slice(l * self.sizes.width, l * self.sizes.width + self.sizes.hidden_1)
 
     def train(self, first: int, last: int) -> None:
         """Run the passes first … last - 1."""
         trial, sgd, form, number = self.trial, self.sgd, self.kernel_form, self.trial.dtype.type
         train_mlp(
-            self.gram, self.z0, trial.labels, self.sizes,
+            self.gram, self.z0, trial.labels, self.n_coefficients,
             form.probability, form.target, form.label, form.confidence, form.scratch,
             self.decays, self.weight_decay, self.bias_decay,
             self.form.decay_with_batch and sgd.scale_partial,
@@ -112,70 +107,55 @@ class MlpSgd:
 
     def settled(self) -> list[Settled]:
         """Return every coefficient's parameters after the pending step of the first layer."""
-        share, number = self.clock[0], self.trial.dtype.type
-        eta = number(self.sgd.learning_rate * self.clock[2])
-        a = settle(self.a, self.e, self.weight_decay, share, eta)
-        bias = self.bias - eta * (self.bias_e + number(share) * self.bias_decay * self.bias)
-        s = self.s - eta * (self.s_e + number(share) * self.weight_decay * self.s)
-        sizes, parameters = self.sizes, []
-        w2 = self.small.w2.reshape(-1, sizes.hidden_2, sizes.span)[..., : sizes.hidden_1 + 1]
-        w3 = self.small.w3.reshape(-1, sizes.hidden_2 + 1, sizes.classes)[..., : sizes.n_classes]
-        for l, (second, third) in enumerate(zip(w2, w3, strict=True)):
-            mine = self._columns(l)
-            above = (second[:, :-1].T, second[:, -1], third[:-1], third[-1])
-            parameters.append(Settled(s[mine], a[:, mine], bias[mine], *above))
+        number, (first, second), size = self.trial.dtype.type, self.hidden, self.n_coefficients
+        share, eta = number(self.clock[0]), number(self.sgd.learning_rate * self.clock[2])
+        a = settle(self.a, self.e, self.weight_decay, self.clock[0], eta)
+        bias = self.bias - eta * (self.bias_e + share * self.bias_decay * self.bias)
+        s = self.s - eta * (self.s_e + share * self.weight_decay * self.s)
+        w2 = self.small.w2.reshape(first + 1, second, OCTET)
+        w3 = self.small.w3.reshape(second + 1, -1, OCTET)
+        parameters = []
+        for l in range(size):
+            mine = slice(l, self.used, size)
+            arrays = (s[mine], a[:, mine], bias[mine], w2[:-1, :, l], w2[-1, :, l], w3[:-1, :, l],
+                      w3[-1, :, l])  # fmt: skip
+            # Contiguous, because BLAS would copy them in every product.
+            parameters.append(Settled(*[np.ascontiguousarray(values) for values in arrays]))
         return parameters
 
 
-def _sizes(trial: Trial, head: Mlp, batch: int) -> Sizes:
-    (first, second), lanes = head.hidden, lanes_of(trial.dtype)
-    # One more input than units: the constant one, whose weights are the biases above.
-    width, span = round_up(first + 1, lanes // 2), round_up(first + 1, lanes)
-    classes, tall = round_up(trial.n_classes, lanes), round_up(batch, lanes)
-    return Sizes(first, second, trial.n_classes, width, span, classes, tall)
+def _pad(form: GradientForm) -> GradientForm:
+    """Append coefficients of no consequence until there are eight."""
+    part: Any = np.arange(OCTET) % len(form.label)
+    return form.take(part)
 
 
-def _lay_out_small(start: Start, form: GradientForm, sizes: Sizes) -> Small:
-    """Lay out W_2 as (L, out, in) and W_3 as (L, in, out), the last input of each its bias."""
-    (_, second, third), dtype, size = start.weights, start.gram.dtype, len(form.label)
-    w2, v2 = (aligned_zeros((size, sizes.hidden_2, sizes.span), dtype) for _ in range(2))
-    w2[:, :, : sizes.hidden_1] = second.T
-    decay_2 = aligned_zeros((size, sizes.span), dtype)
-    decay_2[:, : sizes.hidden_1] = form.weight_decay[:, None]
-    decay_2[:, sizes.hidden_1] = form.bias_decay
-    shape = (size, sizes.hidden_2 + 1, sizes.classes)
-    w3, v3, decay_3 = (aligned_zeros(shape, dtype) for _ in range(3))
-    w3[:, :-1, : sizes.n_classes] = third
-    decay_3[:, :-1] = form.weight_decay[:, None, None]
-    decay_3[:, -1] = form.bias_decay[:, None]
-    return Small(*(values.ravel() for values in (w2, v2, decay_2, w3, v3, decay_3)))
+def _lay_out_small(start: Start, octet: GradientForm) -> Small:
+    """Put eight copies of W_2 and W_3 side by side, each with its bias as the last input."""
+    dtype, layers = start.gram.dtype, []
+    for weights in start.weights[1:]:
+        inputs, outputs = weights.shape
+        w, v = (aligned_zeros((inputs + 1, outputs, OCTET), dtype) for _ in range(2))
+        w[:-1] = weights[:, :, None]
+        decay = aligned_zeros((inputs + 1, OCTET), dtype)
+        decay[:-1], decay[-1] = octet.weight_decay, octet.bias_decay
+        layers += [w.ravel(), v.ravel(), decay.ravel()]
+    return Small(*layers)
 
 
-def _make_work(sizes: Sizes, columns: int, dtype: np.dtype[Any]) -> Work:
-    tall, lanes = sizes.tall, lanes_of(dtype)
-    z, hidden = (aligned_zeros((tall, columns + lanes), dtype) for _ in range(2))
-    hidden_2 = aligned_zeros((sizes.hidden_2 + 1, tall), dtype)
-    hidden_2[-1] = 1
-    logits = aligned_zeros((sizes.classes, tall + lanes), dtype)
-    lengths = (tall * sizes.classes, sizes.hidden_2 * tall, tall * sizes.span)
+def _make_work(
+    logits: tuple[int, ...], head: Mlp, sgd: Sgd, columns: int, dtype: np.dtype[Any]
+) -> Work:
+    shapes = [(sgd.batch_size, width + 1, OCTET) for width in head.hidden]
+    hidden_1, hidden_2, gradient_1, gradient_2 = (
+        aligned_zeros(shape, dtype) for shape in (*shapes, *shapes)
+    )
+    hidden_1[:, -1], hidden_2[:, -1] = 1, 1
     return Work(
-        z, hidden, aligned_zeros(sizes.span * tall, dtype), hidden_2.ravel(),
-        logits[: sizes.n_classes], logits.ravel(),
-        *(aligned_zeros(length, dtype) for length in lengths),
+        aligned_zeros((sgd.batch_size, columns + lanes_of(dtype)), dtype),
+        hidden_1.ravel(), hidden_2.ravel(), gradient_2.ravel(), gradient_1.ravel(),
+        aligned_zeros(logits, dtype),
     )  # fmt: skip
-
-
-def _forms(form: GradientForm, batch: int, dtype: np.dtype[Any]) -> KernelForm:
-    """Lay out the form of each coefficient by itself, stacked on a leading axis."""
-    parts = [
-        KernelForm.lay_out(form.take(slice(l, l + 1)), batch, dtype) for l in range(len(form.label))
-    ]
-    largest = max((part.scratch for part in parts), key=np.size)
-    stacked = [
-        np.stack([getattr(part, name) for part in parts])
-        for name in ("probability", "target", "label", "confidence")
-    ]
-    return KernelForm(stacked[0], stacked[1], stacked[2], stacked[3], largest)
 
 
 @dataclass(frozen=True)
@@ -226,7 +206,7 @@ def fit_mlp(
     # Asked of all coefficients, so that rounding does not depend on how they are grouped.
     decays = bool(form.weight_decay.any() or form.bias_decay.any() or sgd.momentum < _LEAST_DRIFT)
     parts: dict[int, list[Fitted]] = {}
-    for group in coefficient_groups(len(form.label), _state_bytes(trial, head)):
+    for group in _octets(len(form.label)):
         state, done = MlpSgd(trial, head, sgd, form.take(group), start, decays), 0
         for passes in sorted({*sgd.score_after, sgd.epochs}):
             state.train(done, passes)
@@ -235,15 +215,10 @@ def fit_mlp(
     return {passes: join(fitted) for passes, fitted in parts.items()}
 
 
-def _state_bytes(trial: Trial, head: Mlp) -> int:
-    """Return half the bytes that a step of one coefficient goes through.
-
-    Half, because a few coefficients side by side are worth more than a state that wholly fits the
-    second-level cache: their columns share vectors, and the sweep reads memory in order.
-    """
-    first, second = head.hidden
-    parameters = len(trial.support) * first + first * second + second * trial.n_classes
-    return parameters * trial.dtype.itemsize
+def _octets(n_coefficients: int) -> list[slice]:
+    """Divide the coefficients evenly into groups of at most eight; no result depends on it."""
+    edges = np.linspace(0, n_coefficients, -(-n_coefficients // OCTET) + 1).astype(int)
+    return [slice(low, high) for low, high in pairwise(edges)]
 
 
 def _finish(trial: Trial, state: MlpSgd, start: Start, keep_weights: bool) -> Fitted:

@@ -1,11 +1,13 @@
-"""Products of small dense matrices, with a tile of accumulators in registers.
+"""Products of small dense matrices, eight coefficients at a time.
 
-Every product of a dense layer is one operation with different strides,
+An entry of these matrices is an *octet*: the same entry of eight coefficients' matrices, side by
+side. Every product of a dense layer, forward, backward and the gradient of its weights, is then the
+same operation with different strides,
 
-    out[i, :] = Σ_k left[i, k] · right[k, :]
+    out[x, y] = Σ_k left[x, k] · right[k, y]        (entry by entry of the octets)
 
-in which an entry of ``left`` is broadcast and a row of ``right`` is read in vectors. Matrices are
-given as (array, flat offset, strides in elements); rows of ``right`` and ``out`` are whole vectors.
+with nothing to transpose, to pad or to sum across a vector. A tile of accumulators stays in
+registers for the whole sum.
 """
 
 from __future__ import annotations
@@ -17,112 +19,146 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, register_model
 
-from firthshot.engine._kernels.simd import Vector, call, ir_type, lanes_in, load, splat, store
-from firthshot.engine._kernels.sweep import INDEX, TILE_ROWS, TILE_VECTORS
+from firthshot.engine._kernels.sweep import INDEX, TILE_ROWS
+
+OCTET = 8
+# Accumulators, a row of `right` and an entry of `left` have to fit the registers.
+TILE_X, TILE_Y = (6, 4) if TILE_ROWS > 5 else (3, 3)
 
 
-class _Tile:
-    """Emits one register tile of a product: ``rows`` rows times ``vectors`` column vectors."""
+class Octet(types.Type):  # type: ignore[misc]
+    """Numba type of eight numbers (float32 or float64) of eight coefficients."""
 
-    def __init__(
-        self, builder: Any, vector: ir.VectorType, values: dict[str, Any], rows: int, vectors: int
-    ) -> None:
-        self.builder, self.vector, self.values = builder, vector, values
-        self.rows, self.vectors = rows, vectors
+    def __init__(self, scalar: types.Float) -> None:
+        self.scalar = scalar
+        super().__init__(name=f"Octet({scalar})")
 
-    def offset(self, row: int, stride: str, v: int) -> Any:
-        """Return row · stride + v vectors, in elements."""
-        b = self.builder
-        start = b.mul(ir.Constant(INDEX, row), self.values[stride])
-        return b.add(start, ir.Constant(INDEX, v * self.vector.count))
 
-    def accumulate(self, starts: list[list[Any]]) -> list[list[Any]]:
-        """Return ``starts`` plus the products over k."""
-        b, p = self.builder, self.values
-        cells = [[cgutils.alloca_once_value(b, value) for value in row] for row in starts]
-        for row_cells, row in zip(cells, starts, strict=True):
-            for cell, value in zip(row_cells, row, strict=True):
-                b.store(value, cell)
-        lefts = [
-            b.gep(p["left"], [b.mul(ir.Constant(INDEX, i), p["left_row"])])
-            for i in range(self.rows)
-        ]
-        with cgutils.for_range(b, p["n"]) as loop:
-            here = b.mul(loop.index, p["right_row"])
-            vectors = [
-                load(
-                    b,
-                    b.gep(p["right"], [b.add(here, ir.Constant(INDEX, v * self.vector.count))]),
-                    self.vector,
-                )
-                for v in range(self.vectors)
-            ]
-            along = b.mul(loop.index, p["left_column"])
-            for left, row_cells in zip(lefts, cells, strict=True):
-                weight = splat(b, b.load(b.gep(left, [along])), self.vector)
-                for value, cell in zip(vectors, row_cells, strict=True):
-                    b.store(call(b, "fma", self.vector, weight, value, b.load(cell)), cell)
-        return [[b.load(cell) for cell in row_cells] for row_cells in cells]
+def ir_octet(scalar: types.Float) -> ir.VectorType:
+    """Return LLVM's type of an octet."""
+    return ir.VectorType(ir.FloatType() if scalar.bitwidth == 32 else ir.DoubleType(), OCTET)
 
-    def emit_product(self) -> None:
-        b, p = self.builder, self.values
-        zero = ir.Constant(self.vector, None)
-        sums = self.accumulate([[zero] * self.vectors for _ in range(self.rows)])
-        for i, row in enumerate(sums):
-            for v, value in enumerate(row):
-                store(b, value, b.gep(p["out"], [self.offset(i, "out_row", v)]))
 
-    def emit_descent(self, decays: bool) -> None:
-        """Emit velocity ← μ velocity + share · decay · w + product; w ← w − η velocity.
+@register_model(Octet)
+class _OctetModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, dmm: Any, fe_type: Octet) -> None:
+        super().__init__(dmm, fe_type, ir_octet(fe_type.scalar))
 
-        Without decay there is no μ either: velocities drift (:mod:`.drift`).
-        """
-        b, p, vector = self.builder, self.values, self.vector
-        starts = [
-            [self._start(i, v, decays) for v in range(self.vectors)] for i in range(self.rows)
-        ]
-        step = b.fneg(splat(b, p["eta"], vector))
-        for i, row in enumerate(self.accumulate(starts)):
-            for v, velocity in enumerate(row):
-                at = self.offset(i, "out_row", v)
-                pointer = b.gep(p["out"], [at])
-                store(b, velocity, b.gep(p["velocity"], [at]))
-                moved = call(b, "fma", vector, step, velocity, load(b, pointer, vector))
-                store(b, moved, pointer)
 
-    def _start(self, i: int, v: int, decays: bool) -> Any:
-        """Return what the velocity is before the gradient of the batch."""
-        b, p, vector = self.builder, self.values, self.vector
-        at = self.offset(i, "out_row", v)
-        velocity = load(b, b.gep(p["velocity"], [at]), vector)
-        if not decays:
-            return velocity
-        share, momentum = splat(b, p["share"], vector), splat(b, p["mu"], vector)
-        decay = load(b, b.gep(p["decay"], [self.offset(i, "decay_row", v)]), vector)
-        pull = b.fmul(b.fmul(share, decay), load(b, b.gep(p["out"], [at]), vector))
-        return call(b, "fma", vector, momentum, velocity, pull)
+def _bits(octet: ir.VectorType) -> int:
+    return 32 if isinstance(octet.element, ir.FloatType) else 64
+
+
+def load(builder: Any, pointer: Any, octet: ir.VectorType) -> Any:
+    """Load an octet whose numbers are only aligned as scalars."""
+    return builder.load(builder.bitcast(pointer, octet.as_pointer()), align=_bits(octet) // 8)
+
+
+def store(builder: Any, value: Any, pointer: Any) -> None:
+    """Store an octet where numbers are only aligned as scalars."""
+    address = builder.bitcast(pointer, value.type.as_pointer())
+    builder.store(value, address, align=_bits(value.type) // 8)
+
+
+def fma(builder: Any, left: Any, right: Any, addend: Any) -> Any:
+    """Return ``left * right + addend``, rounded once."""
+    octet = left.type
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(octet, [octet] * 3), f"llvm.fma.v{OCTET}f{_bits(octet)}"
+    )
+    return builder.call(function, (left, right, addend))
+
+
+def splat(builder: Any, scalar: Any, octet: ir.VectorType) -> Any:
+    """Return an octet of eight times the same number."""
+    undefined, first = ir.Constant(octet, ir.Undefined), ir.Constant(ir.IntType(32), 0)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), OCTET), None)
+    return builder.shuffle_vector(
+        builder.insert_element(undefined, scalar, first), undefined, zeros
+    )
+
+
+@intrinsic
+def octet_load(typingctx, array, offset):
+    """Load the octet that starts at flat ``offset``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(array)(context, builder, args[0]).data
+        return load(builder, builder.gep(data, [args[1]]), ir_octet(array.dtype))
+
+    return Octet(array.dtype)(array, types.intp), codegen
+
+
+@intrinsic
+def octet_store(typingctx, array, offset, value):
+    """Store ``value`` at flat ``offset``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(array)(context, builder, args[0]).data
+        store(builder, args[2], builder.gep(data, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), codegen
+
+
+@intrinsic
+def octet_fma(typingctx, octet, scalar, addend):
+    """Return ``octet · scalar + addend``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return fma(builder, args[0], splat(builder, args[1], args[0].type), args[2])
+
+    return octet(octet, octet.scalar, addend), codegen
+
+
+@intrinsic
+def rectify(typingctx, value):
+    """Return the larger of ``value`` (vector or octet) and zero; a NaN stays one."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zero = ir.Constant(args[0].type, None)
+        return builder.select(builder.fcmp_ordered("<", args[0], zero), zero, args[0])
+
+    return value(value), codegen
+
+
+@intrinsic
+def gate(typingctx, unit, value):
+    """Return ``value`` where ``unit`` is above zero, else zero (a NaN unit lets it pass)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zero = ir.Constant(args[0].type, None)
+        return builder.select(builder.fcmp_ordered("<=", args[0], zero), zero, args[1])
+
+    return value(unit, value), codegen
 
 
 def emit_cases(
-    builder: Any, sizes: Any, flags: tuple[int, ...], emit: Callable[[int, int, int], None]
+    builder: Any,
+    sizes: Any,
+    limits: tuple[int, int, int],
+    emit: Callable[[int, int, int], None],
 ) -> None:
-    """Emit a tile for all (rows, vectors, flag) and branch to the one that ``sizes`` names."""
+    """Emit a tile for all (rows, columns, flag) and branch to the one that ``sizes`` names.
 
-    def number(rows: Any, vectors: Any, flag: Any) -> Any:
-        four, two = ir.Constant(INDEX, 4), ir.Constant(INDEX, 2)
-        return builder.add(builder.mul(builder.add(builder.mul(rows, four), vectors), two), flag)
+    ``limits`` are the most rows, the most columns and the number of flags.
+    """
+
+    def number(rows: Any, columns: Any, flag: Any) -> Any:
+        eight, two = ir.Constant(INDEX, 8), ir.Constant(INDEX, 2)
+        return builder.add(builder.mul(builder.add(builder.mul(rows, eight), columns), two), flag)
 
     done = builder.append_basic_block("tile.done")
     switch = builder.switch(number(*sizes), done)
-    for rows in range(1, TILE_ROWS + 1):
-        for vectors in range(1, TILE_VECTORS + 1):
-            for flag in flags:
+    for rows in range(1, limits[0] + 1):
+        for columns in range(1, limits[1] + 1):
+            for flag in range(limits[2]):
                 block = builder.append_basic_block("tile")
-                switch.add_case((rows * 4 + vectors) * 2 + flag, block)
+                switch.add_case((rows * 8 + columns) * 2 + flag, block)
                 builder.position_at_end(block)
-                emit(rows, vectors, flag)
+                emit(rows, columns, flag)
                 builder.branch(done)
     builder.position_at_end(done)
 
@@ -140,27 +176,87 @@ def name_values(context: Any, builder: Any, names: Any, kinds: Any, args: Any) -
     return values
 
 
-_NAMES = (
-    "left", "left_row", "left_column", "right", "right_row", "n", "out", "out_row",
-    "velocity", "decay", "decay_row", "share", "eta", "mu",
-)  # fmt: skip
+class _Tile:
+    """Emits one register tile of a product: ``rows`` × ``columns`` octets."""
+
+    def __init__(
+        self, builder: Any, octet: ir.VectorType, values: dict[str, Any], rows: int, columns: int
+    ) -> None:
+        self.builder, self.octet, self.values = builder, octet, values
+        self.cells = [(x, y) for x in range(rows) for y in range(columns)]
+        self.rows, self.columns = rows, columns
+
+    def at(self, name: str, x: Any, y: Any) -> Any:
+        """Return the address of entry (x, y) of a matrix."""
+        b, p = self.builder, self.values
+        x, y = (ir.Constant(INDEX, i) if isinstance(i, int) else i for i in (x, y))
+        offset = b.add(b.mul(x, p[f"{name}_x"]), b.mul(y, p[f"{name}_y"]))
+        return b.gep(p[name], [offset])
+
+    def accumulate(self, starts: list[Any]) -> list[Any]:
+        """Return ``starts`` plus the sums over k."""
+        b = self.builder
+        sums = [cgutils.alloca_once(b, self.octet) for _ in starts]
+        for cell, value in zip(sums, starts, strict=True):
+            b.store(value, cell)
+        with cgutils.for_range(b, self.values["n"]) as loop:
+            k = loop.index
+            rights = [load(b, self.at("right", k, y), self.octet) for y in range(self.columns)]
+            lefts = [load(b, self.at("left", x, k), self.octet) for x in range(self.rows)]
+            for cell, (x, y) in zip(sums, self.cells, strict=True):
+                b.store(fma(b, lefts[x], rights[y], b.load(cell)), cell)
+        return [b.load(cell) for cell in sums]
+
+    def emit_product(self) -> None:
+        zero = ir.Constant(self.octet, None)
+        for value, (x, y) in zip(
+            self.accumulate([zero] * len(self.cells)), self.cells, strict=True
+        ):
+            store(self.builder, value, self.at("out", x, y))
+
+    def emit_descent(self, decays: bool) -> None:
+        """Emit velocity ← μ velocity + share · decay · w + product; w ← w − η velocity.
+
+        Without decay there is no μ either: velocities drift (:mod:`.drift`).
+        """
+        b = self.builder
+        step = b.fneg(splat(b, self.values["eta"], self.octet))
+        starts = [self._start(x, y, decays) for x, y in self.cells]
+        for velocity, (x, y) in zip(self.accumulate(starts), self.cells, strict=True):
+            weight = self.at("out", x, y)
+            store(b, velocity, self.at("velocity", x, y))
+            store(b, fma(b, step, velocity, load(b, weight, self.octet)), weight)
+
+    def _start(self, x: int, y: int, decays: bool) -> Any:
+        """Return what the velocity is before the gradient of the batch."""
+        b, p, octet = self.builder, self.values, self.octet
+        velocity = load(b, self.at("velocity", x, y), octet)
+        if not decays:
+            return velocity
+        share, momentum = splat(b, p["share"], octet), splat(b, p["mu"], octet)
+        decay = load(b, self.at("decay", x, y), octet)
+        pull = b.fmul(b.fmul(share, decay), load(b, self.at("out", x, y), octet))
+        return fma(b, momentum, velocity, pull)
+
+
+_PRODUCT = ("left", "left_x", "left_y", "right", "right_x", "right_y", "n", "out", "out_x", "out_y")
+_DESCENT = (*_PRODUCT, "velocity", "velocity_x", "velocity_y", "decay", "decay_x", "decay_y",
+            "share", "eta", "mu")  # fmt: skip
 
 
 @intrinsic
-def _product_tile(
-    typingctx, rows, vectors, left, left_at, left_row, left_column, right, right_at, right_row, n,
-    out, out_at, out_row,
-):  # fmt: skip
-    i, vector = types.intp, Vector(out.dtype)
-    kinds = (left, i, i, i, right, i, i, i, out, i, i)
+def _product_tile(typingctx, rows, columns, l, l_at, l_x, l_y, r, r_at, r_x, r_y, n,
+                  o, o_at, o_x, o_y):  # fmt: skip
+    i, octet = types.intp, ir_octet(o.dtype)
+    kinds = (l, i, i, i, r, i, i, i, i, o, i, i, i)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values = name_values(context, builder, _NAMES[:8], kinds, args[2:])
+        values = name_values(context, builder, _PRODUCT, kinds, args[2:])
 
-        def emit(rows: int, vectors: int, flag: int) -> None:
-            _Tile(builder, ir_type(vector), values, rows, vectors).emit_product()
+        def emit(rows: int, columns: int, flag: int) -> None:
+            _Tile(builder, octet, values, rows, columns).emit_product()
 
-        emit_cases(builder, (*args[:2], ir.Constant(INDEX, 0)), (0,), emit)
+        emit_cases(builder, (*args[:2], ir.Constant(INDEX, 0)), (TILE_X, TILE_Y, 1), emit)
         return context.get_dummy_value()
 
     return types.void(i, i, *kinds), codegen
@@ -168,59 +264,45 @@ def _product_tile(
 
 @intrinsic
 def _descent_tile(
-    typingctx, rows, vectors, decays, left, left_at, left_row, left_column,
-    right, right_at, right_row, n, out, out_at, out_row, velocity, velocity_at,
-    decay, decay_at, decay_row, share, eta, mu,
+    typingctx, rows, columns, decays, l, l_at, l_x, l_y, r, r_at, r_x, r_y, n, w, w_at, w_x, w_y,
+    v, v_at, v_x, v_y, d, d_at, d_x, d_y, share, eta, mu,
 ):  # fmt: skip
-    i, vector, scalar = types.intp, Vector(out.dtype), out.dtype
-    kinds = (left, i, i, i, right, i, i, i, out, i, i, velocity, i, decay, i, i, *(scalar,) * 3)
+    i, scalar, octet = types.intp, w.dtype, ir_octet(w.dtype)
+    matrices = (l, i, i, i, r, i, i, i, i, w, i, i, i, v, i, i, i, d, i, i, i)
+    kinds = (*matrices, scalar, scalar, scalar)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values = name_values(context, builder, _NAMES, kinds, args[3:])
+        values = name_values(context, builder, _DESCENT, kinds, args[3:])
 
-        def emit(rows: int, vectors: int, flag: int) -> None:
-            _Tile(builder, ir_type(vector), values, rows, vectors).emit_descent(bool(flag))
+        def emit(rows: int, columns: int, flag: int) -> None:
+            _Tile(builder, octet, values, rows, columns).emit_descent(bool(flag))
 
-        emit_cases(builder, args[:3], (0, 1), emit)
+        emit_cases(builder, args[:3], (TILE_X, TILE_Y, 2), emit)
         return context.get_dummy_value()
 
     return types.void(i, i, i, *kinds), codegen
 
 
 @njit(nogil=True, cache=True)
-def matrix(flat, at, row):
-    """Return a matrix with contiguous rows as (flat array, offset, row stride)."""
+def matrix(flat, row, column):
+    """Return a matrix of octets as (flat array, row stride, column stride), strides in octets."""
     # The conversion makes numba forget constants, for which it would compile every product anew.
-    return flat, np.int64(at), np.int64(row)
-
-
-@njit(nogil=True, cache=True)
-def factor(flat, at, row, column):
-    """Give a matrix whose entries are broadcast as (flat array, offset, row and column strides)."""
-    return flat, np.int64(at), np.int64(row), np.int64(column)
+    return flat, np.int64(row) * OCTET, np.int64(column) * OCTET
 
 
 @njit(nogil=True, cache=True)
 def product(left, right, out, rows, columns, n):
-    """Write left @ right to ``out``, ``rows`` × ``columns`` (whole vectors), n terms in each sum.
-
-    Parameters
-    ----------
-    left : as :func:`factor` gives it
-    right, out : as :func:`matrix` gives them
-    """
-    (l, l_at, l_row, l_column), (r, r_at, r_row), (o, o_at, o_row) = left, right, out
-    lanes = lanes_in(o)
-    blocks, tiles = columns // lanes, -(-rows // TILE_ROWS)
-    for block in range(0, blocks, TILE_VECTORS):
-        vectors, column, row = min(TILE_VECTORS, blocks - block), block * lanes, 0
+    """Write left @ right to ``out``, matrices as :func:`matrix` gives them, n terms in each sum."""
+    (l, l_x, l_y), (r, r_x, r_y), (o, o_x, o_y) = left, right, out
+    for y in range(0, columns, TILE_Y):
+        wide, tiles, x = min(TILE_Y, columns - y), -(-rows // TILE_X), 0
         for tile in range(tiles):
-            here = -(-(rows - row) // (tiles - tile))
+            tall = -(-(rows - x) // (tiles - tile))
             _product_tile(
-                here, vectors, l, l_at + row * l_row, l_row, l_column, r, r_at + column, r_row, n,
-                o, o_at + row * o_row + column, o_row,
+                tall, wide, l, x * l_x, l_x, l_y, r, y * r_y, r_x, r_y, n,
+                o, x * o_x + y * o_y, o_x, o_y,
             )  # fmt: skip
-            row += here
+            x += tall
 
 
 @njit(nogil=True, cache=True)
@@ -229,81 +311,19 @@ def descend(left, right, weights, velocity, rows, columns, n, decays, decay, sha
 
     Parameters
     ----------
-    left, right, weights, decay : matrices as in :func:`product`
+    left, right, weights, decay : matrices as :func:`matrix` gives them
     velocity : flat array, laid out like the weights
     decays : 1, or 0 for velocities that drift (:mod:`.drift`): no decay, and ``mu`` is not applied
     """
-    (l, l_at, l_row, l_column), (r, r_at, r_row), (w, w_at, w_row) = left, right, weights
-    d, d_at, d_row = decay
-    lanes = lanes_in(w)
-    blocks, tiles = columns // lanes, -(-rows // TILE_ROWS)
-    for block in range(0, blocks, TILE_VECTORS):
-        vectors, column, row = min(TILE_VECTORS, blocks - block), block * lanes, 0
-        for tile in range(tiles):
-            here = -(-(rows - row) // (tiles - tile))
-            at = w_at + row * w_row + column
+    (l, l_x, l_y), (r, r_x, r_y), (w, w_x, w_y), (d, d_x, d_y) = left, right, weights, decay
+    tiles, x = -(-rows // TILE_X), 0
+    for tile in range(tiles):
+        tall = -(-(rows - x) // (tiles - tile))
+        for y in range(0, columns, TILE_Y):
+            at = x * w_x + y * w_y
             _descent_tile(
-                here, vectors, decays, l, l_at + row * l_row, l_row, l_column,
-                r, r_at + column, r_row, n, w, at, w_row, velocity, at,
-                d, d_at + row * d_row + column, d_row, share, eta, mu,
+                tall, min(TILE_Y, columns - y), decays, l, x * l_x, l_x, l_y,
+                r, y * r_y, r_x, r_y, n, w, at, w_x, w_y, velocity, at, w_x, w_y,
+                d, x * d_x + y * d_y, d_x, d_y, share, eta, mu,
             )  # fmt: skip
-            row += here
-
-
-@intrinsic
-def _transpose_block(typingctx, source, source_at, source_row, target, target_at, target_row):
-    """Transpose one square block of a vector's width."""
-    i, vector = types.intp, Vector(source.dtype)
-    kinds = (source, i, i, target, i, i)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        names = ("source", "source_row", "target", "target_row")
-        p = name_values(context, builder, names, kinds, args)
-        size, kind = vector.lanes, ir_type(vector)
-
-        def row(name: str, j: int) -> Any:
-            return builder.gep(p[name], [builder.mul(ir.Constant(INDEX, j), p[f"{name}_row"])])
-
-        values = [load(builder, row("source", j), kind) for j in range(size)]
-        # Interleaving the halves log2(size) times is the transposition.
-        for _ in range(size.bit_length() - 1):
-            pairs = zip(values[: size // 2], values[size // 2 :], strict=True)
-            values = [mixed for pair in pairs for mixed in _interleave(builder, *pair)]
-        for j, value in enumerate(values):
-            store(builder, value, row("target", j))
-        return context.get_dummy_value()
-
-    return types.void(*kinds), codegen
-
-
-def _interleave(builder: Any, left: Any, right: Any) -> list[Any]:
-    """Return the two vectors l0 r0 l1 r1 … of the low and of the high halves."""
-    size, integer = left.type.count, ir.IntType(32)
-    picks = [[j // 2 + start + size * (j % 2) for j in range(size)] for start in (0, size // 2)]
-    masks = [
-        ir.Constant(ir.VectorType(integer, size), [ir.Constant(integer, j) for j in pick])
-        for pick in picks
-    ]
-    return [builder.shuffle_vector(left, right, mask) for mask in masks]
-
-
-@njit(nogil=True, cache=True)
-def transpose(source, rows, columns, target):
-    """Write the transpose of ``source``, ``rows`` × ``columns`` in whole vectors, to ``target``."""
-    (s, s_at, s_row), (t, t_at, t_row) = source, target
-    lanes = lanes_in(s)
-    for i in range(0, rows, lanes):
-        for j in range(0, columns, lanes):
-            _transpose_block(s, s_at + i * s_row + j, s_row, t, t_at + j * t_row + i, t_row)
-
-
-@intrinsic
-def gate(typingctx, unit, value):
-    """Return ``value`` where ``unit`` is above zero, else zero (a NaN unit lets it pass)."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        zero = ir.Constant(args[0].type, None)
-        shut = builder.fcmp_ordered("<=", args[0], zero)
-        return builder.select(shut, zero, args[1])
-
-    return value(unit, value), codegen
+        x += tall

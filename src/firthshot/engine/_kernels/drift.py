@@ -58,7 +58,7 @@ def _tile(typingctx, tile_rows, vectors, update, block, row, n, eta, k, k_at, k_
         def emit(rows: int, vectors: int, flag: int) -> None:
             tile.emit(rows, vectors, bool(flag), 1)
 
-        emit_cases(builder, args[:3], (0, 1), emit)
+        emit_cases(builder, args[:3], (TILE_ROWS, TILE_VECTORS, 2), emit)
         return context.get_dummy_value()
 
     return types.void(i, i, i, *kinds), codegen
