@@ -12,7 +12,9 @@ from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank, load_bank, save_bank
+    from firthshot.engine import train
     from firthshot.episodes import Episodes, sample_episodes
+    from firthshot.jeffreys import JeffreysLogisticRegression
 
 __version__ = "0.1.0"
 
@@ -22,16 +24,20 @@ _HOME = {
     "save_bank": "firthshot.banks",
     "Episodes": "firthshot.episodes",
     "sample_episodes": "firthshot.episodes",
+    "train": "firthshot.engine",
+    "JeffreysLogisticRegression": "firthshot.jeffreys",
 }
 
 __all__ = [
     "Bank",
     "Episodes",
     "FirthshotError",
+    "JeffreysLogisticRegression",
     "__version__",
     "load_bank",
     "sample_episodes",
     "save_bank",
+    "train",
 ]
 
 
