@@ -44,5 +44,6 @@ def test_the_projection_names_what_saturates() -> None:
     assert lines[0]["bound_by"] == "compute"
     assert lines[0]["compute_s"] == pytest.approx(1000 * lines[-1]["compute_s"])
     assert all(line["seconds"] >= line["scheduler_s"] for line in lines)
+    assert found["saturation"]["scheduler"] < found["saturation"]["writer"]
     slow = project({"cell_s": 100.0, "megabyte_s": 1e-6}, 0.001, quick=True)
     assert {line["bound_by"] for line in slow["workers"]} == {"scheduler"}

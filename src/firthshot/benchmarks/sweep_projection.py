@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WORKERS = (1, 10, 100, 1000)
 PAPER_COUNT = 8.5e6
+COLUMNS = ("workers", "time", "bound by", "+ banks")
 # Data set: val classes, novel classes, rows per class. Backbone: features.
 _DATA = {"mini": (16, 20, 600), "cifarfs": (16, 20, 600), "tiered": (97, 160, 1280)}
 _BACKBONES = {
@@ -28,7 +29,9 @@ def project(cluster: dict[str, float], store_s: float, quick: bool) -> dict[str,
 
     Times of cells come from the operation counts of every setting, scaled by a timed probe of each
     head here. Compute divides by the workers; the scheduler and the one writer take every cell in
-    turn; banks travel from one place to all workers; the longest cell comes last.
+    turn; the longest cell comes last. Banks that workers cannot see travel to each from one place,
+    which comes on top; ``saturation`` is the number of workers at which each part takes as long
+    as the compute.
     """
     presets = _presets(quick)
     totals = [_preset_cost(name) for name in presets]
@@ -47,6 +50,23 @@ def project(cluster: dict[str, float], store_s: float, quick: bool) -> dict[str,
         "store_s_per_cell": store_s,
         "scaled_to": PAPER_COUNT,
         "workers": lines,
+        "saturation": _saturation(scale, total, megabytes, cluster, store_s),
+    }
+
+
+def _saturation(
+    scale: float,
+    total: dict[str, float],
+    megabytes: float,
+    cluster: dict[str, float],
+    store_s: float,
+) -> dict[str, int]:
+    """Return the number of workers at which each part takes as long as the compute."""
+    per_cell = total["core_s"] / total["cells"]
+    return {
+        "banks": int((scale * total["core_s"] / (megabytes * cluster["megabyte_s"])) ** 0.5),
+        "scheduler": int(per_cell / cluster["cell_s"]),
+        "writer": int(per_cell / store_s),
     }
 
 
@@ -63,14 +83,13 @@ def _line(
         "compute": scale * total["core_s"] / workers,
         "scheduler": scale * total["cells"] * cluster["cell_s"],
         "writer": scale * total["cells"] * store_s,
-        "banks": megabytes * cluster["megabyte_s"] * workers,
         "longest cell": longest,
     }
-    steady = max(parts["compute"], parts["scheduler"], parts["writer"], longest)
     return {
         "workers": workers,
         **{f"{name.replace(' ', '_')}_s": value for name, value in parts.items()},
-        "seconds": steady + parts["banks"],
+        "seconds": max(parts.values()),
+        "banks_s": megabytes * cluster["megabyte_s"] * workers,
         "bound_by": max(parts, key=lambda name: parts[name]),
     }
 
@@ -148,15 +167,23 @@ def show_projection(extra: dict[str, Any], console: Console) -> None:
         f"{duration(found['longest_cell_s'])}, {found['bank_megabytes'] / 1000:.1f} GB of banks.",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
-    names = ("compute", "scheduler", "writer", "banks")
+    names = ("compute", "scheduler", "writer")
     rows = [
         (
             f"{line['workers']:,}",
             duration(line["seconds"]),
             *(duration(line[f"{name}_s"]) for name in names),
             line["bound_by"],
+            duration(line["banks_s"]),
         )
         for line in found["workers"]
     ]
     title = f"{found['scaled_to'] / 1e6:g} million classifiers"
-    console.print(make_table(title, ("workers", "time", *names, "bound by"), rows))
+    console.print(make_table(title, (*COLUMNS[:2], *names, *COLUMNS[2:]), rows))
+    first = sorted(found["saturation"].items(), key=lambda pair: pair[1])
+    console.print(
+        "As long as the compute takes: "
+        + ", ".join(f"{name} at {workers:,} workers" for name, workers in first)
+        + ".",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
