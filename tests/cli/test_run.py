@@ -205,5 +205,15 @@ def test_validate_lists_every_problem(tmp_path: Path) -> None:
     assert "line 3, ways[0]: Expected 'int' >= 2" in output
 
 
-def test_validate_is_content_with_presets() -> None:
-    assert "in order" in firthshot("validate", "cosine", "--set", "trials=7")
+def test_validate_names_a_missing_bank(spec: Path, bank: Path) -> None:
+    bank.unlink()
+    output = firthshot("validate", spec, code=2)
+    assert "banks[0]" in output
+    assert "there is no such file" in output
+
+
+def test_validate_tells_what_a_preset_would_do() -> None:
+    output = firthshot("validate", "cosine", "--set", "trials=7")
+    assert "cosine is in order" in output
+    assert "2,310 classifiers" in output  # 2 splits x 5 ways x 3 shots x 7 trials x (9 + 2)
+    assert "100/150 ways, 1/5/10 shots: there are 60 novel classes, so skipped" in output

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from firthshot.experiments.reading import Problem
+    from firthshot.experiments.spec import Spec
 
 
 def validate(
@@ -14,8 +18,9 @@ def validate(
         typer.Option("--set", metavar="KEY=VALUE", help="Any field of the spec; may be repeated."),
     ] = None,
 ) -> None:
-    """Check a spec without running it."""
+    """Check a spec and its banks without running anything."""
     from firthshot.experiments.reading import (
+        build_spec,
         find_problems,
         override,
         parse_assignment,
@@ -24,9 +29,41 @@ def validate(
 
     fields, text = read_source(source)
     given = dict(parse_assignment(item) for item in assignments or [])
-    problems = find_problems(override(fields, given), text)
+    fields = override(fields, given)
+    problems = find_problems(fields, text) or _bank_problems(build_spec(fields), text)
     for problem in problems:
         typer.echo(f"{source}: {problem}")
     if problems:
         raise typer.Exit(2)
+    for line in _content(build_spec(fields)):
+        typer.echo(line)
     typer.echo(f"{source} is in order.")
+
+
+def _bank_problems(spec: Spec, text: str) -> list[Problem]:
+    """Return a problem for every bank that cannot be opened."""
+    from firthshot.banks import load_bank
+    from firthshot.errors import BankError
+    from firthshot.experiments.reading import Problem, with_line
+
+    found = []
+    for index, name in enumerate(spec.banks):
+        try:
+            load_bank(name)
+        except BankError as error:
+            found.append(Problem(with_line(f"banks[{index}]", text), str(error)))
+    return found
+
+
+def _content(spec: Spec) -> list[str]:
+    """Say what a run of the spec would train, and what it would leave out."""
+    from firthshot.experiments.choose import bank_remark, open_banks, settle_banks
+    from firthshot.experiments.estimate import count_classifiers
+    from firthshot.experiments.notes import condense
+    from firthshot.experiments.plan import make_plan
+
+    settled: Any = settle_banks(spec)
+    plan = make_plan(settled, open_banks(settled))
+    cells = plan.cells
+    size = f"{count_classifiers(cells):,} classifiers in {len(cells):,} cells"
+    return [f"{size}. {bank_remark(settled)}", *condense(plan.notes)]

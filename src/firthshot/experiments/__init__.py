@@ -1,1 +1,28 @@
-"""A spec → a plan of cells → parts on disk → a summary."""
+"""A spec → a plan of cells → parts on disk → a summary.
+
+``load_spec`` reads a preset or a TOML file, ``settle_banks`` names its banks, ``run`` trains what it
+asks for into a folder that can be resumed::
+
+    from pathlib import Path
+    from firthshot.experiments import load_spec, run, settle_banks
+
+    spec = settle_banks(load_spec("quickstart", {"trials": 20}))
+    run(spec, Path("runs/quickstart"))
+"""
+
+from firthshot.experiments.choose import settle_banks
+from firthshot.experiments.plan import Plan, make_plan
+from firthshot.experiments.reading import SpecError, load_spec
+from firthshot.experiments.runner import Outcome, run
+from firthshot.experiments.spec import Spec
+
+__all__ = [
+    "Outcome",
+    "Plan",
+    "Spec",
+    "SpecError",
+    "load_spec",
+    "make_plan",
+    "run",
+    "settle_banks",
+]

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _WINDOW = 64  # cells with the scheduler at least; beyond, four per thread of the cluster
 _PATIENCE = 120  # seconds to wait for a first worker
-_DEATHS = 10  # workers that may die under a cell before it is given up
 
 
 @contextmanager
@@ -120,7 +119,7 @@ def on_cluster(
         for cell in some:
             key = f"cell-{cell.identity}-{session}"
             open_cells[key] = cell
-            running.add(client.submit(work, cell, key=key, pure=False, retries=_DEATHS))
+            running.add(client.submit(work, cell, key=key, pure=False))
 
     submit(first)
     submit(islice(queue, _window(client) - 1))

@@ -117,7 +117,7 @@ def find_problems(fields: dict[str, Any], text: str = "") -> list[Problem]:
     found = _struct_problems(fields, Spec, "")
     if not found:
         found = semantic_problems(msgspec.convert(fields, Spec))
-    return [Problem(_with_line(problem.place, text), problem.sentence) for problem in found]
+    return [Problem(with_line(problem.place, text), problem.sentence) for problem in found]
 
 
 def _struct_problems(
@@ -162,7 +162,7 @@ def _unknown(name: str, known: list[str]) -> str:
     return "There is no such field" + (f"; did you mean {near[0]!r}?" if near else ".")
 
 
-def _with_line(place: str, text: str) -> str:
+def with_line(place: str, text: str) -> str:
     """Add the number of the line that sets the field, where the text has one."""
     table, _, name = place.split("[", maxsplit=1)[0].rpartition(".")
     within = ""
