@@ -14,6 +14,7 @@ import pytest
 
 from experiments.toy import assert_same_run, toy_spec, write_bank
 from firthshot.errors import FirthshotError
+from firthshot.experiments import cluster as cluster_module
 from firthshot.experiments import plan
 from firthshot.experiments.cluster import connect, on_cluster
 from firthshot.experiments.runner import Silent, run
@@ -101,7 +102,8 @@ def test_a_bank_that_workers_cannot_see_travels(cluster: Any, bank: Path, tmp_pa
     assert_same_run(tmp_path / "threads", tmp_path / "dask")
 
 
-def test_no_scheduler_is_one_sentence() -> None:
+def test_no_scheduler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "_ANSWER", 1)
     with (
         pytest.raises(FirthshotError, match="no Dask scheduler at tcp"),
         connect("tcp://127.0.0.1:9"),

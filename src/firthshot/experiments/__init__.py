@@ -1,7 +1,7 @@
 """A spec → a plan of cells → parts on disk → a summary.
 
-``load_spec`` reads a preset or a TOML file, ``settle_banks`` names its banks, ``run`` trains what it
-asks for into a folder that can be resumed::
+``load_spec`` reads a preset or a TOML file, ``settle_banks`` names its banks, ``run`` trains what
+it asks for into a folder that can be resumed::
 
     from pathlib import Path
     from firthshot.experiments import load_spec, run, settle_banks

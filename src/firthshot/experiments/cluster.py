@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from firthshot.experiments.runner import Compute
 
 _WINDOW = 64  # cells with the scheduler at least; beyond, four per thread of the cluster
+_ANSWER = 10  # seconds to wait for a scheduler
 _PATIENCE = 120  # seconds to wait for a first worker
 
 
@@ -60,7 +61,7 @@ def _client(distributed: Any, address: str, workers: int | None) -> Iterator[Any
             yield client
         return
     try:
-        client = distributed.Client(address, timeout=10)
+        client = distributed.Client(address, timeout=_ANSWER)
     except (OSError, ValueError, TimeoutError) as error:
         raise FirthshotError(
             f"There is no Dask scheduler at {address} ({describe(error)}): check the address."
