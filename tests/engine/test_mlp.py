@@ -21,8 +21,6 @@ from firthshot.episodes import sample_episodes
 from oracles.banks import PlainBank
 from oracles.textbook import train_by_autograd
 
-torch.set_num_threads(1)  # on tensors this small, threads only wait for one another
-
 HEAD = Mlp(hidden=(21, 10))
 SGD = Sgd(learning_rate=0.05, batch_size=4, epochs=6)
 PENALTIES = [

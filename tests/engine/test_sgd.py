@@ -36,6 +36,8 @@ SOLVERS = {
     "partial batch unscaled": {"scale_partial": False},
     "partial batch scaled": {"scale_partial": True},
     "no momentum": {"momentum": 0.0, "dampening": 0.0},
+    "no momentum, so no dampening": {"momentum": 0.0, "dampening": 0.5},
+    "little momentum": {"momentum": 0.2},
     "dampened": {"dampening": 0.5},
     "undampened": {"dampening": 0.0},
     "batch larger than a tile": {"batch_size": 13},

@@ -57,7 +57,7 @@ def train_by_autograd(trial, logits_of, weights, biases, sgd, penalty, coefficie
         [*weights, *biases],
         lr=sgd.learning_rate,
         momentum=sgd.momentum,
-        dampening=sgd.dampening if sgd.momentum else 0.0,
+        dampening=sgd.dampening,
         weight_decay=l2 if penalty.l2_kind == "weight-decay" else 0.0,
     )
     for epoch in range(sgd.epochs):

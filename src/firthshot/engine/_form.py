@@ -33,7 +33,7 @@ class GradientForm:
     decay_with_batch: bool
     decays: bool  # whether anything decays, in any coefficient of the trial
 
-    def take(self, part: slice) -> GradientForm:
+    def take(self, part: slice | Array) -> GradientForm:
         """Return the form of some of the coefficients."""
         return GradientForm(
             self.probability[part],

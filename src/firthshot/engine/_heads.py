@@ -69,5 +69,5 @@ def working_bytes(
     gathered = (n + queries) * d + (n + queries) * (n + ways)
     width = head.hidden[0] if isinstance(head, Mlp) else ways
     state = 5 * n * width * coefficients + 2 * d * width
-    scores = 3 * queries * ways * coefficients
+    scores = 3 * queries * (ways * coefficients + (width if isinstance(head, Mlp) else 0))
     return itemsize * (gathered + state + scores)

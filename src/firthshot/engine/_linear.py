@@ -31,6 +31,14 @@ def coefficient_groups(n_coefficients: int, bytes_each: int) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(edges)]
 
 
+def must_decay(form: GradientForm, sgd: Sgd) -> bool:
+    """Say whether velocities must be updated one by one, or may drift (:mod:`._kernels.drift`).
+
+    Drifting velocities are divided by powers of the momentum, which should not be too small.
+    """
+    return form.decays or sgd.momentum < 0.5
+
+
 def xavier_uniform(trial: Trial, layer: int, rows: int, columns: int) -> Array:
     """Draw the start of a layer, uniform ± √(6 / (rows + columns)), from the trial's stream."""
     weights = np.empty((rows, columns), trial.dtype)
@@ -75,8 +83,7 @@ class LinearSgd:
     def __init__(self, trial: Trial, sgd: Sgd, form: GradientForm, gram: Array, z0: Array) -> None:
         self.trial, self.sgd, self.form = trial, sgd, form
         self.n_coefficients = len(form.label)
-        # Drifting velocities are divided by powers of the momentum.
-        self.decays = form.decays or sgd.momentum < 0.5
+        self.decays = must_decay(form, sgd)
         dtype, lanes = trial.dtype, lanes_of(trial.dtype)
         self.used = trial.n_classes * self.n_coefficients
         columns = round_up(self.used, lanes)

@@ -18,6 +18,7 @@ from firthshot.engine._linear import (
     KernelForm,
     full_weights,
     join,
+    must_decay,
     squared_norms,
     xavier_uniform,
 )
@@ -26,9 +27,6 @@ from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Mlp, Sgd
 
 Array = npt.NDArray[Any]
-
-# Drifting velocities share a factor that momentum multiplies: it must not vanish in a few steps.
-_LEAST_DRIFT = 0.5
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ def fit_mlp(
     """Train the 3-layer head; return what to score by number of passes."""
     start = Start.draw(trial, head, len(form.label))
     # Asked of all coefficients, so that rounding does not depend on how they are grouped.
-    decays = bool(form.weight_decay.any() or form.bias_decay.any() or sgd.momentum < _LEAST_DRIFT)
+    decays = must_decay(form, sgd)
     parts: dict[int, list[Fitted]] = {}
     for group in _octets(len(form.label)):
         state, done = MlpSgd(trial, head, sgd, form.take(group), start, decays), 0

@@ -103,6 +103,9 @@ class Sgd:
     ----------
     epochs : int
         Passes over the support set.
+    dampening : float
+        Share of a gradient that does not enter the velocity; the first gradient enters whole, and
+        without momentum there is no dampening, as in torch.
     scale_partial : bool
         Scale the whole loss of the last, smaller batch by its share (logistic family) instead of
         taking its plain mean (cosine family).
@@ -126,6 +129,8 @@ class Sgd:
         _require(0 <= self.dampening <= 1, f"dampening = {self.dampening} must lie in [0, 1].")
         _require(self.batch_size >= 1, f"batch_size = {self.batch_size} must be at least 1.")
         _require(self.epochs >= 1, f"epochs = {self.epochs} must be at least 1.")
+        if self.momentum == 0:
+            object.__setattr__(self, "dampening", 0.0)
         late = [number for number in self.score_after if not 1 <= number <= self.epochs]
         _require(
             not late, f"score_after = {late} lies outside the {self.epochs} passes of training."

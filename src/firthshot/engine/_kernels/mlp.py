@@ -26,15 +26,19 @@ from firthshot.engine._kernels.dense import (
     rectify,
 )
 from firthshot.engine._kernels.drift import drift
-from firthshot.engine._kernels.linear import add_rows, advance, draw_order, scatter
+from firthshot.engine._kernels.linear import (
+    SMALLEST_FACTOR,
+    add_rows,
+    advance,
+    draw_order,
+    rescale,
+    scatter,
+)
 from firthshot.engine._kernels.simd import lanes_in, vadd, vfill, vload, vmul, vstore
 from firthshot.engine._kernels.softmax import logit_gradient
 from firthshot.engine._kernels.sweep import sweep
 
 Array = npt.NDArray[Any]
-
-# Drifting velocities are brought back to scale when their common factor has fallen below this.
-_SMALLEST_FACTOR = 1e-9
 
 
 class Small(NamedTuple):
@@ -111,7 +115,7 @@ def train_mlp(
             )  # fmt: skip
             scale = clock[1] / ((batch if scale_partial else n_rows) * clock[2])
             share = clock[1] * (n_rows / batch if decay_with_batch else 1.0)
-            _rescale(work.logits.ravel(), scale)
+            rescale(work.logits.ravel(), scale)
             step = eta * number(clock[2])
             _backward(n_rows, z0.shape[1], small, work, decays, share, step, mu)
             _gate_first(n_rows, z0.shape[1], n_coefficients, work)
@@ -120,9 +124,9 @@ def train_mlp(
             clock[0] = share
             # torch's first gradient enters the velocity undampened.
             clock[1] = 1.0 - dampening
-            if clock[2] < _SMALLEST_FACTOR:
+            if clock[2] < SMALLEST_FACTOR:
                 for velocity in (e.ravel(), bias_e, small.v2, small.v3):
-                    _rescale(velocity, clock[2])
+                    rescale(velocity, clock[2])
                 clock[2] = 1.0
 
 
@@ -195,10 +199,3 @@ def _gate_first(n_rows, width, n_coefficients, work):
             at = (i * (width + 1) + j) * OCTET
             value = gate(octet_load(work.hidden_1, at), octet_load(work.gradient_1, at))
             octet_store(z, i * wide + j * n_coefficients, value)
-
-
-@njit(nogil=True, cache=True)
-def _rescale(values, scale):
-    all_lanes = vfill(values, scale)
-    for at in range(0, values.size, lanes_in(values)):
-        vstore(values, at, vmul(all_lanes, vload(values, at)))
