@@ -58,6 +58,18 @@ class KillAWorker(Silent):
             self.killed = victim
 
 
+class StopTheScheduler(Silent):
+    """Take the whole cluster away once a few cells are done."""
+
+    def __init__(self, cluster: Any) -> None:
+        self.cluster, self.seen = cluster, 0
+
+    def done(self, done: Done) -> None:
+        self.seen += 1
+        if self.seen == 5:
+            self.cluster.close()
+
+
 def count_banks(dask_worker: Any) -> int:
     return len(list(Path(dask_worker.local_directory).glob("*.bank")))
 
@@ -109,6 +121,31 @@ def test_no_scheduler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         connect("tcp://127.0.0.1:9"),
     ):
         pass
+
+
+def test_a_scheduler_that_goes_away(
+    bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = toy_spec(bank, trials=40)
+    run(spec, tmp_path / "threads", workers=2, summary=False)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, processes=False, dashboard_address=":0", silence_logs=50
+        ) as own,
+        distributed.Client(own, timeout=2) as client,
+        pytest.raises(FirthshotError, match="scheduler is gone: finished cells are kept"),
+    ):
+        run(
+            spec,
+            tmp_path / "dask",
+            compute=lambda cells, banks: on_cluster(client, cells, banks),
+            listener=StopTheScheduler(own),
+            summary=False,
+        )
+    assert not list((tmp_path / "dask/failures").iterdir())
+    outcome = run(spec, tmp_path / "dask", workers=2, summary=False)
+    assert outcome.resumed >= 5
+    assert_same_run(tmp_path / "threads", tmp_path / "dask")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -11,6 +11,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _WINDOW = 64  # cells with the scheduler at least; beyond, four per thread of the cluster
 _ANSWER = 10  # seconds to wait for a scheduler
+_GONE = "The Dask scheduler is gone: finished cells are kept; run again when it is back."
 _PATIENCE = 120  # seconds to wait for a first worker
 
 
@@ -122,13 +124,26 @@ def on_cluster(
             open_cells[key] = cell
             running.add(client.submit(work, cell, key=key, pure=False))
 
-    submit(first)
-    submit(islice(queue, _window(client) - 1))
-    for count, future in enumerate(running, 1):
-        yield _result(open_cells.pop(future.key), future)
-        # Workers may have joined meanwhile: look at the size of the cluster now and then.
-        room = _window(client) - len(open_cells) if count % 50 == 0 else 1
-        submit(islice(queue, max(room, 0)))
+    try:
+        submit(first)
+        submit(islice(queue, _window(client) - 1))
+        for count, future in enumerate(running, 1):
+            yield _result(open_cells.pop(future.key), future)
+            # Workers may have joined meanwhile: look at the size of the cluster now and then.
+            room = _window(client) - len(open_cells) if count % 50 == 0 else 1
+            submit(islice(queue, max(room, 0)))
+    except FirthshotError:
+        raise
+    except _broken_connection():
+        raise FirthshotError(_GONE) from None
+
+
+def _broken_connection() -> tuple[type[Exception], ...]:
+    """Return what Dask raises when the scheduler is gone."""
+    import distributed.client
+
+    closed = getattr(distributed.client, "ClosedClientError", OSError)  # newer versions
+    return OSError, RuntimeError, CancelledError, closed
 
 
 def _window(client: Any) -> int:
@@ -137,8 +152,8 @@ def _window(client: Any) -> int:
 
 def _result(cell: Cell, future: Any) -> Done:
     error = future.exception() if future.status == "error" else None
-    if future.status == "cancelled":
-        return Done(cell, None, "The cluster gave the cell up; is the scheduler still there?")
+    if future.status in ("cancelled", "lost"):
+        raise FirthshotError(_GONE)
     if error is not None:
         return Done(cell, None, f"Its worker failed: {describe(error)}")
     done: Done = future.result()

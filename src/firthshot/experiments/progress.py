@@ -15,16 +15,12 @@ PLAIN_SECONDS = 10.0
 
 
 class Meter:
-    """Count cells, and work out rate and time left.
-
-    Time left goes by classifiers weighted with the mean time that cells of the same setting took.
-    """
+    """Count cells, and work out rate and time left."""
 
     def __init__(self) -> None:
         self.total = self.done = self.failed = self.classifiers = 0
         self.fresh = 0
         self._since = time.monotonic()
-        self._work: dict[str, float] = {}
 
     def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
         """Add the cells of a round."""
@@ -52,8 +48,11 @@ class Meter:
 
     @property
     def left(self) -> float | None:
-        """Return the seconds left, None before anything is known; cells cost about the same."""
-        if not self.fresh:
+        """Return the seconds left, None while too little is known; cells cost about the same.
+
+        The first cells compile kernels: they say nothing of those to come.
+        """
+        if self.fresh < min(4, self.total):
             return None
         return (self.total - self.done) * self.elapsed / self.fresh
 
