@@ -32,7 +32,7 @@ _banks: dict[str, Bank] = {}
 _lock = threading.Lock()
 
 
-class BankPlugin(WorkerPlugin):  # type: ignore[misc]
+class BankPlugin(WorkerPlugin):
     """Tell every worker, also those that join later, of the banks of a run."""
 
     def __init__(self, refs: list[BankRef]) -> None:
