@@ -2,4 +2,6 @@
 
 from firthshot.cli import main
 
-main()
+# Workers that a local cluster spawns import this file again.
+if __name__ == "__main__":
+    main()

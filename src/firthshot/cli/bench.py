@@ -62,7 +62,17 @@ def _engine_report(quick: bool, threads: int, case: str) -> Report:
 @app.command("jeffreys")
 def jeffreys(json: Path | None = JSON, quick: bool = QUICK) -> None:
     """Fit exact Firth regressions here and with other packages."""
-    bench: Any = import_module("firthshot.benchmarks.jeffreys")
+    _run_and_show("jeffreys", json, quick)
+
+
+@app.command("sweep")
+def sweep(json: Path | None = JSON, quick: bool = QUICK) -> None:
+    """Measure what a run costs beside training, its memory, and a cluster's part."""
+    _run_and_show("sweep", json, quick)
+
+
+def _run_and_show(name: str, json: Path | None, quick: bool) -> None:
+    bench: Any = import_module(f"firthshot.benchmarks.{name}")
     _check_writable(json)
     report = bench.run(quick=quick, say=_say)
     bench.show(report, _console())

@@ -118,9 +118,9 @@ def on_cluster(
     running = as_completed()
     session = secrets.token_hex(4)  # a killed run may have left cells of the same name behind
 
-    def submit(some: Iterable[Cell]) -> None:
+    def submit(some: Iterable[Cell], attempt: str = "") -> None:
         for cell in some:
-            key = f"cell-{cell.identity}-{session}"
+            key = f"cell-{cell.identity}-{session}{attempt}"
             open_cells[key] = cell
             running.add(client.submit(work, cell, key=key, pure=False))
 
@@ -128,7 +128,13 @@ def on_cluster(
         submit(first)
         submit(islice(queue, _window(client) - 1))
         for count, future in enumerate(running, 1):
-            yield _result(open_cells.pop(future.key), future)
+            cell = open_cells.pop(future.key)
+            done = _result(cell, future)
+            if done is None:
+                client.nthreads()  # raises when it is the scheduler that is gone
+                submit([cell], f"-{count}")
+                continue
+            yield done
             # Workers may have joined meanwhile: look at the size of the cluster now and then.
             room = _window(client) - len(open_cells) if count % 50 == 0 else 1
             submit(islice(queue, max(room, 0)))
@@ -150,13 +156,17 @@ def _window(client: Any) -> int:
     return max(_WINDOW, 4 * sum(map(int, client.nthreads().values())))
 
 
-def _result(cell: Cell, future: Any) -> Done:
+def _result(cell: Cell, future: Any) -> Done | None:
+    """Return what became of a cell; None when its result was lost with the worker that held it."""
     error = future.exception() if future.status == "error" else None
-    if future.status in ("cancelled", "lost"):
-        raise FirthshotError(_GONE)
     if error is not None:
         return Done(cell, None, f"Its worker failed: {describe(error)}")
-    done: Done = future.result()
+    if future.status in ("cancelled", "lost"):
+        return None
+    try:
+        done: Done = future.result()
+    except CancelledError:
+        return None
     future.release()
     return done
 
