@@ -56,6 +56,16 @@ def test_a_chosen_zero_counts_as_reached() -> None:
 def test_equal_means_choose_the_smaller_coefficient() -> None:
     rows = made_up({"val": [0.0] * 5}, val_best=-1)
     assert list(choose(rows).values()) == [0.0]
+    # Equal to the rounding of the stored accuracies, as in the summary.
+    assert list(choose(made_up({"val": [2.0**-25] * 5}, val_best=-1)).values()) == [0.0]
+    assert list(choose(made_up({"val": [2.0**-20] * 5}, val_best=-1)).values()) == [1.0]
+
+
+def test_a_coefficient_that_lacks_a_trial_is_no_candidate() -> None:
+    rows = made_up({"val": [0.0] * 5})
+    assert list(choose(rows).values()) == [1.0]
+    lacking = rows.filter((pl.col("coefficient") == 0) | (pl.col("trial") != 3))
+    assert list(choose(lacking).values()) == [0.0]
 
 
 class Interrupt(Silent):

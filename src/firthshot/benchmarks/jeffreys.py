@@ -243,5 +243,5 @@ def show(report: Report, console: Console) -> None:
         ]
         for r in report.extra["multinomial"]
     ]
-    columns = ["multinomial", "parameters", "iterations", "fit ms", "fit + tests + intervals ms"]
+    columns = ["multinomial", "parameters", "steps", "fit ms", "inference ms"]
     console.print(make_table("Multinomial", columns, rows))

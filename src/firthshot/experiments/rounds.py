@@ -105,20 +105,28 @@ def half_widths(rows: pl.DataFrame, reached: dict[Place, int], trials: int) -> d
 
 
 def choose(val: pl.DataFrame) -> dict[tuple[Any, ...], float]:
-    """Return the coefficient with the best mean accuracy, the smaller one of equals."""
+    """Return the coefficient that the summary would choose on these val rows, all of them ok.
+
+    The best mean accuracy, the smaller one of equals; candidates have every trial that 0 has.
+    """
     import polars as pl
 
+    from firthshot.experiments.statistics import SAME_MEAN
+
     keys = [*PLACE, *METHOD]
+    grid = val.filter(~pl.col("theory") & pl.col("accuracy").is_finite())
+    zero = grid.filter(pl.col("coefficient") == 0).select(*keys, "trial")
     means = (
-        val.filter(~pl.col("theory"))
+        grid.join(zero, on=[*keys, "trial"], how="semi")
         .group_by([*keys, "coefficient"])
-        .agg(pl.col("accuracy").cast(pl.Float64).fill_nan(None).mean())
-        .sort(["accuracy", "coefficient"], descending=[True, False], nulls_last=True)
+        .agg(pl.col("accuracy").cast(pl.Float64).mean(), trials=pl.len())
+        .filter(pl.col("trials") == pl.col("trials").max().over(keys))
     )
-    best = means.unique(keys, keep="first", maintain_order=True)
-    return {
-        tuple(row[:-2]): row[-2] for row in best.select(*keys, "coefficient", "accuracy").rows()
-    }
+    best = means.filter(pl.col("accuracy") >= pl.col("accuracy").max().over(keys) - SAME_MEAN).sort(
+        "coefficient"
+    )
+    first = best.unique(keys, keep="first", maintain_order=True)
+    return {tuple(row[:-1]): row[-1] for row in first.select(*keys, "coefficient").rows()}
 
 
 def _widest(rows: pl.DataFrame, reported: pl.Expr) -> float:
