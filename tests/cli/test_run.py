@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
 from firthshot.cli import presets, run, status, validate
 from firthshot.errors import FirthshotError
-from firthshot.experiments import workers
+from firthshot.experiments import overview, workers
 from firthshot.experiments.folder_spec import to_toml
 
 app = typer.Typer()
@@ -217,3 +217,23 @@ def test_validate_tells_what_a_preset_would_do() -> None:
     assert "cosine is in order" in output
     assert "2,310 classifiers" in output  # 2 splits x 5 ways x 3 shots x 7 trials x (9 + 2)
     assert "100/150 ways, 1/5/10 shots: there are 60 novel classes, so skipped" in output
+
+
+def test_one_trial_has_a_gain_without_an_interval(spec: Path) -> None:
+    said = firthshot("run", spec, "--trials", 1)
+    assert "theory gain" in said
+    assert "±" not in said
+
+
+def test_columns_without_values_are_left_out(spec: Path) -> None:
+    said = firthshot("run", spec, "--set", "theory=false")
+    assert "gain" in said
+    assert "theory" not in said
+
+
+@pytest.mark.parametrize(
+    ("mean", "half_width", "words"),
+    [(0.012, 0.003, "+1.20 ± 0.30"), (0.012, None, "+1.20"), (None, None, "–"), (0.0, 0.0, "0")],
+)
+def test_gains_in_words(mean: float | None, half_width: float | None, words: str) -> None:
+    assert overview._gain(mean, half_width) == words

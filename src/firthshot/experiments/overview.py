@@ -36,10 +36,12 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     words = [_words(row) for row in rows]
     vary = [name for name in words[0] if len({row[name] for row in words}) > 1]
     shown = [name for name in words[0] if name in vary or name not in ("bank", "penalty")]
+    if all(row["theory_coefficient"] is None for row in rows):
+        shown = [name for name in shown if not name.startswith("theory")]
     table = Table(box=None, padding=(0, 1, 0, 0))
     for name in shown:
         left = name in ("bank", "head", "penalty", "shots")
-        table.add_column(name.strip(), justify="left" if left else "right", no_wrap=True)
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
     for row in words:
         table.add_row(*(row[name] for name in shown))
     return table
@@ -57,12 +59,17 @@ def _words(row: dict[str, Any]) -> dict[str, str]:
         "base %": f"{100 * row['base_accuracy']:.2f}",
         "λ": f"{row['coefficient']:g}",
         "gain": _gain(row["improvement"], row["improvement_ci"]),
-        "theory": "" if theory is None else f"{theory:g}",
-        "gain ": ""
+        "theory": "" if theory is None else f"{theory:.3g}",
+        "theory gain": ""
         if theory is None
         else _gain(row["theory_improvement"], row["theory_improvement_ci"]),
     }
 
 
-def _gain(mean: float, half_width: float) -> str:
-    return f"{100 * mean:+.2f} ± {100 * half_width:.2f}" if mean or half_width else "0"
+def _gain(mean: float | None, half_width: float | None) -> str:
+    """Return points; one trial has no interval, and without a trial there is nothing to tell."""
+    if mean is None:
+        return "–"
+    if not mean and not half_width:
+        return "0"
+    return f"{100 * mean:+.2f}" + ("" if half_width is None else f" ± {100 * half_width:.2f}")
