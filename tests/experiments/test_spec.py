@@ -113,6 +113,11 @@ def test_every_problem_is_listed_with_its_place() -> None:
         ({"until_ci": 0.1, "splits": ["novel"]}, "until_ci", "chosen on val"),
         ({"ways": [5, 5]}, "ways[1]", "listed twice"),
         ({"penalties": ["firht"]}, "penalties[0]", "Invalid enum value 'firht'"),
+        ({"heads": ["foo"]}, "heads[0]", "'foo', use 'linear' or 'cosine' or 'mlp'"),
+        ({"l2_kind": "foo"}, "l2_kind", "use 'mean-square' or 'ridge' or 'weight-decay'"),
+        ({"name": "../../x"}, "name", "names no folder"),
+        ({"name": ".hidden"}, "name", "names no folder"),
+        ({"name": "a\\b"}, "name", "names no folder"),
         ({"ways": []}, "ways", "length >= 1"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,26 @@ def semantic_problems(spec: Spec) -> list[Problem]:
     """Return every contradiction in a well-typed spec."""
     from firthshot.experiments.reading import Problem
 
-    found = [*_lists(spec), *_grids(spec), *_shots_and_queries(spec), *_trials(spec)]
+    found = [
+        *_name(spec),
+        *_lists(spec),
+        *_grids(spec),
+        *_shots_and_queries(spec),
+        *_trials(spec),
+    ]
     return [Problem(*pair) for pair in found or _methods(spec)]
 
 
 Pairs = Iterator[tuple[str, str]]
+
+
+def _name(spec: Spec) -> Pairs:
+    """Refuse names that cannot name a folder: runs/NAME is where a run goes."""
+    if not re.fullmatch(r"[\w-][\w.-]*", spec.name, re.ASCII):
+        yield (
+            "name",
+            f"{spec.name!r} names no folder: use letters, digits, '-', '_' and '.', no '.' first.",
+        )
 
 
 def _lists(spec: Spec) -> Pairs:

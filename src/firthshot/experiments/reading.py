@@ -7,7 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -153,8 +153,18 @@ def _value_problems(place: str, value: Any, kind: Any) -> list[Problem]:
         where = place + path.rstrip("`")
         shown = repr(value) if len(repr(value)) < 60 else "a value"
         words = message.replace("`", "'").replace("null", "nothing")
+        if "enum value" in message:
+            words += f", use {' or '.join(_allowed(kind))}"
         return [Problem(where, f"{words[0].upper()}{words[1:]} ({shown} is given).")]
     return []
+
+
+def _allowed(kind: Any) -> list[str]:
+    """Return the words that a type allows, itself or in its entries."""
+    if get_origin(kind) is Literal:
+        return [repr(word) for word in get_args(kind)]
+    inner = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
+    return [word for part in inner for word in _allowed(part)]
 
 
 def _unknown(name: str, known: list[str]) -> str:
