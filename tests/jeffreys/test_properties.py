@@ -139,3 +139,30 @@ def test_penalty_is_the_objectives_amended_determinant(n, p, classes):
     if p + 1 >= n:  # rank X = N: the paper's KL form with λ = K / 2
         blocks = float(np.sum(objective.log_det_blocks(logits)))
         assert blocks == pytest.approx(logits.sum(), abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", [25, 26, 33])
+def test_bounds_survive_starts_that_are_lost_to_rounding(seed):
+    x = [.345584, .821618, .330437, -1.303157, .905356, .446375,
+         -.536953, .581118, .364572, .294132, .028422, .546713]  # fmt: skip
+    noise = np.random.default_rng(1).uniform(-0.5e-6, 0.5e-6, size=(seed + 1, 12))[-1]
+    X = (np.array(x) + noise)[:, None]
+    model = JeffreysLogisticRegression().fit(X, [0, 0, 2, 1, 0, 2, 1, 0, 2, 0, 2, 0])
+    bounds = model.conf_int()
+    assert bounds[2, 0] == pytest.approx(-1.14338, abs=1e-4)
+    assert model.test({"2:(Intercept)": bounds[2, 0]}).chi2 == pytest.approx(3.841459, abs=1e-5)
+
+
+def test_a_bound_that_is_not_found_is_noted(monkeypatch):
+    from firthshot.jeffreys import _inference
+
+    found = _inference.profile_intervals
+
+    def lose(*arguments, **options):
+        intervals = found(*arguments, **options)
+        intervals.bounds[1, 0] = np.nan
+        return intervals
+
+    monkeypatch.setattr(_inference, "profile_intervals", lose)
+    model = JeffreysLogisticRegression().fit(np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 1])
+    assert "of x0 was not found" in str(model.summary())

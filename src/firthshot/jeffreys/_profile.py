@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from firthshot.jeffreys._kernels import FloatArray, Work
 
+_RETRIES = 4  # shorter steps outwards where a restricted fit fails
 _FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
 
 
@@ -137,7 +138,8 @@ class _Path:
     def __init__(self, fitted: Fit, work: Work, index: int, tol: float) -> None:
         self.fitted, self.work, self.tol = fitted, work, tol
         self.form = _unit_form(fitted, index)
-        self.solved = {float(fitted.beta.flat[index]): fitted.maximum.theta}
+        self.last = float(fitted.beta.flat[index])
+        self.solved = {self.last: fitted.maximum.theta}
 
     def __call__(self, value: float) -> float:
         """Return the profile at ``value``."""
@@ -149,8 +151,17 @@ class _Path:
         )
         if not found.converged:
             raise ArithmeticError(found.reason)
-        self.solved[value] = found.theta
+        self.solved[value], self.last = found.theta, value
         return found.penalised_loglik
+
+    def outwards(self, near: float, step: float) -> float:
+        """Return the profile a step away from ``near``, or a shorter one where that fails."""
+        for _ in range(_RETRIES):
+            try:
+                return self(near + step)
+            except ArithmeticError:
+                step *= 0.6
+        return self(near + step)
 
 
 def _search_bound(
@@ -165,12 +176,12 @@ def _search_bound(
     near = float(fitted.beta.flat[index])
     reach = 0.5 * error
     try:
-        while path(near + side * reach) > level:
-            near += side * reach
+        while path.outwards(near, side * reach) > level:
+            near = path.last
             reach *= 1.5
             if reach > _FARTHEST * error:
                 return side * np.inf, True, "the profile never falls to the level: unbounded"
-        ends = sorted((near, near + side * reach))
+        ends = sorted((near, path.last))
         bound = brentq(lambda v: path(v) - level, *ends, xtol=1e-10 * error, rtol=1e-12)
     except ArithmeticError as failure:
         return np.nan, False, f"restricted fit failed: {failure}"

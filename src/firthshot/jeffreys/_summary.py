@@ -177,7 +177,17 @@ def summarise(model: JeffreysLogisticRegression, level: float, method: str) -> S
             strict=True,
         )
     )
-    return Summary(_header(model, level), rows, _notes(model, method))
+    missing = np.isnan(bounds).any(axis=1) & ~np.isnan(model.bse())
+    lost = [name for name, is_lost in zip(model.parameter_names_, missing, strict=True) if is_lost]
+    return Summary(_header(model, level), rows, (*_notes(model, method), *_lost_bounds(lost)))
+
+
+def _lost_bounds(names: list[str]) -> list[str]:
+    if not names:
+        return []
+    listing = ", ".join(names)
+    why = "a restricted fit failed; use the Wald interval or another level."
+    return [f"Warning: a profile bound (–) of {listing} was not found, because {why}"]
 
 
 def _wald_where_needed(

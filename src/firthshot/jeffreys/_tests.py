@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
 SLOW = 8  # iterations; a warm start in a likelihood with one maximum needs three or four
 _PATH_STEPS = 10
-_KEPT, _LOST = 1e-7, "the hypothesis was lost to rounding on a very long step"
+_KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
+_FAR, _TOO_FAR = 1e6, 1e12  # linear predictors: rounding may, or must, spoil the likelihood
 _DRAWS = 12
 _FEW_ROWS = 1000
 
@@ -130,6 +131,7 @@ def each_coefficient(
     chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
     p_values = chi2_tail(chi2, 1)
     easy = (status == kernels.CONVERGED) & (steps <= SLOW) & (not is_hard(fitted))
+    easy &= reached <= fitted.penalised_loglik + _KEPT
     estimable = fitted.estimable[list(indices)]
     return tuple(
         TestResult(chi2[k], 1, p_values[k], reached[k], True, explain(0, decrements[k], steps[k]))
@@ -182,6 +184,7 @@ def restricted_maximum(
         # An error of the decrement is squared in the log-likelihood, hence the looser tolerance.
         found = climb(fitted.model, work, start, curvature, forms, np.sqrt(tol), max_iter)
         lost = np.abs(forms @ found.theta - goal).max() > _KEPT * (1.0 + np.abs(goal).max())
+        lost = lost or _is_spurious(fitted, found)
         return replace(found, converged=False, reason=_LOST) if lost else found
 
     top = fitted.maximum.theta
@@ -191,6 +194,14 @@ def restricted_maximum(
     scattered = _scattered(fitted)
     path = origins or (_follow(solve, scattered, top, forms @ top, values),)
     return _best(solve, (*path, *scattered), values, best)
+
+
+def _is_spurious(fitted: Fit, found: Maximum) -> bool:
+    """Tell whether a point lies so far out that its likelihood is made of rounding errors."""
+    Z = fitted.model.data.Z
+    farthest = float(np.abs(found.theta.reshape(-1, len(Z)) @ Z).max())
+    above = found.penalised_loglik > fitted.penalised_loglik + _KEPT
+    return not farthest <= (_FAR if above else _TOO_FAR)
 
 
 def _scattered(fitted: Fit) -> FloatArray:
