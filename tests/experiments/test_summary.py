@@ -259,6 +259,23 @@ def test_pooled_ece_pools_the_bins_of_all_parts(tmp_path):
     assert one(found, theory=True)["ece_pooled"] == pytest.approx(1 / 2)
 
 
+def test_summaries_of_the_same_parts_are_the_same_bytes(tmp_path):
+    """Whatever order the bins come in: sums of floats would depend on it."""
+    values = np.random.default_rng(0).uniform(0, 100, (2000, 2))
+    bins = [
+        {"coefficient": 0.0, "theory": False, "bin": i % 15, **_bin(100, *pair)}
+        for i, pair in enumerate(values.tolist())
+    ]
+    tables = set()
+    for name, order in (("a", bins), ("b", bins[::-1]), ("c", bins[1000:] + bins[:1000])):
+        write(tmp_path / name, grid({0: [0.1, 0.2]}), bins=order[:700])
+        write(tmp_path / name, [row(0, 2, 0.1)], bins=order[700:], start=1)
+        for _ in range(3):
+            summarise(tmp_path / name)
+            tables.add((tmp_path / name / "summary" / "all.csv").read_bytes())
+    assert len(tables) == 1
+
+
 def _bin(count, confidence, correct):
     return {"count": count, "confidence_sum": float(confidence), "correct_sum": float(correct)}
 

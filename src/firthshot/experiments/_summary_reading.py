@@ -6,6 +6,7 @@ trials of one setting and never those of the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,17 +164,24 @@ def pooled_ece(index: Index) -> dict[tuple[Key, float | None], float]:
     for table in tables:
         check_schema(table, BINS)
     which = pl.when(~pl.col("theory")).then(pl.col("coefficient"))
-    sums = pl.col("count", "confidence_sum", "correct_sum").sum()
-    gap = (pl.col("confidence_sum") - pl.col("correct_sum")).abs().sum()
-    found = (
+    gap = pl.col("confidence_sum") - pl.col("correct_sum")
+    bins = (
         pl.scan_parquet(tables, glob=False)
         .group_by(*KEYS, which.alias("which"), "bin")
-        .agg(sums)
-        .group_by(*KEYS, "which")
-        .agg(ece=gap / pl.col("count").sum())
+        .agg(pl.col("count").sum(), gap=gap)
         .collect()
     )
-    return {(tuple(key), which): ece for *key, which, ece in found.iter_rows()}
+    # Groups come in any order; exact sums do not depend on it, so that tables are reproducible.
+    gaps = pl.Series([abs(math.fsum(each)) for each in bins["gap"].to_list()], dtype=pl.Float64)
+    found = (
+        bins.with_columns(gap=gaps)
+        .group_by(*KEYS, "which")
+        .agg(pl.col("count").sum(), pl.col("gap"))
+    )
+    return {
+        (tuple(key), which): math.fsum(each) / count if count else math.nan
+        for *key, which, count, each in found.iter_rows()
+    }
 
 
 def splits(index: Index) -> Iterator[tuple[Key, dict[str, list[Key]]]]:
