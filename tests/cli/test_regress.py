@@ -129,7 +129,17 @@ BAD = [
     (GOOD, "y ~ x", ["--correction", "flux"], "flic"),
     (GOOD, "y ~ x", ["--out", "table.xlsx"], ".csv or .json"),
     (GOOD, "y ~ x", ["--out", "no/such/folder/t.csv"], "does not exist"),
-    (GOOD, "y ~ x + I(2 * x)", [], "Collinear"),
+    (GOOD, "y ~ x", ["--plot", "p.xyz"], "--plot p.xyz is of no known kind"),
+    (GOOD, "y ~ x", ["--plot", "no/such/folder/p.png"], "does not exist"),
+    (GOOD, "y ~ x + I(2 * x)", [], "--collinear minimal-norm"),
+    ("y,x,g\n0,1,a\n1,2,NA\n0,3,b\n1,2,b\n", "y ~ g", [], "'g' has no finite value in row 2"),
+    ("y,x,g\n0,1,a\n1,2,b\n0,3,nan\n1,2,b\n", "y ~ g", [], "'g' has no finite value in row 3"),
+    ('y,x,g\n0,1,a\n1,2,b\n0,3,""\n1,2,b\n', "y ~ g", [], "'g' has no finite value in row 3"),
+    ("y,x\nu,1\nNA,2\nv,3\nNaN,2\n", "y ~ x", [], "'y' has no finite value in row 2"),
+    ("y,x\n0,1\n1,NA\n0,3\n1,2\n", "y ~ x", [], "'x' has no finite value in row 2"),
+    ("y,Intercept\n0,1\n1,5\n0,3\n1,2\n", "y ~ Intercept", [], "called 'Intercept'"),
+    ("y,(Intercept)\n0,1\n1,5\n0,3\n1,2\n", "y ~ `(Intercept)`", [], "'(Intercept)'"),
+    ("y,x\n" + "".join(f"c{k},{k}\n" for k in range(15)), "y ~ x", ["--reference", "d"], ", …."),
     ("y,x\n0,1\n1,\n0,3\n1,2\n", "y ~ x", [], "'x' has no finite value in row 2"),
     ("y,x\n0,1.0\n1,NaN\n0,3\n1,2\n", "y ~ x", [], "'x' has no finite value in row 2"),
     ("y,x\n0,1\n1,inf\n0,3\n1,2\n", "y ~ x", [], "row 2"),
@@ -164,3 +174,17 @@ def test_without_formulaic_the_extra_is_named(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(FirthshotError, match=r"firthshot\[formula\]"):
         run(write(tmp_path, GOOD), "y ~ x")
+
+
+@pytest.mark.parametrize("option", ["--out", "--plot"])
+def test_the_table_is_never_overwritten(run, tmp_path, option):
+    path = write(tmp_path, GOOD)
+    with pytest.raises(FirthshotError, match="overwrite the table"):
+        run(path, "y ~ x", option, path)
+    assert path.read_text() == GOOD
+
+
+def test_collinear_columns_are_one_plain_sentence(run, tmp_path):
+    output = run(write(tmp_path, GOOD), "y ~ x + I(2 * x)", "--collinear", "minimal-norm")
+    assert output.startswith("Collinear columns: ")
+    assert ".py" not in output

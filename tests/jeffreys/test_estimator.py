@@ -197,7 +197,7 @@ def test_bad_data():
     model = JeffreysLogisticRegression()
     with pytest.raises(FirthshotError, match="1 class"):
         model.fit(X, np.zeros(len(y), dtype=int))
-    with pytest.raises(FirthshotError, match="in row 3"):
+    with pytest.raises(FirthshotError, match="in row 4"):
         model.fit(X, y, sample_weight=np.where(np.arange(len(y)) == 3, -1.0, 1.0))
     with pytest.raises(FirthshotError, match="one for each of 40 rows"):
         model.fit(X, y, sample_weight=np.ones(3))
@@ -264,3 +264,38 @@ def test_profile_and_its_picture():
 def test_importing_the_package_does_not_import_sklearn():
     code = "import sys, firthshot; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "value", "message"),
+    [
+        ([], 0.0, "is empty"),
+        ({}, 0.0, "is empty"),
+        (["x0", "x0"], 0.0, "depend on one another"),
+        (np.zeros((1, 4)), 0.0, "depend on one another"),
+        (np.full((1, 4), np.nan), 0.0, "not finite"),
+        (["x0", "x1"], [1.0, 2.0, 3.0], "give one number, or 2"),
+        ("x0", np.nan, "not finite"),
+        ({"x0": np.inf}, 0.0, "not finite"),
+        ("x0", "much", "no number"),
+        ({"x0": 1.0}, 2.0, "no other value"),
+    ],
+)
+@pytest.mark.parametrize("method", ["likelihood-ratio", "wald"])
+def test_hypotheses_that_make_no_sense(hypothesis, value, message, method):
+    model = JeffreysLogisticRegression().fit(*simple())
+    with pytest.raises(FirthshotError, match=message):
+        model.test(hypothesis, value, method=method)
+
+
+def test_a_column_named_as_the_constant():
+    pd = pytest.importorskip("pandas")
+    X, y = simple(p=1)
+    with pytest.raises(FirthshotError, match="rename it"):
+        JeffreysLogisticRegression().fit(pd.DataFrame(X, columns=["(Intercept)"]), y)
+
+
+def test_long_lists_end_in_dots():
+    model = JeffreysLogisticRegression().fit(*simple(p=14))
+    with pytest.raises(FirthshotError, match="x10, …"):
+        model.test("z")

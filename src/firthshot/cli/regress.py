@@ -11,6 +11,7 @@ from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.jeffreys import JeffreysLogisticRegression, Separation, Summary
+    from firthshot.jeffreys._formula import ModelData
 
 
 def regress(
@@ -46,7 +47,8 @@ def regress(
     """Fit binary or multinomial logistic regression with Firth's exact penalty."""
     from firthshot.jeffreys._formula import read_model_data
 
-    check_suffix(out)
+    _check_target("--out", out, table, (".csv", ".json"))
+    _check_target("--plot", plot, table, (".png", ".pdf", ".svg"))
     data = read_model_data(table, formula, weights=weights, offset=offset)
     from firthshot.jeffreys import JeffreysLogisticRegression
 
@@ -58,7 +60,7 @@ def regress(
         correction=correction,  # type: ignore[arg-type]
         collinear=collinear,  # type: ignore[arg-type]
     )
-    model.fit(data.frame, data.y, sample_weight=data.weights, offset=data.offset)
+    _fit(model, data)
     summary = model.summary(level, "profile" if profile else "wald")
     separation = model.separation()
     _show(summary, separation)
@@ -68,12 +70,39 @@ def regress(
         _draw(plot, model, level)
 
 
-def check_suffix(out: Path | None) -> None:
-    """Refuse an output file of a kind that cannot be written, before any work is done."""
-    if out is not None and out.suffix.lower() not in (".csv", ".json"):
-        raise FirthshotError(f"--out {out} is of no known kind: end its name in .csv or .json.")
-    if out is not None and not out.parent.is_dir():
-        raise FirthshotError(f"The folder {out.parent} of --out does not exist: create it first.")
+def _check_target(option: str, path: Path | None, table: Path, kinds: tuple[str, ...]) -> None:
+    """Refuse an output file that cannot or must not be written, before any work is done."""
+    if path is None:
+        return
+    if path.resolve() == table.resolve():
+        raise FirthshotError(f"{option} {path} would overwrite the table: give another name.")
+    if path.suffix.lower() not in kinds:
+        names = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise FirthshotError(f"{option} {path} is of no known kind: end its name in {names}.")
+    if not path.parent.is_dir():
+        raise FirthshotError(
+            f"The folder {path.parent} of {option} does not exist: create it first."
+        )
+    if path.is_dir():
+        raise FirthshotError(f"{option} {path} is a folder: give the name of a file.")
+
+
+def _fit(model: JeffreysLogisticRegression, data: ModelData) -> None:
+    """Fit, with warnings and refusals in the words of the command line."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(data.frame, data.y, sample_weight=data.weights, offset=data.offset)
+        except FirthshotError as error:
+            ours, theirs = "set collinear='minimal-norm'", "give --collinear minimal-norm"
+            raise FirthshotError(str(error).replace(ours, theirs)) from None
+    for warning in caught:
+        if not issubclass(warning.category, ConvergenceWarning):  # the table says that itself
+            typer.echo(str(warning.message), err=True)
 
 
 def _find_class(y: Any, reference: str | None) -> Any:
@@ -82,7 +111,9 @@ def _find_class(y: Any, reference: str | None) -> Any:
         return None
     classes = {str(value): value for value in y.tolist()}
     if reference not in classes:
-        known = ", ".join(sorted(classes)[:12])
+        from firthshot.jeffreys._text import listed
+
+        known = listed(sorted(classes))
         raise FirthshotError(f"--reference {reference!r} is not a class; choose of {known}.")
     return classes[reference]
 

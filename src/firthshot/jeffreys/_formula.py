@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels import FloatArray
+
+_MISSING = ["NA", "NaN", "nan", ""]
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,10 @@ def read_model_data(
     wanted = _parsed(terms, formula)
     extras = [name for name in (weights, offset) if name is not None]
     variables = sorted(str(name) for name in wanted.required_variables)
+    for name in {"Intercept", "(Intercept)"}.intersection(variables):
+        raise FirthshotError(
+            f"A column is called {name!r}, the name of the model's constant: rename it in {path}."
+        )
     for name in (outcome, *extras, *variables):
         if name not in table.columns:
             raise FirthshotError(_unknown(name, table.columns, path))
@@ -80,8 +87,8 @@ def read_table(path: Path) -> pl.DataFrame:
     import polars as pl
 
     readers = {
-        ".csv": pl.read_csv,
-        ".tsv": lambda file: pl.read_csv(file, separator="\t"),
+        ".csv": lambda file: pl.read_csv(file, null_values=_MISSING),
+        ".tsv": lambda file: pl.read_csv(file, separator="\t", null_values=_MISSING),
         ".parquet": pl.read_parquet,
         ".json": pl.read_json,
     }
@@ -132,13 +139,17 @@ def _bad_formula(formula: str, error: Exception) -> str:
 def _unknown(name: str, columns: Iterable[str], path: Path) -> str:
     known = list(columns)
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known[:12])}."
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {listed(known)}."
     return f"{path.name} has no column {name!r}: {hint}"
 
 
 def _refuse_missing(table: pl.DataFrame, name: str) -> None:
+    import polars as pl
+
     column = table[name]
     missing = column.is_null()
+    if column.dtype == pl.String:
+        missing = missing | column.str.strip_chars().is_in(_MISSING)
     if column.dtype.is_float():
         missing = missing | column.is_nan() | column.is_infinite()
     if missing.any():

@@ -22,6 +22,7 @@ from firthshot.jeffreys._tests import (
     likelihood_ratio_test,
     wald_test,
 )
+from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,16 +176,18 @@ class InferenceMixin:
                     f"The hypothesis has {C.shape[1]} columns: give one for each of the "
                     f"{len(self.parameter_names_)} names in `parameter_names_`."
                 )
-            return C, np.broadcast_to(np.asarray(value, dtype=np.float64), len(C)).copy()
+            return _checked_forms(C, _values(value, len(C)))
+        if isinstance(hypothesis, dict) and np.any(np.asarray(value) != 0.0):
+            raise FirthshotError("A dict holds the values of its hypothesis: give no other value.")
         names = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
         rows = [self._positions(name) for name in names]
         flat = [k for group in rows for k in group]
         if isinstance(hypothesis, dict):
-            given = np.array([hypothesis[name] for name in names], dtype=np.float64)
+            given = _values([hypothesis[name] for name in names], len(names))
         else:
-            given = np.broadcast_to(np.asarray(value, dtype=np.float64), len(names)).copy()
+            given = _values(value, len(names))
         values = np.repeat(given, [len(group) for group in rows])
-        return np.eye(len(self.parameter_names_))[flat], values
+        return _checked_forms(np.eye(len(self.parameter_names_))[flat], values)
 
     def _positions(self, name: str) -> list[int]:
         """Return the coefficients that a name means: one, or those of a column in all classes."""
@@ -192,7 +195,7 @@ class InferenceMixin:
             return [self.parameter_names_.index(name)]
         columns = self._columns()
         if name not in columns:
-            known = ", ".join(self.parameter_names_[:12])
+            known = listed(self.parameter_names_)
             raise FirthshotError(f"No coefficient or column is called {name!r}; there are {known}.")
         k = columns.index(name)
         return [j * len(columns) + k for j in range(len(self.contrasts_))]
@@ -238,3 +241,31 @@ class InferenceMixin:
         from firthshot.jeffreys._summary import summarise
 
         return summarise(cast("JeffreysLogisticRegression", self), level, method)
+
+
+def _values(value: ArrayLike, rows: int) -> FloatArray:
+    """Return one finite value for each row of a hypothesis."""
+    try:
+        values = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise FirthshotError(f"The value {value!r} of the hypothesis is no number.") from None
+    if values.shape not in ((), (rows,)):
+        raise FirthshotError(
+            f"The values of the hypothesis have shape {values.shape}: give one number, or {rows}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise FirthshotError(f"The value {value!r} of the hypothesis is not finite.")
+    return np.broadcast_to(values, rows).copy()
+
+
+def _checked_forms(C: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Refuse a hypothesis that says nothing, or one thing twice."""
+    if not C.size:
+        raise FirthshotError("The hypothesis is empty: name a coefficient or a column.")
+    if not np.all(np.isfinite(C)):
+        raise FirthshotError("The hypothesis matrix has entries that are not finite.")
+    if np.linalg.matrix_rank(C) < len(C):
+        raise FirthshotError(
+            "The rows of the hypothesis depend on one another (or are zero): leave some out."
+        )
+    return C, values

@@ -16,6 +16,7 @@ from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
 from firthshot.jeffreys._model import CONVENTIONS, Model, check_choice, fit, make_model
 from firthshot.jeffreys._separation import INTERCEPT, coefficient_names
+from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -128,6 +129,10 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         """
         self._check_parameters()
         features, labels = self._validated(X, y)
+        if self._columns().count(INTERCEPT) > self.fit_intercept:
+            raise FirthshotError(
+                f"A column is called {INTERCEPT!r}, the name of the model's constant: rename it."
+            )
         weights = _checked_weights(sample_weight, len(features))
         codes = self._encode(labels, weights)
         shifts = _checked_offset(offset, len(features), len(self.contrasts_))
@@ -199,7 +204,7 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             return 0
         found = np.flatnonzero(self.classes_ == self.reference)
         if not len(found):
-            known = ", ".join(map(repr, self.classes_.tolist()))
+            known = listed(map(repr, self.classes_.tolist()))
             raise FirthshotError(f"reference {self.reference!r} is not a class; choose of {known}.")
         return int(found[0])
 
@@ -317,7 +322,7 @@ def _checked_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     bad = np.flatnonzero(~(numbers >= 0.0) | ~np.isfinite(numbers))
     if len(bad):
         raise FirthshotError(
-            f"Sample weight {numbers[bad[0]]} in row {bad[0]} is not a frequency: "
+            f"Sample weight {numbers[bad[0]]} in row {bad[0] + 1} is not a frequency: "
             "weights must be finite and not negative."
         )
     if not numbers.any():
