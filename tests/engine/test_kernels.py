@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
+from firthshot.engine._kernels.linear import rescale
 from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
 from firthshot.engine._kernels.simd import lanes_in, lanes_of, vexp, vload, vmax, vstore
 from firthshot.engine._kernels.softmax import to_class_layout, to_row_layout
@@ -169,3 +170,12 @@ def test_both_routes_give_the_same_logits(n, d, n_classes, n_coefficients):
     products = np.concatenate([queries.times(np.hstack([support.T, start])), np.ones((24, 1))], 1)
     projector.products = None if projector.products is not None else products
     assert np.allclose(projector.logits(a, s, bias)[:, :17], expected.T)
+
+
+@given(st.integers(0, 70), st.sampled_from([np.float32, np.float64]))
+def test_rescale_stays_inside_its_array(size, dtype):
+    memory = np.arange(100, dtype=dtype)
+    rescale(memory[:size], dtype(2))
+    expected = np.arange(100, dtype=dtype)
+    expected[:size] *= 2
+    assert np.array_equal(memory, expected)

@@ -278,3 +278,34 @@ def test_drift_moves_along_the_velocity_and_multiplies(n, rows, blocks, dtype, s
     drift(gram, batch, rows, a, e, dtype(0.1), z)
     assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), moved, **close(dtype))
     assert np.allclose(z[:, : blocks * lanes], gram[batch] @ moved, **close(dtype))
+
+
+@pytest.mark.parametrize("ways", [2, 3, 5, 16])
+@pytest.mark.parametrize("size", [1, 3, 8, 9])
+@pytest.mark.parametrize("hidden", [(100, 50), (7, 5)])
+def test_nothing_is_written_outside_the_state(ways, size, hidden, monkeypatch):
+    """Every array of the state lies between two guards that must stay as they are."""
+    guards = []
+
+    def guarded(shape, dtype):
+        count, room = int(np.prod(shape)), 64 // dtype.itemsize
+        memory = np.full(count + 3 * room, 12345, dtype)
+        first = room + (-memory.ctypes.data % 64) // dtype.itemsize
+        array = memory[first : first + count]
+        array[:] = 0
+        guards.append((memory[:first], memory[first + count :]))
+        return array.reshape(shape)
+
+    monkeypatch.setattr(_mlp, "aligned_zeros", guarded)
+    labels = np.repeat(np.arange(ways), 5)
+    rng = np.random.default_rng(0)
+    support = rng.normal(size=(len(labels), 20)).astype(np.float32)
+    trial = Trial(0, 1, ways, support, labels, support[:3])
+    penalty = Penalty("firth", tuple(np.linspace(0, 2, size)))
+    form = gradient_form(penalty, labels, ways, 1000)
+    # Long enough for drifting velocities to be brought back to scale.
+    _mlp.fit_mlp(trial, Mlp(hidden), Sgd(epochs=90), form, False)
+    assert guards
+    for before, after in guards:
+        assert (before == 12345).all()
+        assert (after == 12345).all()

@@ -65,10 +65,13 @@ def add_rows(gradient, n_rows, total):
 
 @njit(nogil=True, cache=True)
 def rescale(values, factor):
-    """Multiply a whole array, padded to vectors, by ``factor``."""
-    all_lanes = vfill(values, factor)
-    for at in range(0, values.size, lanes_in(values)):
+    """Multiply a flat array of any size by ``factor``."""
+    all_lanes, lanes = vfill(values, factor), lanes_in(values)
+    whole = values.size // lanes * lanes
+    for at in range(0, whole, lanes):
         vstore(values, at, vmul(all_lanes, vload(values, at)))
+    for at in range(whole, values.size):
+        values[at] *= factor
 
 
 @njit(nogil=True, cache=True)
@@ -161,7 +164,7 @@ def train_linear(
                 glide(bias, bias_e, eta * clock[2])
                 clock[2] *= mu
                 if clock[2] < SMALLEST_FACTOR:
-                    rescale(e, clock[2])
+                    rescale(e.ravel(), clock[2])
                     rescale(bias_e, clock[2])
                     clock[2] = 1.0
             add_start(z, rows, n_rows, z0, s, bias)
