@@ -123,6 +123,9 @@ def test_dirichlet_shots_keep_the_total_and_are_as_unequal_as_asked():
     [
         ({"ways": 9}, "ways = 9 is more than the 8 classes of split 'novel'"),
         ({"ways": 1}, "ways = 1 must be at least 2"),
+        ({"ways": 5.0}, "ways = 5.0 must be a whole number"),
+        ({"shots": "unbalanced-8"}, "shots = 'unbalanced-8' must be a number"),
+        ({"queries": None}, "queries = None must be"),
         ({"shots": 0}, "shots = 0 must be positive"),
         ({"shots": [1, 2]}, "shots has 2 entries for 5 ways"),
         ({"shots": [1, 2, 0, 1, 1]}, "must be positive"),

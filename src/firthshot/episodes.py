@@ -161,7 +161,7 @@ def _layout_digest(bank: Bank, split: str) -> str:
 def _shots_name(shots: Shots) -> Any:
     if isinstance(shots, DirichletShots):
         return ["dirichlet", shots.mean, shots.concentration]
-    return shots if isinstance(shots, int) else [int(count) for count in shots]
+    return [int(count) for count in shots] if np.ndim(shots) else int(shots)  # type: ignore[union-attr, arg-type]
 
 
 def _split_layout(bank: Bank, split: str) -> tuple[tuple[str, ...], list[Rows]]:
@@ -174,13 +174,15 @@ def _split_layout(bank: Bank, split: str) -> tuple[tuple[str, ...], list[Rows]]:
 def _check_counts(
     ways: int, queries: int | str, fixed_query: bool, names: Sequence[str], split: str
 ) -> None:
+    if not isinstance(ways, int | np.integer):
+        raise EpisodeError(f"ways = {ways!r} must be a whole number.")
     if ways < 2:
         raise EpisodeError(f"ways = {ways} must be at least 2.")
     if ways > len(names):
         raise EpisodeError(
             f"ways = {ways} is more than the {len(names)} classes of split {split!r}."
         )
-    if queries != "rest" and (isinstance(queries, str) or queries < 1):
+    if queries != "rest" and (not isinstance(queries, int | np.integer) or queries < 1):
         raise EpisodeError(f"queries = {queries!r} must be a positive number or 'rest'.")
     if fixed_query and queries == "rest":
         raise EpisodeError("A fixed query set needs a number of queries per class, not 'rest'.")
@@ -201,7 +203,11 @@ def _shot_counts(shots: Shots, ways: int) -> Rows:
         if shots.mean < 1 or not 0 < shots.concentration < np.inf:
             raise EpisodeError(f"{shots} needs a mean of at least 1 and a positive concentration.")
         return np.full(ways, shots.mean, np.int64)
-    counts = np.full(ways, shots, np.int64) if isinstance(shots, int) else np.array(shots, np.int64)
+    given: object = shots
+    if isinstance(given, str) or not isinstance(given, int | np.integer | Sequence | np.ndarray):
+        raise EpisodeError(f"shots = {shots!r} must be a number, one per class, or DirichletShots.")
+    counts = np.array(shots, np.int64)
+    counts = np.full(ways, counts, np.int64) if counts.ndim == 0 else counts
     if counts.shape != (ways,):
         raise EpisodeError(f"shots has {counts.size} entries for {ways} ways; give one per class.")
     if counts.min() < 1:

@@ -209,6 +209,16 @@ def test_published_settings():
             lambda: train(FEATURES, episodes(), Cosine(), Converged(), FIRTH),
             "has no solver 'converged'",
         ),
+        (lambda: train(FEATURES, episodes(), Centroid(), None, Penalty()), "solver = None"),
+        (lambda: Penalty("firth", 1.0), "must be a tuple of numbers"),
+        (lambda: train(FEATURES, episodes(), Linear(), SGD, FIRTH, dtype="float16"), "dtype ="),
+        (lambda: train(FEATURES[:9], episodes(), Linear(), SGD, FIRTH), "another bank"),
+        (
+            lambda: train(
+                FEATURES, episodes(), Linear(), SGD, Penalty("firth", (1.0,), (0.5, 0.5))
+            ),
+            "4 probabilities that sum to 1",
+        ),
         (lambda: train(FEATURES[0], episodes(), Linear(), SGD, FIRTH), "must be a floating-point"),
         (lambda: train(FEATURES, episodes(), Linear(), SGD, FIRTH, keep=("loss",)), "keep ="),
         (lambda: train(FEATURES, episodes(), Linear(), SGD, FIRTH, threads=0), "threads = 0"),
@@ -220,11 +230,17 @@ def test_bad_settings_are_refused_in_one_sentence(make, sentence):
         make()
 
 
-def test_a_prior_of_the_wrong_length_is_named():
-    results = train(
-        FEATURES, episodes(1), Linear(), SGD, Penalty("firth", (1.0,), prior=(0.5, 0.5))
-    )
-    assert "4 probabilities that sum to 1" in results.notes[0]
+def test_a_large_learning_rate_is_recorded_without_a_word_from_numpy():
+    sgd = dataclasses.replace(SGD, learning_rate=1e30)
+    results = train(FEATURES, episodes(2), Linear(), sgd, FIRTH)
+    assert (results.status == Status.DIVERGED).all()
+    assert np.isnan(results.accuracy).all()
+    assert results.bins.sum() == 0
+
+
+def test_one_thing_to_keep_may_be_named_alone():
+    results = train(FEATURES, episodes(1), Linear(), SGD, FIRTH, keep="weights")
+    assert results.kept["weights"][0]["coef"].shape == (3, 4, 10)
 
 
 def test_many_ways_work():

@@ -46,6 +46,11 @@ def fit_function(head: Head, solver: Solver) -> Fit:
 
     It trains all coefficients of one trial and returns what to score by number of passes.
     """
+    for what, value, kinds in (("head", head, Head), ("solver", solver, Solver)):
+        if not isinstance(value, kinds):
+            raise FirthshotError(
+                f"{what} = {value!r} is none; see firthshot.engine for those there are."
+            )
     if (type(head), type(solver)) not in _FIT:
         solvers = " and ".join(f"'{s.name}'" for h, s in _FIT if h is type(head))
         raise FirthshotError(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from firthshot.engine._form import gradient_form
+from firthshot.engine._form import class_prior, gradient_form
 from firthshot.engine._heads import Fit, fit_function, parameter_count, working_bytes
 from firthshot.engine._kernels.scoring import score_queries
 from firthshot.engine._queries import locate_queries
@@ -58,8 +58,11 @@ def train(
     Results
         A trial with bad input or a coefficient that diverges is recorded there and costs no other.
     """
-    wanted = tuple(dict.fromkeys(keep))
+    wanted = (keep,) if isinstance(keep, str) else tuple(dict.fromkeys(keep))
     _check_request(features, wanted, threads, memory)
+    _check_episodes(features, episodes, penalty)
+    if dtype not in ("float32", "float64"):
+        raise FirthshotError(f"dtype = {dtype!r} must be 'float32' or 'float64'.")
     fit, precision = fit_function(head, solver), np.dtype(dtype)
     results = Results.empty(episodes.trials, penalty.coefficients, wanted)
     if isinstance(solver, Sgd):
@@ -69,7 +72,8 @@ def train(
     in_flight = _trials_in_flight(features, episodes, head, penalty, precision, threads, memory)
 
     def work(t: int) -> None:
-        _train_one(source, episodes, t, fit, head, solver, penalty, results)
+        with np.errstate(all="ignore"):  # divergence is an outcome that Results records
+            _train_one(source, episodes, t, fit, head, solver, penalty, results)
 
     # BLAS threads under a thread per trial only get in each other's way, and would change the bits.
     with threadpool_limits(limits=1), ThreadPoolExecutor(in_flight) as pool:
@@ -93,6 +97,17 @@ def _check_request(
         raise FirthshotError(f"threads = {threads} must be at least 1.")
     if not memory > 0:
         raise FirthshotError(f"memory = {memory} must be a positive number of bytes.")
+
+
+def _check_episodes(features: Array, episodes: Episodes, penalty: Penalty) -> None:
+    """Refuse what would spoil every trial alike."""
+    last = max(int(episodes.support.max()), int(episodes.query.max()))
+    if last >= len(features):
+        raise FirthshotError(
+            f"The episodes ask for row {last}, but features has {len(features)} rows; "
+            "were they sampled from another bank?"
+        )
+    class_prior(penalty, episodes.support_labels[0], episodes.ways)
 
 
 def _trials_in_flight(
@@ -206,6 +221,8 @@ def _record(results: Results, t: int, labels: Array, columns: Array, fitted: Fit
         np.zeros(len(results.coefficients), np.int8) if fitted.status is None else fitted.status
     )
     diverged = ~np.isfinite(results.nll[t]) | ~np.isfinite(fitted.norms)
+    for scores in (results.accuracy, results.nll, results.brier, results.ece, results.bins):
+        scores[t, diverged] = 0 if scores is results.bins else np.nan
     results.status[t] = np.where(diverged & (status == Status.OK), Status.DIVERGED, status)
     _keep(results, t, columns, fitted, predicted)
 

@@ -202,6 +202,8 @@ class Penalty:
             self.l2_kind in L2_KINDS,
             f"L2 {self.l2_kind!r} is unknown; choose from {', '.join(L2_KINDS)}.",
         )
+        listed = isinstance(self.coefficients, tuple | list)
+        _require(listed, f"coefficients = {self.coefficients!r} must be a tuple of numbers.")
         _require(len(self.coefficients) >= 1, "coefficients is empty; give at least one.")
         for coefficient in self.coefficients:
             _require_number("coefficient", coefficient, 0)
