@@ -68,3 +68,15 @@ def test_overlap_undoes_it(flips):
     y = (x > 9).astype(int)
     y[:flips] = 1
     assert not separation(x[:, None], y)
+
+
+def test_without_penalty_no_estimate_is_claimed():
+    model = JeffreysLogisticRegression(tau=0.0).fit(np.arange(6.0)[:, None], [0, 0, 0, 1, 1, 1])
+    summary = model.summary()
+    for text in (str(summary), str(model.separation())):
+        assert "estimate does not exist" in text
+        assert "onverged" not in text
+        assert "finite." not in text
+    assert not summary.header["converged"]
+    model = JeffreysLogisticRegression(tau=0.0).fit(np.arange(6.0)[:, None], [0, 0, 1, 0, 1, 1])
+    assert "Converged" in str(model.summary())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -45,6 +46,7 @@ class InferenceMixin:
     fit_: Fit
     flac_fit_: Fit
     fit_intercept: bool
+    tau: float
     correction: str
     standard_errors: str
     tol: float
@@ -220,7 +222,7 @@ class InferenceMixin:
         """Detect separation in the data of the fit, and name the variables that cause it."""
         self._inferential_fit()
         data, design = self.fit_.model.data, self.fit_.model.design
-        return detect_separation(
+        found = detect_separation(
             (design.R.T @ data.Z).T,
             data.y,
             self._columns(),
@@ -228,6 +230,7 @@ class InferenceMixin:
             weights=data.w,
             offset=data.offset.T,
         )
+        return replace(found, penalised=self.tau > 0.0)
 
     def summary(self, level: float = 0.95, method: str = "profile") -> Summary:
         """Return the table that statistics packages print.

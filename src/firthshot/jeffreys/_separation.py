@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels import FloatArray
 
 INTERCEPT = "(Intercept)"
+NO_ESTIMATE = "the maximum-likelihood estimate does not exist."
 _TOLERANCE = 1e-6
 _SURELY_INSIDE = 1e-6  # fitted probabilities above this prove that an ML maximum was reached
 _MOST_PROGRAMMES = 400
@@ -45,12 +46,15 @@ class Separation:
         collinear column.
     separated : ndarray of shape (n,)
         Which rows have a class that a separating direction rules out.
+    penalised : bool
+        Whether the fit at hand has a penalty, which keeps its estimates finite.
     """
 
     kind: str
     variables: tuple[str, ...]
     directions: dict[str, str]
     separated: NDArray[np.bool_]
+    penalised: bool = True
 
     def __bool__(self) -> bool:
         """Tell whether there is separation of either kind."""
@@ -63,11 +67,11 @@ class Separation:
         rows = f"{int(self.separated.sum())} of {self.separated.size} rows"
         infinite = [name for name, way in self.directions.items() if way != "finite"]
         ways = _listing([f"{name} ({self.directions[name]})" for name in infinite], 6)
+        end = "the penalised estimates are finite." if self.penalised else NO_ESTIMATE
         return (
             f"{self.kind.capitalize()} separation: {_listing(self.variables, 6)} "
             f"{'tell' if len(self.variables) != 1 else 'tells'} classes apart without error "
-            f"in {rows}, so maximum likelihood would send coefficients to infinity: {ways}; "
-            "the penalised estimates are finite."
+            f"in {rows}, so maximum likelihood would send coefficients to infinity: {ways}; " + end
         )
 
 

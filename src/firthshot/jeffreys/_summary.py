@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.jeffreys._separation import INTERCEPT, coefficient_names
+from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names
 from firthshot.jeffreys._tests import TestResult
 
 if TYPE_CHECKING:
     from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
 _PENALTIES = {0.0: "maximum likelihood (no penalty)", 0.5: "Firth's penalised likelihood (τ = ½)"}
+
+_NO_ESTIMATE_NOTE = (
+    "Warning: the classes are separated and tau is 0, so the estimates only tell where the "
+    "solver stopped on its way to infinity, and standard errors mean nothing: use tau = 0.5."
+)
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,11 @@ def summarise(model: JeffreysLogisticRegression, level: float, method: str) -> S
     )
     missing = np.isnan(bounds).any(axis=1) & ~np.isnan(model.bse())
     lost = [name for name, is_lost in zip(model.parameter_names_, missing, strict=True) if is_lost]
-    return Summary(_header(model, level), rows, (*_notes(model, method), *_lost_bounds(lost)))
+    header, notes = _header(model, level), _notes(model, method)
+    if model.tau == 0.0 and model.separation():
+        header |= {"converged": False, "reason": NO_ESTIMATE.rstrip(".")}
+        return Summary(header, rows, (*notes, _NO_ESTIMATE_NOTE))
+    return Summary(header, rows, (*notes, *_lost_bounds(lost)))
 
 
 def _lost_bounds(names: list[str]) -> list[str]:
