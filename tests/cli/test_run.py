@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
+from firthshot.banks import load_bank, save_bank
 from firthshot.cli import presets, run, status, validate
 from firthshot.errors import FirthshotError
 from firthshot.experiments import overview, workers
@@ -237,3 +240,24 @@ def test_columns_without_values_are_left_out(spec: Path) -> None:
 )
 def test_gains_in_words(mean: float | None, half_width: float | None, words: str) -> None:
     assert overview._gain(mean, half_width) == words
+
+
+def test_invalid_trials_are_counted_in_one_warning(spec: Path, bank: Path) -> None:
+    old = load_bank(bank)
+    features = old.features.copy()
+    features[old.rows("novel")[::9]] = np.nan
+    save_bank(bank, features, old.labels, old.meta)
+    said = firthshot("run", spec, "--trials", 12)
+    count = read_tables(Path("runs/toy"))["parts"].filter(pl.col("status") == "invalid")
+    trials = count.select("split", "shots", "trial").n_unique()
+    assert trials > 0
+    assert said.count("Warning: ") == 1
+    assert f"Warning: {trials} trials are invalid" in said
+    assert "doctor" in firthshot("run", spec, "--trials", 12, "--quiet")
+
+
+def test_until_ci_tells_where_the_cap_stopped_it(spec: Path) -> None:
+    flags = ["--until-ci", 0.01, "--set", "shots=['unbalanced-8']", "--set", "ways=[5]"]
+    said = firthshot("run", spec, *flags)
+    assert "5-way, unbalanced-8 stays at ±" in said
+    assert "40 trials are the cap" in said

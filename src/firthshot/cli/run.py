@@ -36,7 +36,10 @@ def run(
     ] = None,
     until_ci: Annotated[
         float | None,
-        typer.Option(help="Add trials until all 95 % intervals are within ± this many points."),
+        typer.Option(
+            help="Add trials until the 95 % interval of every reported improvement (chosen λ and "
+            "theory) is within ± this many points, or 10 × the trials (max_trials) are reached."
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
 ) -> None:
@@ -107,12 +110,20 @@ def _leave(folder: Path, console: Any) -> None:
 
 def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
     """Print what was found and what failed; the exit code says whether all is well."""
+    from firthshot.experiments.overview import invalid_trials
+
     if not quiet:
         _show_results(folder, console)
         _say(
             console,
             f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
             f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
+        )
+    if lost := invalid_trials(folder):
+        _say(
+            console,
+            f"Warning: {lost:,} trials are invalid and left out, as some of their features are NaN "
+            "or infinite; look at them with: firthshot bank doctor BANK",
         )
     if outcome.failed:
         _say(

@@ -108,10 +108,11 @@ def _theory(frame: pl.DataFrame, trials: Array, named: dict[str, Any]) -> dict[s
     there, scores = _matrix(frame, np.zeros(len(frame), np.int64), 1, named)
     at = np.clip(np.searchsorted(there, trials), 0, len(there) - 1)
     known = there[at] == trials
+    exact = frame.filter(pl.col("status") != "invalid")["theory_exact"]
     return {
         "theory": {name: np.where(known, found[0, at], np.nan) for name, found in scores.items()},
         "theory_coefficient": float(frame["coefficient"].to_numpy().mean()),
-        "theory_exact": bool(frame["theory_exact"].all()),
+        "theory_exact": len(exact) > 0 and bool(exact.all()),
     }
 
 

@@ -133,7 +133,8 @@ def _theory_exact(cell: Cell, features: SplitFeatures, episodes: Episodes) -> np
     if not cell.method.theory or cell.method.head != "linear" or n > d + 1:
         return exact
     for t in range(len(episodes)):
-        exact[t] = full_rank(features.values[episodes.support[t]])
+        support = features.values[episodes.support[t]]
+        exact[t] = np.isfinite(support).all() and full_rank(support)  # else the trial is invalid
     return exact
 
 

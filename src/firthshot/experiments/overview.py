@@ -29,6 +29,18 @@ def overview(folder: Path) -> tuple[Table | None, list[str]]:
     return _table(rows), warnings
 
 
+def invalid_trials(folder: Path) -> int:
+    """Return how many trials of a run were refused: those of a place count once for all methods."""
+    import polars as pl
+
+    files = sorted((folder / "parts").glob("*.parquet"))
+    if not files:
+        return 0
+    trial = ["bank", "split", "ways", "shots", "shots_scheme", "trial"]
+    rows = pl.scan_parquet(files, glob=False).filter(pl.col("status") == "invalid")
+    return len(rows.select(trial).unique().collect())
+
+
 def _table(rows: list[dict[str, Any]]) -> Table:
     """Return the rows as a table; columns that say the same everywhere are left out."""
     from rich.table import Table

@@ -145,9 +145,10 @@ class _Task:
             if not more:
                 break
             self._round(more)
-        for (bank, ways, shots, _), width in rounds.unreached().items():
+        for (bank, ways, shots, scheme), width in rounds.unreached().items():
+            named = f"{shots}-shot" if scheme == "balanced" else scheme
             self.listener.say(
-                f"{bank}, {ways}-way, {shots}-shot stays at ± {width:.2f} points: "
+                f"{bank}, {ways}-way, {named} stays at ± {width:.2f} points: "
                 f"{self.spec.trial_cap:,} trials are the cap (max_trials)."
             )
         if summary and self.finished:

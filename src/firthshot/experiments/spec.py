@@ -76,7 +76,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     theory, references : bool
         Train the tuning-free coefficient beside the grid; train the reference heads.
     until_ci, max_trials
-        Add trials until all intervals are this narrow (points), up to ``max_trials``.
+        Add trials until the intervals of all reported improvements (chosen and theory) are this
+        narrow (points), up to ``max_trials``; left out, ten times the trials.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=80)]
