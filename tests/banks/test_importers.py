@@ -160,7 +160,7 @@ def test_files_of_different_width_are_refused(tmp_path: Path) -> None:
         ({"X": X, "y": y, "classes": names[:2]}, "not indices into its 2 classes"),
         ({"X": X, "y": y - 1, "classes": names}, "not indices"),
         ({"X": X, "y": y, "classes": np.array(["a", "a", "b"])}, "twice in split 'val'"),
-        ({"X": np.array([[None]]), "y": y[:1]}, "allow_pickle"),
+        ({"X": np.array([[None]]), "y": y[:1]}, "Python objects instead of plain arrays"),
     ],
 )
 def test_unfit_npz_files_are_refused(tmp_path: Path, arrays: Any, words: str) -> None:
@@ -180,6 +180,35 @@ def test_unknown_endings_splits_and_files_are_named(tmp_path: Path) -> None:
     ]:
         with pytest.raises(BankError, match=words):
             import_bank(tmp_path / "out.bank", files)
+
+
+def test_text_in_a_numpy_file_brings_no_advice_to_run_it(tmp_path: Path) -> None:
+    for name, text in (("f.npz", "f.npz"), ("f.npy", "f.npy,f.npy")):
+        (tmp_path / name).write_text("not an archive")
+        file = ",".join(str(tmp_path / half) for half in text.split(","))
+        with pytest.raises(BankError, match="is no NumPy file") as caught:
+            import_bank(tmp_path / "out.bank", {"val": file})
+        assert "allow_pickle" not in str(caught.value)
+
+
+def test_an_input_is_not_written_over(tmp_path: Path) -> None:
+    np.savez(tmp_path / "f.npz", X=X, y=y)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    (tmp_path / "link.bank").symlink_to(tmp_path / "f.npz")
+    pair = f"{tmp_path / 'X.npy'},{tmp_path / 'y.npy'}"
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for out, file in [
+        ("f.npz", tmp_path / "f.npz"),
+        ("link.bank", tmp_path / "f.npz"),
+        ("X.npy", pair),
+        ("y.npy", pair),
+    ]:
+        with pytest.raises(BankError, match="one of the files to import"):
+            import_bank(tmp_path / out, {"val": file})
+    with pytest.raises(BankError, match="one of the files to import"):
+        import_whole(tmp_path / "f.npz", tmp_path / "f.npz")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_precision_on_import(tmp_path: Path) -> None:

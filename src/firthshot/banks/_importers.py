@@ -14,7 +14,7 @@ from firthshot.banks._tables import TABLES, read_table
 from firthshot.errors import BankError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import DTypeLike
 
@@ -58,6 +58,7 @@ def import_bank(
             f"Unknown split {unknown[0]!r}: use" if unknown else "There is nothing to import: give"
         )
         raise BankError(f"{fault} base, val, novel, each with its file.")
+    _refuse_own_input(out, files.values())
     sources = {str(s): read_source(str(files[s]), label) for s in SPLITS if s in files}
     names: list[tuple[str, str]] = []
     owners = []
@@ -87,6 +88,7 @@ def import_whole(
     those of `import_bank`.
     """
     path = Path(path)
+    _refuse_own_input(out, [path])
     fields = {"provenance": _provenance([path]), **fields}
     is_table = path.suffix.lower() in TABLES
     X, y, pairs = _whole_table(path, label, split) if is_table else _whole_npz(path)
@@ -115,6 +117,13 @@ def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:
             np.savez(file, **arrays)
     except OSError as error:
         raise BankError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+def _refuse_own_input(out: str | Path, files: Iterable[str | Path]) -> None:
+    """Refuse to write the bank over a file that it is made of."""
+    for file in files:
+        if Path(out).resolve() in [Path(half).resolve() for half in (file, *str(file).split(","))]:
+            raise BankError(f"{out} is one of the files to import: write the bank elsewhere.")
 
 
 def _whole_table(

@@ -80,6 +80,9 @@ def naming_errors(path: Path) -> Iterator[None]:
         raise BankError(f"{path} cannot be imported: {str(error).rstrip('.')}.") from None
     except Exception as error:  # noqa: BLE001 - foreign readers raise anything on a bad file
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        if "pickle" in reason and path.suffix.lower() in (".npz", ".npy"):
+            # NumPy takes whatever it does not know for a pickle, and advises to run it.
+            reason = "it is no NumPy file, or holds Python objects instead of plain arrays"
         raise BankError(f"{path} cannot be read, it is damaged or foreign: {reason}.") from None
 
 
