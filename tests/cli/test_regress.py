@@ -135,7 +135,7 @@ BAD = [
     ("y,x,g\n0,1,a\n1,2,NA\n0,3,b\n1,2,b\n", "y ~ g", [], "'g' has no finite value in row 2"),
     ("y,x,g\n0,1,a\n1,2,b\n0,3,nan\n1,2,b\n", "y ~ g", [], "'g' has no finite value in row 3"),
     ('y,x,g\n0,1,a\n1,2,b\n0,3,""\n1,2,b\n', "y ~ g", [], "'g' has no finite value in row 3"),
-    ("y,x\nu,1\nNA,2\nv,3\nNaN,2\n", "y ~ x", [], "'y' has no finite value in row 2"),
+    ("y,x\nu,1\nNA,2\nv,3\nNaN,2\n", "y ~ x", [], "'y' has no finite value in row 2 and 1 more:"),
     ("y,x\n0,1\n1,NA\n0,3\n1,2\n", "y ~ x", [], "'x' has no finite value in row 2"),
     ("y,Intercept\n0,1\n1,5\n0,3\n1,2\n", "y ~ Intercept", [], "called 'Intercept'"),
     ("y,(Intercept)\n0,1\n1,5\n0,3\n1,2\n", "y ~ `(Intercept)`", [], "'(Intercept)'"),

@@ -154,9 +154,11 @@ def _refuse_missing(table: pl.DataFrame, name: str) -> None:
         missing = missing | column.is_nan() | column.is_infinite()
     if missing.any():
         row = int(np.flatnonzero(missing.fill_null(True).to_numpy())[0]) + 1
+        more = int(missing.fill_null(True).sum()) - 1
+        others = f" and {more} more" if more else ""
         raise FirthshotError(
-            f"Column {name!r} has no finite value in row {row}, nor in {int(missing.sum()) - 1} "
-            "other rows: fill them or remove the rows."
+            f"Column {name!r} has no finite value in row {row}{others}: "
+            "fill what is missing or remove such rows."
         )
 
 
