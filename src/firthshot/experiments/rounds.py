@@ -140,5 +140,6 @@ def _widest(rows: pl.DataFrame, reported: pl.Expr) -> float:
     widths = paired.group_by("coefficient", "theory").agg(
         1.96 * gain.std() / gain.count().cast(pl.Float64).sqrt()
     )
-    found = [width for width in widths.to_series(2).to_list() if width is not None]
+    # One trial has no width: that is not narrow.
+    found = [math.inf if width is None else width for width in widths.to_series(2).to_list()]
     return max(found, default=0.0)
