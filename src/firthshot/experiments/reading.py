@@ -6,6 +6,7 @@ import difflib
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -33,20 +34,43 @@ class Problem:
         return f"{self.place}: {self.sentence}"
 
 
-def preset_names() -> list[str]:
-    """Return the names of the presets."""
-    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+def preset_names(kind: str = "trials") -> list[str]:
+    """Return the names of the presets of a kind of run: of trials on banks, or "geometric"."""
+    return [name for name, its in _preset_kinds().items() if its == kind]
+
+
+@cache
+def _preset_kinds() -> dict[str, str]:
+    texts = {path.stem: path.read_text("utf-8") for path in sorted(PRESETS.glob("*.toml"))}
+    return {name: tomllib.loads(text).get("kind", "trials") for name, text in texts.items()}
+
+
+def source_kind(source: str) -> str:
+    """Return the kind of run that a preset, a TOML file or a run folder asks for.
+
+    Raises
+    ------
+    SpecError
+        When there is no such source, or no such kind.
+    """
+    kind = read_source(source)[0].get("kind", "trials")
+    if kind not in ("trials", "geometric"):
+        raise SpecError(
+            f"{source}: kind = {kind!r} is no kind of run: use 'geometric', or leave it out for "
+            "trials on banks."
+        )
+    return str(kind)
 
 
 def read_source(source: str) -> tuple[dict[str, Any], str]:
     """Return the fields that a preset, a TOML file or a run folder states, and its text."""
     path = Path(source)
-    if source in preset_names():
+    if source in _preset_kinds():
         path = PRESETS / f"{source}.toml"
     elif path.is_dir():
         path = path / "spec.toml"
     if not path.is_file():
-        near = difflib.get_close_matches(source, preset_names(), 1)
+        near = difflib.get_close_matches(source, _preset_kinds(), 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise SpecError(
             f"{source!r} is no preset (`firthshot presets` lists them) and no spec file.{hint}"
@@ -96,17 +120,24 @@ def build_spec(fields: dict[str, Any], text: str = "") -> Spec:
     """
     found = find_problems(fields, text)
     if found:
-        raise SpecError(
-            "The spec has "
-            + (f"{len(found)} problems: " if len(found) > 1 else "a problem: ")
-            + " ".join(map(str, found))
-        )
+        raise SpecError(all_problems(found))
     return msgspec.convert(fields, Spec, strict=True)
+
+
+def all_problems(found: list[Problem]) -> str:
+    """Return the problems of a spec in one line."""
+    many = f"{len(found)} problems: " if len(found) > 1 else "a problem: "
+    return "The spec has " + many + " ".join(map(str, found))
 
 
 def load_spec(source: str, assignments: dict[str, Any] | None = None) -> Spec:
     """Return the spec of a preset, file or run folder, with assignments over it."""
     fields, text = read_source(source)
+    if fields.get("kind") == "geometric":
+        raise SpecError(
+            f"{source} is of the kind 'geometric', which trains no classifiers on banks: name "
+            "another spec or folder."
+        )
     return build_spec(override(fields, assignments or {}), text)
 
 
@@ -114,15 +145,16 @@ def find_problems(fields: dict[str, Any], text: str = "") -> list[Problem]:
     """Return every problem of a spec's fields; ``text`` is its TOML, for line numbers."""
     from firthshot.experiments.checking import semantic_problems
 
-    found = _struct_problems(fields, Spec, "")
+    found = struct_problems(fields, Spec)
     if not found:
         found = semantic_problems(msgspec.convert(fields, Spec))
     return [Problem(with_line(problem.place, text), problem.sentence) for problem in found]
 
 
-def _struct_problems(
-    fields: dict[str, Any], kind: type[msgspec.Struct], prefix: str
+def struct_problems(
+    fields: dict[str, Any], kind: type[msgspec.Struct], prefix: str = ""
 ) -> list[Problem]:
+    """Return the fields that a struct does not have or whose values are not of their type."""
     types = get_type_hints(kind, include_extras=True)
     found = [
         Problem(prefix + name, _unknown(name, list(types))) for name in fields if name not in types
@@ -130,10 +162,10 @@ def _struct_problems(
     for name in types.keys() & fields.keys():
         value = fields[name]
         if name in _TABLES and isinstance(value, dict):
-            found += _struct_problems(value, _TABLES[name], f"{name}.")
+            found += struct_problems(value, _TABLES[name], f"{name}.")
         else:
             found += _value_problems(prefix + name, value, types[name])
-    if kind is Spec and "name" not in fields:
+    if not prefix and "name" not in fields:
         found.append(Problem("name", "It is missing: every run has a name."))
     order = [prefix + name for name in fields]
     return sorted(found, key=lambda problem: _rank(problem.place, order))
