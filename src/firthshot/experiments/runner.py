@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
 
 from firthshot.experiments.cell import Cell
 from firthshot.experiments.folder_spec import claim, run_identity
 from firthshot.experiments.notes import Note, condense
 from firthshot.experiments.plan import Plan, make_plan
+from firthshot.experiments.record import begin_session, put_session, read_sessions
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.spec import Spec
 from firthshot.experiments.store import RunFolder, raise_clearly, write_whole
@@ -133,6 +136,7 @@ class _Task:
         self.outcome = Outcome(notes=plan.notes)
         self.finished = folder.finished()
         self.wanted: dict[str, Cell] = {}
+        self.session, self.started = begin_session(), time.perf_counter()
 
     def run(self, summary: bool) -> Outcome:
         """Compute all rounds, then summarise."""
@@ -153,6 +157,7 @@ class _Task:
             )
         if summary and self.finished:
             self._timed("summary", self._summarise)
+        self._record_session()
         return self.outcome
 
     def _round(self, cells: list[Cell]) -> None:
@@ -161,6 +166,8 @@ class _Task:
         missing = [cell for cell in cells if cell.identity not in self.finished]
         self.outcome.cells += len(cells)
         self.outcome.resumed += len(cells) - len(missing)
+        if missing:  # on record from the start: a killed run has a machine too
+            put_session(self.folder.path, self.session)
         self.listener.begin(cells, [cell for cell in cells if cell.identity in self.finished])
         for done in self.work(missing, self.banks):
             self._timed("store", partial(self._store, done))
@@ -190,6 +197,17 @@ class _Task:
             write_whole(self.folder.path / "plan.json", text.encode())
         except OSError as error:
             raise_clearly(error, self.folder.path)
+
+    def _record_session(self) -> None:
+        """Add machine, versions and time to the folder's record."""
+        cells = self.outcome.cells - self.outcome.resumed - len(self.outcome.failed)
+        done: dict[str, Any] = {
+            "seconds": round(time.perf_counter() - self.started, 1),
+            "cells": cells,
+            "classifiers": self.outcome.classifiers,
+        }
+        if cells or not read_sessions(self.folder.path):
+            put_session(self.folder.path, msgspec.structs.replace(self.session, **done))
 
     def _summarise(self) -> None:
         from firthshot.experiments.summary import summarise

@@ -1,0 +1,1 @@
+"""Run folders → figures, tables and one web page that says whether Firth helps."""

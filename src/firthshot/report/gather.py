@@ -1,0 +1,188 @@
+"""Gather run folders for a report: the summary, the runs, and aggregates of their trials.
+
+Nothing here holds rows of trials: reliability bins are pooled, differences between matched trials
+are counted into a histogram, so that what a report holds does not grow with the trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
+from firthshot.experiments._summary_reading import Index, check_schema, read_index
+from firthshot.experiments._summary_scores import load_scored
+from firthshot.experiments.schema import BINS, KEYS
+from firthshot.experiments.summary import Summary, read_summary, summarise, summarise_many
+from firthshot.report.runs import TRIALS, Run, read_run
+
+HISTOGRAM_BINS = 41  # odd: the middle one is around zero
+# What tells one line of the summary's table `chosen` from another.
+METHOD = tuple(name for name in KEYS if name != "split")
+
+HISTOGRAM: dict[str, Any] = {
+    **{name: getattr(pl, KEYS[name]) for name in METHOD},
+    "coefficient": pl.Float64,
+    "theory": pl.Boolean,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "count": pl.Int64,
+    "trials": pl.Int64,
+}
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All that a report is made of.
+
+    Attributes
+    ----------
+    summary : Summary
+        Tables ``all``, ``chosen``, ``contrasts`` (polars; empty where no run has trials) and the
+        list ``warnings``.
+    runs : tuple of Run
+        One per folder, in the order given.
+    index : Index or None
+        Where the rows are, one setting at a time; None where no run has trials.
+    """
+
+    summary: Summary
+    runs: tuple[Run, ...]
+    index: Index | None = None
+
+    @cached_property
+    def bins(self) -> pl.DataFrame:
+        """Return the pooled reliability bins: the columns of ``schema.BINS``.
+
+        One line per key, coefficient (and whether it is the theory's, whose coefficient is the mean
+        over its trials) and bin; ``count``, ``confidence_sum`` and ``correct_sum`` are sums over
+        all trials.
+        """
+        tables = _beside(self.index, "bins") if self.index else []
+        if not tables:
+            return pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in BINS.items()})
+        for table in tables:
+            check_schema(table, BINS)
+        which = pl.when(~pl.col("theory")).then(pl.col("coefficient"))
+        return (
+            pl.scan_parquet(tables, glob=False)
+            .group_by(*KEYS, which.alias("which"), "theory", "bin")
+            .agg(
+                pl.col("coefficient").mean(),
+                pl.col("count", "confidence_sum", "correct_sum").sum(),
+            )
+            .select(*BINS)
+            .sort(*KEYS, "theory", "coefficient", "bin")
+            .collect()
+        )
+
+    @cached_property
+    def differences(self) -> pl.DataFrame:
+        """Return histograms of the per-trial differences in accuracy to coefficient 0, on novel.
+
+        The columns of HISTOGRAM: for every line of ``chosen`` that has a penalty, the differences
+        at the chosen coefficient, and at the theory's where it was trained. ``low`` and ``high``
+        are a bin's ends (fractions), symmetric about 0 and the same for both; empty bins are left
+        out. Rows are read when this is first asked for, one setting at a time.
+        """
+        lines = [line for row in self._penalised() for line in self._histograms(row)]
+        return pl.DataFrame(lines, schema=HISTOGRAM, orient="row")
+
+    def _penalised(self) -> Iterator[dict[str, Any]]:
+        if self.index is not None:
+            yield from self.summary.chosen.filter(pl.col("penalty") != "none").to_dicts()
+
+    def _histograms(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        assert self.index is not None
+        about = {name: row[name] for name in METHOD}
+        key = tuple({**about, "split": "novel"}[name] for name in KEYS)
+        scored = load_scored(self.index, key)
+        accuracy = scored.scores["accuracy"]
+        base = accuracy[scored.at(0.0)]
+        found = {False: accuracy[scored.at(row["coefficient"])] - base}
+        if scored.theory:
+            found[True] = scored.theory["accuracy"] - base
+        edges = _edges(list(found.values()))
+        for theory, differences in found.items():
+            own = row["theory_coefficient"] if theory else row["coefficient"]
+            yield from _counted(differences, edges, {**about, "coefficient": own, "theory": theory})
+
+
+def gather(folders: Sequence[Path]) -> Gathered:
+    """Read run folders; summaries that are missing or older than their parts are made anew.
+
+    Raises
+    ------
+    FirthshotError
+        In one sentence, where a folder is not a run's, has nothing finished or is of another
+        version.
+    """
+    if not folders:
+        raise FirthshotError("There is nothing to report: name at least one run folder.")
+    runs = tuple(read_run(Path(folder)) for folder in _distinct(folders))
+    trials = [run.path for run in runs if run.kind == TRIALS]
+    if not trials:
+        return Gathered(_empty(), runs)
+    index = read_index(trials)
+    return Gathered(_summary(trials), runs, index)
+
+
+def _distinct(folders: Sequence[Path]) -> list[Path]:
+    """Leave out a folder that is named twice."""
+    return list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
+
+
+def _empty() -> Summary:
+    tables = [pl.DataFrame(schema=schema) for schema in (ALL, CHOSEN, CONTRASTS)]
+    return Summary(tables[0], tables[1], tables[2], [])
+
+
+def _summary(folders: list[Path]) -> Summary:
+    if len(folders) > 1:
+        return summarise_many(folders)
+    return _fresh(folders[0]) or summarise(folders[0])
+
+
+def _fresh(folder: Path) -> Summary | None:
+    """Return the summary on disk, None where it is not there, outdated or of another version."""
+    file, parts = folder / "summary" / "warnings.json", folder / "parts"
+    try:
+        summary = read_summary(folder)
+        newest = max(path.stat().st_mtime_ns for path in (parts, *parts.glob("*.parquet")))
+        outdated = newest > file.stat().st_mtime_ns  # the warnings are written last
+    except (FirthshotError, OSError):
+        return None
+    tables = {"all": ALL, "chosen": CHOSEN, "contrasts": CONTRASTS}
+    same = all(dict(getattr(summary, name).schema) == tables[name] for name in tables)
+    return summary if same and not outdated else None
+
+
+def _beside(index: Index, name: str) -> list[Path]:
+    """Return the tables of a kind that lie beside the parts."""
+    parts = sorted({path for paths in index.files.values() for path in paths})
+    beside = [path.parents[1] / name / path.name for path in parts]
+    return [path for path in beside if path.is_file()]
+
+
+def _edges(differences: list[np.ndarray]) -> np.ndarray:
+    """Return the ends of bins that are symmetric about zero and hold all differences."""
+    widest = max(float(np.nanmax(np.abs(each), initial=0.0)) for each in differences)
+    reach = widest * 1.000001 or 0.01
+    return np.linspace(-reach, reach, HISTOGRAM_BINS + 1)
+
+
+def _counted(
+    differences: np.ndarray, edges: np.ndarray, about: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    ended = differences[np.isfinite(differences)]
+    counts, _ = np.histogram(ended, edges)
+    for at in np.flatnonzero(counts):
+        ends = {"low": float(edges[at]), "high": float(edges[at + 1])}
+        yield {**about, **ends, "count": int(counts[at]), "trials": len(ended)}

@@ -1,0 +1,240 @@
+"""Read what a run folder says of itself: spec, banks, machine, and how far it came."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.cell import FORMAT
+from firthshot.experiments.notes import Note, condense
+from firthshot.experiments.record import Session, read_sessions
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank, Finding
+
+TRIALS = "trials"  # the kind of run that trains heads on matched trials
+KINDS = (TRIALS, "geometric")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a run is there.
+
+    Attributes
+    ----------
+    finished, total : cells; ``total`` is 0 where the folder does not say
+    missing : what lacks cells, in words ("mini, novel, 5-way, 1-shot, linear, firth")
+    failures : cell in words → why it failed
+    running : whether a process holds the folder
+    """
+
+    finished: int
+    total: int
+    missing: tuple[str, ...] = ()
+    failures: dict[str, str] = field(default_factory=dict)
+    running: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every cell of the plan is there."""
+        return self.finished >= self.total
+
+
+@dataclass(frozen=True)
+class BankFacts:
+    """A bank as the run recorded it, and what the bank itself still tells.
+
+    Attributes
+    ----------
+    name, dataset, backbone, extraction, sha256 : as recorded when the run began
+    path : where it was
+    """
+
+    name: str
+    dataset: str
+    backbone: str
+    extraction: str
+    sha256: str
+    path: str
+
+    @cached_property
+    def bank(self) -> Bank | None:
+        """Open the bank, or return None where it is gone or has become another one."""
+        from firthshot.banks import load_bank
+
+        for source in (self.path, self.name):
+            with contextlib.suppress(FirthshotError, OSError):
+                bank = load_bank(source)
+                if bank.meta.sha256 == self.sha256:
+                    return bank
+        return None
+
+    @property
+    def licence(self) -> str:
+        """Return the bank's terms of use, "" where they are not known."""
+        return self.bank.meta.licence if self.bank else ""
+
+    @property
+    def provenance(self) -> str:
+        """Return where data and encoder came from, "" where it is not known."""
+        return self.bank.meta.provenance if self.bank else ""
+
+    @property
+    def size(self) -> str:
+        """Return rows, dimensions and classes in words, "" where the bank is gone."""
+        if self.bank is None:
+            return ""
+        rows, d = self.bank.features.shape
+        classes = ", ".join(f"{len(self.bank.classes(s))} {s}" for s in self.bank.splits)
+        return f"{rows:,} rows × {d}, classes: {classes}"
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Ask the doctor; nothing is found about a bank that is gone."""
+        from firthshot.banks import diagnose
+
+        return tuple(diagnose(self.bank)) if self.bank else ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder.
+
+    Attributes
+    ----------
+    path : Path
+    name, kind : str
+        ``kind`` is ``trials`` or ``geometric``.
+    spec : the fields of ``spec.toml``, and its text
+    banks : tuple of BankFacts
+    notes : what the plan left out or did otherwise than asked, in sentences
+    sessions : machine, versions and time of each call of ``run``; empty for runs that lack them
+    progress : Progress
+    """
+
+    path: Path
+    name: str
+    kind: str
+    spec: dict[str, Any]
+    spec_text: str
+    banks: tuple[BankFacts, ...] = ()
+    notes: tuple[str, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    progress: Progress = Progress(0, 0)
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder; rows are not read.
+
+    Raises
+    ------
+    FirthshotError
+        One sentence for a folder that is not there, empty, of another kind, or of another version.
+    """
+    fields, text = _spec(path)
+    kind = str(fields.get("kind", TRIALS))
+    if kind not in KINDS:
+        raise FirthshotError(
+            f"{path} holds a run of the kind {kind!r}, which this version does not report: "
+            "upgrade firthshot."
+        )
+    sessions = read_sessions(path)
+    _check_format(path, sessions)
+    banks = _banks(path) if kind == TRIALS else ()
+    return Run(
+        path,
+        str(fields.get("name", path.name)),
+        kind,
+        fields,
+        text,
+        banks,
+        tuple(condense(_notes(path))),
+        sessions,
+        _progress(path, fields, banks) if kind == TRIALS else Progress(1, 1),
+    )
+
+
+def _spec(path: Path) -> tuple[dict[str, Any], str]:
+    if not path.is_dir():
+        raise FirthshotError(f"{path} is no folder: name a run folder, such as runs/quickstart.")
+    if not any(path.iterdir()):
+        raise FirthshotError(f"{path} is empty: run an experiment into it first.")
+    file = path / "spec.toml"
+    if not file.is_file():
+        raise FirthshotError(f"{path} is not a run folder: it has no spec.toml.")
+    try:
+        text = file.read_text("utf-8")
+        return tomllib.loads(text), text
+    except (OSError, ValueError) as error:
+        raise FirthshotError(f"{file} cannot be read ({error}).") from None
+
+
+def _check_format(path: Path, sessions: Iterable[Session]) -> None:
+    for session in sessions:
+        if session.format != FORMAT:
+            age = "an older" if session.format < FORMAT else "a newer"
+            way = "run it again" if session.format < FORMAT else "upgrade firthshot"
+            raise FirthshotError(
+                f"{path} holds a run of {age} version (firthshot {session.firthshot}, format "
+                f"{session.format}, this one reads format {FORMAT}): {way}."
+            )
+
+
+def _banks(path: Path) -> tuple[BankFacts, ...]:
+    from firthshot.experiments.folder_spec import read_banks
+
+    names = ("dataset", "backbone", "extraction", "sha256", "path")
+    return tuple(
+        BankFacts(name, **{key: str(record.get(key, "")) for key in names})
+        for name, record in read_banks(path).items()
+    )
+
+
+def _plan(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((path / "plan.json").read_text("utf-8"))
+        return found
+    except (OSError, ValueError):
+        return {"cells": 0, "notes": []}
+
+
+def _notes(path: Path) -> list[Note]:
+    return [Note(**note) for note in _plan(path)["notes"]]
+
+
+def _progress(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -> Progress:
+    from firthshot.experiments.status import read_status
+
+    status = read_status(path)
+    missing = () if status.finished >= status.cells else _missing(path, fields, banks)
+    return Progress(status.finished, status.cells, missing, status.failures, status.running)
+
+
+def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -> tuple[str, ...]:
+    """Name the settings that lack cells; nothing where the plan cannot be made again."""
+    from firthshot.experiments.plan import make_plan
+    from firthshot.experiments.reading import build_spec
+
+    opened = [facts.bank for facts in banks]
+    there = {part.stem for part in (path / "parts").glob("[!.]*.parquet")}
+    lacking: dict[str, list[int]] = {}
+    with contextlib.suppress(FirthshotError):
+        if None in opened:
+            return ()
+        for cell in make_plan(build_spec(fields), [b for b in opened if b]).cells:
+            words = f"{cell.condition.words}, {cell.method.head}, {cell.method.family}"
+            count = lacking.setdefault(words, [0, 0])
+            count[0] += cell.identity not in there
+            count[1] += 1
+    return tuple(
+        words if missing == all_ else f"{words} ({all_ - missing} of {all_} blocks are there)"
+        for words, (missing, all_) in lacking.items()
+        if missing
+    )
