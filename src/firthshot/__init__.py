@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from firthshot.banks import Bank, load_bank, save_bank
     from firthshot.engine import train
     from firthshot.episodes import Episodes, sample_episodes
+    from firthshot.estimators import FirthClassifier
     from firthshot.jeffreys import JeffreysLogisticRegression
 
 __version__ = "0.1.0"
@@ -25,12 +26,14 @@ _HOME = {
     "Episodes": "firthshot.episodes",
     "sample_episodes": "firthshot.episodes",
     "train": "firthshot.engine",
+    "FirthClassifier": "firthshot.estimators",
     "JeffreysLogisticRegression": "firthshot.jeffreys",
 }
 
 __all__ = [
     "Bank",
     "Episodes",
+    "FirthClassifier",
     "FirthshotError",
     "JeffreysLogisticRegression",
     "__version__",

@@ -1,0 +1,331 @@
+"""What all few-shot estimators share: input, coefficients, probabilities, calibration.
+
+A head is a subclass of `FewShotClassifier` with two methods of its own, ``_fit_head`` and
+``_logits``, and, where it knows a faster way than refitting, ``_left_out_logits``. All minimise
+
+    Σ_i w_i [ CE(y_i‖p_i) + λ KL(u‖p_i) ] + (l2 / 2) ‖W‖²
+
+over the rows i of the support set, with weights w (all 1 unless given) and the prior u (uniform
+unless given). Divided by Σ w it is the paper's Equation (klobj), in which both terms are means
+over the samples: λ is the same number in both, while ``l2`` is the 1/C of scikit-learn, whose
+loss is a sum.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from firthshot.errors import FirthshotError
+from firthshot.estimators._loo import Choice, LeftOut, choose, leavable_rows
+from firthshot.estimators._support import (
+    FLOATS,
+    Array,
+    Support,
+    check_weights,
+    class_prior,
+    encode,
+    is_plain,
+    used_rows,
+    weigh_classes,
+)
+from firthshot.estimators._temperature import fit_temperature
+from firthshot.objective import log_softmax, softmax, theory_coefficient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+# Where "loo" looks, and what it falls back to when no row can be left out (one row per class).
+LAM_GRID = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+L2_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+LAM_FALLBACK = 1.0
+L2_FALLBACK = 1.0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted head.
+
+    Attributes
+    ----------
+    parameters : arrays by the name of the attribute that will hold them, such as ``coef_``
+    n_iter : iterations of the solver
+    converged : whether the solver's tolerance was reached
+    problem : where it was not, why and what to do, in one sentence
+    """
+
+    parameters: dict[str, Array]
+    n_iter: int
+    converged: bool
+    problem: str = ""
+
+
+class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators: subclasses declare their parameters in their own ``__init__``.
+
+    Expected parameters: ``lam``, ``l2``, ``prior``, ``class_weight`` and ``calibrate``.
+    """
+
+    lam: float | str
+    l2: float | str
+    prior: Any
+    class_weight: Any
+    calibrate: bool
+
+    _accepts_sparse: ClassVar[bool] = False
+
+    # What a head implements
+
+    def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
+        """Return the head fitted to a support set with these coefficients."""
+        raise NotImplementedError
+
+    def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
+        """Return logits (n, K) of validated rows X (n, d), also for two classes."""
+        raise NotImplementedError
+
+    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
+        """Return heads for several pairs (λ, l2); override where they can share work."""
+        return [self._fit_head(support, lam, l2) for lam, l2 in path]
+
+    def _left_out_logits(
+        self,
+        support: Support,
+        rows: Array,
+        path: Sequence[tuple[float, float]],
+        fits: list[Fit],  # noqa: ARG002
+    ) -> Array:
+        """Return the logits of each row by a head fitted without it, (len(path), len(rows), K).
+
+        Here by refitting: exact, and N times the cost of a fit. Override with something faster.
+        ``fits`` are the heads fitted to all rows, to start from.
+        """
+        found = np.empty((len(path), len(rows), support.n_classes))
+        for at, row in enumerate(rows):
+            left = self._fit_path(support.without(row), path)
+            for l, fit in enumerate(left):
+                found[l, at] = self._logits(support.X[row : row + 1], fit.parameters)[0]
+        return found
+
+    def _theory(self, support: Support) -> float:
+        """Return λ = K rank(X) / (2N) of the support set; N is the sum of the weights."""
+        X = support.X.toarray() if hasattr(support.X, "toarray") else support.X
+        intercept = bool(getattr(self, "fit_intercept", False))
+        theory = theory_coefficient(X, support.n_classes, intercept=intercept)
+        return float(theory.value * theory.n_samples / support.weights.sum())
+
+    # Fitting
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the head to a support set.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels: integers, strings or anything else that can be sorted.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative: weight 2 is the row given twice, weight 0 the row left away.
+        """
+        self._check_parameters()
+        support = self._support(X, y, sample_weight)
+        choice = self._choose(support)
+        self.lam_, self.l2_ = choice.lam, choice.l2
+        self.lam_source_, self.l2_source_ = choice.lam_source, choice.l2_source
+        self.__dict__.pop("loo_path_", None)
+        if choice.path is not None:
+            self.loo_path_ = choice.path
+        self._publish(choice.fit)
+        self.temperature_ = 1.0
+        if self.calibrate:
+            left = choice.left_out
+            if left is None:
+                left = self._left_out(support, [(self.lam_, self.l2_)], [choice.fit])[0]
+            self.temperature_ = fit_temperature(left)
+        if choice.fell_back:
+            self._say_fallback()
+        return self
+
+    def leave_one_out(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> LeftOut:
+        """Return what the fitted head's settings predict for each row without that row.
+
+        Rows that are the only one of their class cannot be left out and are not among
+        ``LeftOut.rows``. The coefficients are `lam_` and `l2_` of this fit; the probabilities are
+        not calibrated. The estimator itself stays as it is.
+        """
+        check_is_fitted(self)
+        support = self._support(X, y, sample_weight, reset=False)
+        path = [(self.lam_, self.l2_)]
+        return self._left_out(support, path, self._fit_path(support, path))[0]
+
+    def _support(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, reset: bool = True
+    ) -> Support:
+        """Validate everything and set ``classes_`` and what describes the features."""
+        if is_plain(X, 2, "f") and is_plain(y, 1, "iubU") and len(X) == len(y):
+            self._note_features(X, reset)
+            labels = y
+        else:
+            X, labels = validate_data(
+                self, X, y, accept_sparse=self._sparse_format, dtype=FLOATS, reset=reset
+            )
+            check_classification_targets(labels)
+        classes, labels = encode(labels)
+        if reset:
+            self.classes_ = classes
+        weights = check_weights(sample_weight, len(labels))
+        if sample_weight is not None:
+            used = used_rows(weights, classes, labels)
+            if len(used) < len(labels):
+                X, labels, weights = X[used], labels[used], weights[used]
+        weights = weigh_classes(self.class_weight, classes, labels, weights)
+        return Support(X, labels, weights, class_prior(self.prior, labels, weights, len(classes)))
+
+    def _note_features(self, X: Array, reset: bool) -> None:
+        """Do for a plain array what `validate_data` does: set, or compare, the features."""
+        if reset:
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        elif X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
+            validate_data(self, X, reset=False)  # raises, or warns, in scikit-learn's own words
+
+    def _check_parameters(self) -> None:
+        for name in ("lam", "l2"):
+            value = getattr(self, name)
+            words = ("theory", "loo") if name == "lam" else ("loo",)
+            if isinstance(value, str) and value in words:
+                continue
+            if isinstance(value, str) or not 0.0 <= value < np.inf:
+                allowed = " or ".join(f"'{word}'" for word in words)
+                raise FirthshotError(
+                    f"{name} is {value!r}; give a number that is not negative, or {allowed}."
+                )
+
+    def _choose(self, support: Support) -> Choice[Fit]:
+        """Settle λ and l2 and fit the head with them."""
+        rows = leavable_rows(support)
+        wished = "loo" in (self.lam, self.l2)
+        by_loo = wished and len(rows) > 0
+        lams, lam_source = self._candidates(self.lam, LAM_GRID, LAM_FALLBACK, by_loo, support)
+        l2s, l2_source = self._candidates(self.l2, L2_GRID, L2_FALLBACK, by_loo, support)
+        path = [(lam, l2) for l2 in l2s for lam in lams]
+        fits = self._fit_path(support, path)
+        if not by_loo:
+            return Choice(*path[0], lam_source, l2_source, fits[0], fell_back=wished)
+        left = self._left_out(support, path, fits)
+        best, scores = choose(left, path)
+        return Choice(*path[best], lam_source, l2_source, fits[best], left[best], scores)
+
+    def _candidates(
+        self,
+        value: float | str,
+        grid: tuple[float, ...],
+        fallback: float,
+        by_loo: bool,
+        support: Support,
+    ) -> tuple[tuple[float, ...], str]:
+        """Return the values to try for a coefficient, and where they come from."""
+        if value == "theory":
+            return (self._theory(support),), "theory"
+        if value == "loo":
+            return (grid, "loo") if by_loo else ((fallback,), "fallback")
+        return (float(value),), "given"
+
+    def _left_out(
+        self, support: Support, path: list[tuple[float, float]], fits: list[Fit]
+    ) -> list[LeftOut]:
+        """Return the left-out predictions for every pair of the path."""
+        rows = leavable_rows(support)
+        if not len(rows):
+            logits = np.empty((len(path), 0, support.n_classes))
+        else:
+            logits = self._left_out_logits(support, rows, path, fits)
+        labels, weights = support.labels[rows], support.weights[rows]
+        return [LeftOut(rows, labels, weights, one) for one in logits]
+
+    def _publish(self, fit: Fit) -> None:
+        for name, value in fit.parameters.items():
+            setattr(self, name, value)
+        self._fitted_names = tuple(fit.parameters)
+        self.n_iter_, self.converged_ = max(1, fit.n_iter), fit.converged
+        if not fit.converged:
+            warnings.warn(fit.problem, ConvergenceWarning, stacklevel=3)
+
+    def _say_fallback(self) -> None:
+        taken = [
+            f"{name} = {getattr(self, name + '_'):g}"
+            for name in ("lam", "l2")
+            if getattr(self, name + "_source_") == "fallback"
+        ]
+        warnings.warn(
+            f"Every class has one row, so that none can be left out: {' and '.join(taken)} "
+            "is used instead of leave-one-out.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    # Predicting
+
+    def _fitted_parameters(self) -> dict[str, Array]:
+        """Return the head's parameters by attribute name."""
+        return {name: getattr(self, name) for name in self._fitted_names}
+
+    def _scores(self, X: ArrayLike) -> Array:
+        """Return logits (n, K) of new rows."""
+        check_is_fitted(self)
+        if is_plain(X, 2, "f"):
+            self._note_features(X, reset=False)
+            rows = X
+        else:
+            rows = validate_data(
+                self, X, accept_sparse=self._sparse_format, dtype=FLOATS, reset=False
+            )
+        return self._logits(rows, self._fitted_parameters())
+
+    def _tempered(self, X: ArrayLike) -> Array:
+        """Return logits (n, K) of new rows over the temperature."""
+        logits = self._scores(X)
+        return logits if self.temperature_ == 1.0 else logits / self.temperature_
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return logits, (n_samples, n_classes), or for two classes their difference (n_samples,).
+
+        Calibration does not change them.
+        """
+        logits = self._scores(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the most probable class of each row."""
+        best = self._scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""
+        return np.asarray(softmax(self._tempered(X)))
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Return log probabilities, (n_samples, n_classes), in the order of ``classes_``."""
+        return np.asarray(log_softmax(self._tempered(X)))
+
+    # scikit-learn's own protocol
+
+    @property
+    def _sparse_format(self) -> str | bool:
+        return "csr" if self._accepts_sparse else False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._accepts_sparse
+        return tags

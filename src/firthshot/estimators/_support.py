@@ -1,0 +1,150 @@
+"""The support set of an estimator: validated features, class numbers, weights and prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Array = npt.NDArray[Any]
+FLOATS = (np.float64, np.float32)
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a head is fitted to: rows of positive weight only.
+
+    Attributes
+    ----------
+    X : (N, d), float32 or float64; a SciPy CSR array where the estimator accepts sparse input
+    labels : (N,), class numbers 0 … K − 1, every one of them present
+    weights : (N,), positive: sample weight times class weight
+    prior : (K,), the u of λ KL(u‖p)
+    """
+
+    X: Any
+    labels: Array
+    weights: Array
+    prior: Array
+
+    @property
+    def n_classes(self) -> int:
+        """Return K."""
+        return len(self.prior)
+
+    @property
+    def rows_per_class(self) -> Array:
+        """Return the number of rows of every class, (K,)."""
+        return np.bincount(self.labels, minlength=self.n_classes)
+
+    def one_hot(self) -> Array:
+        """Return the labels as probabilities, (N, K) in float64."""
+        return np.eye(self.n_classes)[self.labels]
+
+    def without(self, row: int) -> Support:
+        """Return the support set without one row; the prior stays as it is."""
+        kept = np.arange(len(self.labels)) != row
+        return replace(self, X=self.X[kept], labels=self.labels[kept], weights=self.weights[kept])
+
+
+def is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[Array]:
+    """Tell whether ``values`` is an ordinary, finite, non-empty array that needs no conversion.
+
+    scikit-learn's own validation, to which everything else goes, takes longer than fitting a few
+    rows does.
+    """
+    if type(values) is not np.ndarray or values.ndim != ndim or values.dtype.kind not in kinds:
+        return False
+    if not values.size:
+        return False
+    if values.dtype.kind != "f":
+        return True
+    # A sum is finite when all its terms are; overflow sends a rare case the long way round.
+    return values.dtype in FLOATS and bool(np.isfinite(np.add.reduce(values, axis=None)))
+
+
+def encode(y: Array) -> tuple[Array, Array]:
+    """Return the classes in sorted order and the class number of every label."""
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise FirthshotError(f"The labels hold one class only, {classes[0]}: give two or more.")
+    return classes, labels
+
+
+def check_weights(sample_weight: ArrayLike | None, n: int) -> Array:
+    """Return one finite, not negative weight per row, in float64, or refuse them."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights: Array = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise FirthshotError(
+            f"sample_weight has shape {weights.shape}; give one number for each of {n} rows."
+        )
+    bad = np.flatnonzero(~((weights >= 0) & (weights < np.inf)))
+    if len(bad):
+        raise FirthshotError(
+            f"sample_weight of row {bad[0]} is {weights[bad[0]]}; weights must be finite and "
+            "not negative."
+        )
+    return weights
+
+
+def weigh_classes(class_weight: Any, classes: Array, labels: Array, weights: Array) -> Array:
+    """Return the weights times the weight of each row's class, as scikit-learn's own do.
+
+    ``"balanced"`` gives every class the same total, that of all rows over K.
+    """
+    if class_weight is None:
+        return weights
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise FirthshotError(
+                f"class_weight is {class_weight!r}; give 'balanced', a dictionary or None."
+            )
+        totals = np.bincount(labels, weights, minlength=len(classes))
+        return np.asarray(weights * (weights.sum() / (len(classes) * totals))[labels])
+    from sklearn.utils.class_weight import compute_class_weight
+
+    factors = compute_class_weight(class_weight, classes=classes, y=classes[labels])
+    return np.asarray(weights * factors[labels])
+
+
+def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Array:
+    """Return the prior u over classes, (K,): by name, or given in the order of ``classes_``."""
+    if isinstance(prior, str):
+        if prior == "uniform":
+            return np.full(n_classes, 1 / n_classes)
+        if prior == "class-frequency":
+            return np.asarray(np.bincount(labels, weights, minlength=n_classes) / weights.sum())
+        raise FirthshotError(
+            f"prior is {prior!r}; give 'uniform', 'class-frequency' or {n_classes} probabilities."
+        )
+    u = np.asarray(prior, dtype=np.float64)
+    if u.shape != (n_classes,) or not (u >= 0).all() or abs(u.sum() - 1) > 1e-6:
+        raise FirthshotError(
+            f"prior must be {n_classes} probabilities that sum to 1, in the order of the classes, "
+            f"not {prior}."
+        )
+    return u
+
+
+def used_rows(weights: Array, classes: Array, labels: Array) -> Array:
+    """Return the rows of positive weight, or refuse if a class has none."""
+    used = np.flatnonzero(weights > 0)
+    if not len(used):
+        raise FirthshotError("Every sample weight is zero: give some rows a positive weight.")
+    missing = classes[np.bincount(labels[used], minlength=len(classes)) == 0]
+    if len(missing):
+        raise FirthshotError(
+            f"The class {missing[0]} has no row of positive weight: remove its rows or weigh them."
+        )
+    return used
