@@ -1,15 +1,19 @@
 """Many episodes, all coefficients of each trained at once: the paper's training, fast."""
 
+from firthshot.engine._heads import fit_function, register_head
 from firthshot.engine._run import train
+from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import (
     Centroid,
     Converged,
     Cosine,
+    Head,
     LeastSquares,
     Linear,
     Mlp,
     Penalty,
     Sgd,
+    Solver,
     paper_sgd,
 )
 from firthshot.engine.results import Results, Status
@@ -18,13 +22,19 @@ __all__ = [
     "Centroid",
     "Converged",
     "Cosine",
+    "Fitted",
+    "Head",
     "LeastSquares",
     "Linear",
     "Mlp",
     "Penalty",
     "Results",
     "Sgd",
+    "Solver",
     "Status",
+    "Trial",
+    "fit_function",
     "paper_sgd",
+    "register_head",
     "train",
 ]

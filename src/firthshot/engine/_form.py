@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.engine.families import FAMILIES
 from firthshot.engine.options import Penalty
 from firthshot.errors import FirthshotError
 from firthshot.objective import l2_curvature
@@ -66,17 +67,16 @@ def gradient_form(
 ) -> GradientForm:
     """Resolve a penalty for a trial with these support labels and this number of parameters."""
     coefficients = np.array(penalty.coefficients, float)
-    zero, one = np.zeros_like(coefficients), np.ones_like(coefficients)
+    terms = FAMILIES[penalty.family](coefficients)
+    each = np.ones_like(coefficients)
     prior = class_prior(penalty, labels, n_classes)
-    firth = coefficients if penalty.family == "firth" else zero
-    smoothing = coefficients if penalty.family == "label-smoothing" else zero
-    l2 = penalty.l2 + (coefficients if penalty.family == "l2" else zero)
+    l2 = (penalty.l2 + terms.l2) * each
     curvature = l2_curvature(penalty.l2_kind, n_parameters=n_parameters, n_samples=len(labels))
     return GradientForm(
-        probability=one + firth,
-        target=np.outer(prior, firth + smoothing),
-        label=one - smoothing,
-        confidence=coefficients if penalty.family == "confidence" else zero,
+        probability=terms.probability * each,
+        target=np.outer(prior, terms.prior * each),
+        label=terms.label * each,
+        confidence=terms.confidence * each,
         weight_decay=curvature.weights * l2,
         bias_decay=curvature.bias * l2,
         decay_with_batch=penalty.l2_kind != "weight-decay",

@@ -27,7 +27,6 @@ from firthshot.errors import FirthshotError
 
 Fit = Callable[[Trial, Any, Any, GradientForm, bool], dict[int, Fitted]]
 
-# A head is added by its class in `options` and its line here.
 _FIT: dict[tuple[type[Head], type[Solver]], Fit] = {
     (Linear, Sgd): fit_linear,
     (Linear, Converged): fit_converged,
@@ -41,6 +40,11 @@ _FIT: dict[tuple[type[Head], type[Solver]], Fit] = {
 }
 
 
+def register_head(head: type[Head], solver: type[Solver], fit: Fit) -> None:
+    """Let `train` take a head: ``fit`` trains all coefficients of one trial (`fit_function`)."""
+    _FIT[head, solver] = fit
+
+
 def fit_function(head: Head, solver: Solver) -> Fit:
     """Return the function that trains a head: (trial, head, solver, form, keep_weights) → fitted.
 
@@ -51,6 +55,8 @@ def fit_function(head: Head, solver: Solver) -> Fit:
             raise FirthshotError(
                 f"{what} = {value!r} is none; see firthshot.engine for those there are."
             )
+    if not any(known is type(head) for known, _ in _FIT):
+        raise FirthshotError(f"The head {head.name!r} is not registered: see register_head.")
     if (type(head), type(solver)) not in _FIT:
         solvers = " and ".join(f"'{s.name}'" for h, s in _FIT if h is type(head))
         raise FirthshotError(
@@ -59,20 +65,12 @@ def fit_function(head: Head, solver: Solver) -> Fit:
     return _FIT[type(head), type(solver)]
 
 
-def parameter_count(head: Head, d: int, n_classes: int) -> int:
-    """Return the number of trained parameters: weights and biases, or directions and norms."""
-    if isinstance(head, Mlp):
-        first, second = head.hidden
-        return d * first + first + first * second + second + second * n_classes + n_classes
-    return d * n_classes + n_classes
-
-
 def working_bytes(
     head: Head, n: int, queries: int, d: int, ways: int, coefficients: int, itemsize: int
 ) -> int:
     """Estimate the bytes that one trial in flight needs."""
     gathered = (n + queries) * d + (n + queries) * (n + ways)
-    width = head.hidden[0] if isinstance(head, Mlp) else ways
+    width = head.widest_layer(ways)
     state = 5 * n * width * coefficients + 2 * d * width
-    scores = 3 * queries * (ways * coefficients + (width if isinstance(head, Mlp) else 0))
+    scores = 3 * queries * (ways * coefficients + (width if width > ways else 0))
     return itemsize * (gathered + state + scores)

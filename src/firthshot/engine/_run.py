@@ -13,7 +13,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from firthshot.engine._form import class_prior, gradient_form
-from firthshot.engine._heads import Fit, fit_function, parameter_count, working_bytes
+from firthshot.engine._heads import Fit, fit_function, working_bytes
 from firthshot.engine._kernels.scoring import score_queries
 from firthshot.engine._queries import locate_queries
 from firthshot.engine._trial import Fitted, Trial
@@ -199,7 +199,7 @@ def _train_one(
     episode = episodes[t]
     try:
         trial, labels, columns = source.trial(episode, episodes.key, episodes.ways)
-        parameters = parameter_count(head, trial.support.shape[1], trial.n_classes)
+        parameters = head.parameter_count(trial.support.shape[1], trial.n_classes)
         form = gradient_form(penalty, trial.labels, trial.n_classes, parameters)
         fitted = fit(trial, head, solver, form, "weights" in results.kept)
     except FirthshotError as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from firthshot.engine.families import FAMILIES
 from firthshot.errors import FirthshotError
 from firthshot.objective import L2_PARAMETRISATIONS as L2_KINDS
 
@@ -23,8 +24,28 @@ def _require_number(name: str, value: float, low: float, *, open_low: bool = Fal
     )
 
 
+class Head:
+    """What is trained on the support rows; derive from it and `register_head` to add one."""
+
+    name: ClassVar[str]
+
+    def parameter_count(self, d: int, n_classes: int) -> int:
+        """Return the number of trained parameters: weights and biases, or directions and norms."""
+        return d * n_classes + n_classes
+
+    def widest_layer(self, n_classes: int) -> int:
+        """Return the widest layer that is trained: it decides the memory of a trial."""
+        return n_classes
+
+
+class Solver:
+    """How a head is trained."""
+
+    name: ClassVar[str]
+
+
 @dataclass(frozen=True)
-class Linear:
+class Linear(Head):
     """Logits X W + b; weights start Xavier-uniform (or at zero), the bias at zero.
 
     A random start leaves noise in the directions that no support row spans: training never moves
@@ -41,7 +62,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Cosine:
+class Cosine(Head):
     """Logits scale · g_c ⟨v_c/‖v_c‖, x/(‖x‖ + 1e-5)⟩ with v and the class norms g trained.
 
     ``scale=None`` is the published rule: 2, and 10 above 200 classes. The start is the default of a
@@ -57,7 +78,7 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class Mlp:
+class Mlp(Head):
     """Three layers: features → ``hidden[0]`` → ReLU → ``hidden[1]`` → ReLU → classes."""
 
     hidden: tuple[int, int] = (100, 50)
@@ -69,16 +90,25 @@ class Mlp:
             f"hidden = {self.hidden} must be two positive widths.",
         )
 
+    def parameter_count(self, d: int, n_classes: int) -> int:
+        """Return the number of weights and biases of the three layers."""
+        first, second = self.hidden
+        return d * first + first + first * second + second + second * n_classes + n_classes
+
+    def widest_layer(self, n_classes: int) -> int:
+        """Return the wider of the first layer and the classes."""
+        return max(self.hidden[0], n_classes)
+
 
 @dataclass(frozen=True)
-class Centroid:
+class Centroid(Head):
     """Nearest class mean; logits are −½ ‖x − mean‖². No training, no penalty."""
 
     name = "centroid"
 
 
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquares(Head):
     """Ridge regression on centred one-hot labels, closed form; ``ridge`` multiplies ‖W‖².
 
     Scores become logits by the factor log 3: without ridge and with independent rows this is the
@@ -92,11 +122,8 @@ class LeastSquares:
         _require_number("ridge", self.ridge, 0)
 
 
-Head = Linear | Cosine | Mlp | Centroid | LeastSquares
-
-
 @dataclass(frozen=True)
-class Sgd:
+class Sgd(Solver):
     """Mini-batch SGD as published.
 
     Attributes
@@ -146,7 +173,7 @@ def paper_sgd(head: Head, shots: int | None = None) -> Sgd:
 
 
 @dataclass(frozen=True)
-class Converged:
+class Converged(Solver):
     """Minimise the objective until the gradient's largest entry is below the tolerance."""
 
     tolerance: float = 1e-6
@@ -160,11 +187,7 @@ class Converged:
         )
 
 
-Solver = Sgd | Converged
-
-Family = Literal["none", "firth", "confidence", "label-smoothing", "l2"]
 L2Kind = Literal["mean-square", "ridge", "weight-decay"]
-FAMILIES = ("none", "firth", "confidence", "label-smoothing", "l2")
 
 
 @dataclass(frozen=True)
@@ -174,8 +197,9 @@ class Penalty:
     Attributes
     ----------
     family : str
-        ``firth`` is λ KL(u‖p), ``confidence`` λ KL(p‖U), ``label-smoothing`` mixes the labels
-        with u by ε = λ < 1, ``l2`` puts the coefficient on ``l2_kind``.
+        A key of `firthshot.engine.families.FAMILIES`: ``firth`` is λ KL(u‖p), ``confidence``
+        λ KL(p‖U), ``label-smoothing`` mixes the labels with u by ε = λ < 1, ``l2`` puts the
+        coefficient on ``l2_kind``.
     coefficients : tuple of float
     prior : "uniform", "class-frequency", or one probability per class
         The u of ``firth`` and ``label-smoothing``.
@@ -187,7 +211,7 @@ class Penalty:
         included.
     """
 
-    family: Family = "none"
+    family: str = "none"
     coefficients: tuple[float, ...] = (0.0,)
     prior: Literal["uniform", "class-frequency"] | tuple[float, ...] = "uniform"
     l2: float = 0.0

@@ -54,7 +54,7 @@ class Method(msgspec.Struct, frozen=True):
         from firthshot.engine import options
 
         plain: Any = {"prior": self.prior, "l2": self.l2, "l2_kind": self.l2_kind}
-        return options.Penalty(self.family, coefficients, **plain)  # type: ignore[arg-type]
+        return options.Penalty(self.family, coefficients, **plain)
 
 
 def _HEADS(options: Any) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _trials(spec: Spec) -> Pairs:
 
 def _methods(spec: Spec) -> Pairs:
     """Ask the engine to accept every method, so that nothing is refused hours later."""
-    from firthshot.engine._heads import fit_function
+    from firthshot.engine import fit_function
     from firthshot.experiments.methods import spec_methods
 
     seen = set()
