@@ -17,8 +17,14 @@ def presets(
     ] = None,
 ) -> None:
     """List the presets, or tell what one reproduces, its settings and its cost here."""
+    from firthshot.experiments.reading import source_kind
+
     if name is None:
         _list()
+    elif source_kind(name) == "geometric":
+        from firthshot.cli.geometric import describe
+
+        describe(name, {"--bank": bank})
     else:
         _describe(name, bank)
 
@@ -27,13 +33,16 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from firthshot.experiments.geometric_spec import load_geometric
     from firthshot.experiments.reading import load_spec, preset_names
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("preset", no_wrap=True)
     table.add_column("reproduces")
-    for name in preset_names():
-        table.add_row(name, load_spec(name).reproduces)
+    rows = {name: load_spec(name).reproduces for name in preset_names()}
+    rows |= {name: load_geometric(name).reproduces for name in preset_names("geometric")}
+    for name in sorted(rows):
+        table.add_row(name, rows[name])
     Console().print(table, highlight=False)
     typer.echo("\nfirthshot presets NAME tells the settings and the time it takes here.")
 

@@ -47,7 +47,14 @@ def run(
     from rich.console import Console
 
     from firthshot.experiments.choose import bank_remark
+    from firthshot.experiments.reading import source_kind
 
+    if source_kind(source) == "geometric":
+        from firthshot.cli.geometric import run_here
+
+        foreign = {"--bank": bank, "--dask": dask, "--until-ci": until_ci}
+        run_here(source, foreign, trials, assignments, out, workers, quiet)
+        return
     spec = _resolve(source, bank, trials, assignments, until_ci)
     folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
     console = Console(stderr=False)

@@ -28,7 +28,7 @@ def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
 
     share = f" ({status.finished / status.cells:.0%})" if status.cells else ""
     yield f"{status.name}: {status.finished:,} of {status.cells:,} cells{share}, {_state(status)}"
-    yield f"{status.classifiers:,} classifiers in the plan"
+    yield f"{status.classifiers:,} {status.unit} in the plan"
     for note in status.notes:
         yield f"note    {note}"
     for cell, reason in status.failures.items():

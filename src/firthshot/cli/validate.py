@@ -25,11 +25,17 @@ def validate(
         override,
         parse_assignment,
         read_source,
+        source_kind,
     )
 
     fields, text = read_source(source)
     given = dict(parse_assignment(item) for item in assignments or [])
     fields = override(fields, given)
+    if source_kind(source) == "geometric":
+        from firthshot.cli.geometric import check
+
+        check(source, fields, text)
+        return
     problems = find_problems(fields, text) or _bank_problems(build_spec(fields), text)
     for problem in problems:
         typer.echo(f"{source}: {problem}")

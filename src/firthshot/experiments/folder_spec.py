@@ -17,6 +17,7 @@ from firthshot.experiments.store import raise_clearly, write_whole
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
+    from firthshot.experiments.geometric_spec import GeometricSpec
 
 BanksOnRecord = dict[str, dict[str, str]]
 
@@ -52,7 +53,7 @@ def claim(path: Path, spec: Spec, banks: list[Bank]) -> None:
     recorded = path / "spec.toml"
     try:
         if recorded.is_file():
-            _compare_specs(path, load_spec(str(recorded)), spec)
+            compare_specs(path, load_spec(str(recorded)), spec)
             _compare_banks(path, read_banks(path), describe_banks(banks))
             return
         if path.is_dir() and any((path / "parts").glob("*")):
@@ -76,13 +77,14 @@ def read_banks(path: Path) -> BanksOnRecord:
         ) from None
 
 
-def _comparable(spec: Spec) -> dict[str, Any]:
+def _comparable(spec: Spec | GeometricSpec) -> dict[str, Any]:
     """Return the fields that decide what is computed; a bank is compared by what it holds."""
     words = ("reproduces", "remark", "paper_banks", "banks")
     return {key: value for key, value in spec.as_dict().items() if key not in words}
 
 
-def _compare_specs(path: Path, old: Spec, new: Spec) -> None:
+def compare_specs(path: Path, old: Spec | GeometricSpec, new: Spec | GeometricSpec) -> None:
+    """Refuse to go on in a folder with a spec that asks for something else."""
     was, now = _comparable(old), _comparable(new)
     differing = [key for key in {**was, **now} if was.get(key) != now.get(key)]
     if differing:
@@ -115,7 +117,7 @@ def _show(value: Any) -> str:
     return "not set" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def to_toml(spec: Spec) -> str:
+def to_toml(spec: Spec | GeometricSpec) -> str:
     """Return a spec as TOML."""
     fields = spec.as_dict()
     tables = {key: value for key, value in fields.items() if isinstance(value, dict)}

@@ -27,6 +27,7 @@ class RunStatus:
     failures: dict[str, str]
     notes: list[str]
     summarised: bool
+    unit: str = "classifiers"
 
     @property
     def seconds_left(self) -> float | None:
@@ -62,7 +63,8 @@ def read_status(path: Path) -> RunStatus:
         idle_seconds=time.time() - times[-1] if times else None,
         failures=_failures(path),
         notes=condense(Note(**note) for note in plan["notes"]),
-        summarised=(path / "summary" / "all.csv").is_file(),
+        summarised=any((path / "summary").glob("*.csv")),
+        unit=str(plan.get("unit", "classifiers")),
     )
 
 

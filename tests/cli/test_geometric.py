@@ -1,0 +1,48 @@
+"""``firthshot run geometric`` and what else the command knows of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from firthshot.cli import app
+from firthshot.errors import FirthshotError
+
+runner = CliRunner()
+FEW = ["--trials", "300", "--set", "sample_size=20", "--set", "slope=[5,20]"]
+
+
+def call(*arguments: str) -> str:
+    result = runner.invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def test_run_prints_the_slope_and_the_largest_t_then_resumes(tmp_path: Path) -> None:
+    said = call("run", "geometric", *FEW, "--out", str(tmp_path / "g"))
+    assert "300 trials of 20 geometric draws each, p = 0.5" in said
+    assert "log |bias| over N = 5…20 has slope" in said
+    assert "of 19 sizes from N = 2" in said
+    assert "100 of 100 blocks were finished before" in call("run", str(tmp_path / "g"))
+    assert call("run", str(tmp_path / "g"), "--quiet") == ""
+    said = call("status", str(tmp_path / "g"))
+    assert "geometric: 100 of 100 cells (100%), complete 300 trials in the plan" in said
+
+
+def test_presets_and_validate_know_it() -> None:
+    assert "geometric Figure 1" in call("presets")
+    assert "maximum likelihood 1/ȳ" in call("presets", "geometric")
+    assert "geometric is in order" in call("validate", "geometric")
+    result = runner.invoke(app, ["validate", "geometric", "--set", "p=2"])
+    assert result.exit_code == 2
+    assert "p: Expected" in result.output
+
+
+@pytest.mark.parametrize("option", [["--bank", "x"], ["--dask", "local"], ["--until-ci", "1"]])
+def test_options_of_other_runs_are_refused(option: list[str], tmp_path: Path) -> None:
+    with pytest.raises(FirthshotError, match=f"no use for {option[0]}"):
+        runner.invoke(
+            app, ["run", "geometric", *option, "--out", str(tmp_path)], catch_exceptions=False
+        )

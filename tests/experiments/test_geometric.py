@@ -1,0 +1,208 @@
+"""The geometric experiment against exact expectations, loops and interruptions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import kstest, nbinom
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.geometric import error_sums, run_geometric
+from firthshot.experiments.geometric_spec import GeometricSpec, build_geometric, load_geometric
+from firthshot.experiments.geometric_summary import (
+    exact_mle_mean,
+    jackknife_slope,
+    read_geometric,
+    result_of,
+)
+from firthshot.experiments.reading import SpecError, load_spec, preset_names, source_kind
+from firthshot.experiments.status import read_status
+from firthshot.streams import NOISE, philox, stream_key
+
+
+def small(**fields: object) -> GeometricSpec:
+    given = {"kind": "geometric", "name": "toy", "sample_size": 12, "slope": [3, 12], "trials": 230}
+    return build_geometric({**given, **fields})
+
+
+def mean_by_sum(size: int, p: float) -> float:
+    """Sum N / s over the negative binomial distribution of s."""
+    failures = np.arange(200_000)
+    return float((size / (size + failures) * nbinom.pmf(failures, size, p)).sum())
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1, 0.9])
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_exact_mean_is_that_of_the_negative_binomial(size: int, p: float) -> None:
+    assert exact_mle_mean(np.array([size]), p)[0] == pytest.approx(mean_by_sum(size, p), rel=1e-9)
+
+
+def test_exact_mean_of_one_draw_and_the_limit_of_many() -> None:
+    assert exact_mle_mean(np.array([1]), 0.5)[0] == pytest.approx(np.log(2), rel=1e-12)
+    sizes = np.array([10**4, 10**5])
+    bias = exact_mle_mean(sizes, 0.5) - 0.5
+    np.testing.assert_allclose(bias * 4 * sizes, 1, rtol=1e-3)  # the paper's 1 / (4N)
+
+
+def draws_of(trial: int, count: int, p: float) -> list[int]:
+    """Toss by the definition: the smallest k with (1 − p)^k ≤ u, in exact arithmetic."""
+    out, miss = [], Fraction(1) - Fraction(p)
+    words = np.empty(4, np.uint64)
+    for i in range(count):
+        philox(np.uint64(stream_key("geometric")), i // 4, 0, trial, NOISE, words, 0)
+        u = (Fraction(int(words[i % 4])) + Fraction(1, 2)) / 2**32
+        k = 1
+        while miss**k > u:
+            k += 1
+        out.append(k)
+    return out
+
+
+@pytest.mark.parametrize("p", [0.5, 0.25])
+def test_sums_are_those_of_the_plain_loop(p: float) -> None:
+    spec = small(p=p)
+    expected = np.zeros((12, 4))
+    for trial in range(3, 30):
+        y = draws_of(trial, 12, p)
+        for n in range(1, 13):
+            size, mean = (1.01 if n == 1 else n), np.mean(y[:n])
+            firth = (size - 1) / (size * mean - 1) - p
+            mle = 1 / mean - p
+            expected[n - 1] += mle, mle**2, firth, firth**2
+    np.testing.assert_allclose(error_sums(spec, (3, 30)), expected, rtol=1e-11, atol=1e-12)
+
+
+def test_draws_are_geometric() -> None:
+    y = np.array([draws_of(trial, 20, 0.5) for trial in range(100)]).ravel()
+    counts = np.bincount(y, minlength=6)[1:6] / len(y)
+    np.testing.assert_allclose(counts, 0.5 ** np.arange(1, 6), atol=0.04)
+
+
+@pytest.fixture(scope="module")
+def result():
+    spec = load_geometric("geometric", {"trials": 300_000})
+    blocks = spec.blocks()
+    sums = np.stack([error_sums(spec, block) for block in blocks])
+    return result_of(spec, np.array([stop - first for first, stop in blocks]), sums)
+
+
+def test_mean_estimates_are_the_exact_ones_within_noise(result) -> None:
+    table = result.table
+    t = 1.96 * (table["mle"] - table["mle_exact"]) / table["mle_ci"]
+    assert t.abs().max() < 4.5
+    assert result.bound_of_t == pytest.approx(3.48, abs=0.01)
+    assert abs(result.largest_t[1]) < 4.5  # Firth has no bias from N = 2
+    assert result.largest_t[0] >= 2
+
+
+def test_firth_at_one_follows_the_papers_rule(result) -> None:
+    y = np.arange(1, 200)
+    expected = (0.5**y * 0.01 / (1.01 * y - 1)).sum()
+    first = result.table.row(0, named=True)
+    assert abs(first["firth"] - expected) < 2 * first["firth_ci"]
+    assert expected > 0.503  # so it is biased, unlike from N = 2
+
+
+def test_slope_is_minus_one_and_its_interval_holds_the_exact_one(result) -> None:
+    assert result.exact_slope == pytest.approx(-0.9988, abs=1e-4)
+    assert abs(result.slope - result.exact_slope) < 2 * result.slope_ci
+    assert result.slope_ci < 0.05
+
+
+def test_jackknife_interval_has_the_width_of_repeated_runs() -> None:
+    rng = np.random.default_rng(0)
+    sizes, trials = np.arange(10, 21), np.full(50, 1000)
+    slopes, widths = [], []
+    for _ in range(200):
+        errors = trials[:, None] / sizes + rng.normal(size=(50, len(sizes))) * 3
+        slope, width = jackknife_slope(sizes, trials, errors)
+        slopes.append(slope)
+        widths.append(width)
+    assert np.mean(slopes) == pytest.approx(-1, abs=0.01)
+    assert np.mean(widths) == pytest.approx(1.96 * np.std(slopes), rel=0.15)
+    assert kstest((np.array(slopes) + 1) / np.std(slopes), "norm").pvalue > 1e-3
+
+
+def folder_bytes(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_workers_and_interruptions_leave_the_same_files(tmp_path: Path) -> None:
+    spec = small()
+    run_geometric(spec, tmp_path / "whole", workers=3)
+
+    def stop_early(done: int, _blocks: int) -> None:
+        if done == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_geometric(spec, tmp_path / "cut", workers=1, progress=stop_early)
+    status = read_status(tmp_path / "cut")
+    assert (status.finished, status.cells, status.unit) == (20, 77, "trials")
+    told: list[int] = []
+    run_geometric(spec, tmp_path / "cut", workers=2, progress=lambda done, _: told.append(done))
+    assert told == list(range(20, 78))
+    assert folder_bytes(tmp_path / "cut") == folder_bytes(tmp_path / "whole")
+    written = pl.read_csv(tmp_path / "whole" / "summary" / "geometric.csv")
+    assert written["trials"].unique().to_list() == [230]
+    assert written["mle"].to_list() == read_geometric(tmp_path / "cut").table["mle"].to_list()
+
+
+def test_a_partial_run_says_so_and_few_trials_have_no_slope(tmp_path: Path) -> None:
+    spec = small()
+    run_geometric(spec, tmp_path)
+    for part in sorted((tmp_path / "parts").iterdir())[5:]:
+        part.unlink()
+    partial = read_geometric(tmp_path)
+    assert partial.trials == 15
+    assert "15 trials of 230: the run is not finished" in partial.sentences()[0]
+    run_geometric(small(trials=1), tmp_path / "one")
+    assert "too few trials" in read_geometric(tmp_path / "one").sentences()[1]
+
+
+def test_folders_of_another_run_are_refused(tmp_path: Path) -> None:
+    run_geometric(small(), tmp_path)
+    with pytest.raises(FirthshotError, match=r"p was 0\.5, is 0\.4"):
+        run_geometric(small(p=0.4), tmp_path)
+    with pytest.raises(SpecError, match="kind 'geometric', which trains no classifiers"):
+        load_spec(str(tmp_path))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "spec.toml").write_text('name = "x"\n')
+    with pytest.raises(FirthshotError, match="holds a run of trials on banks"):
+        run_geometric(small(), other)
+    part = next((tmp_path / "parts").iterdir())
+    part.write_bytes(part.read_bytes()[:40])
+    with pytest.raises(FirthshotError, match="damaged: delete it"):
+        read_geometric(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"p": 1.0}, "p: Expected"),
+        ({"slope": [10, 30]}, "30 is above sample_size = 12"),
+        ({"slope": [9, 9]}, "9 is not below 9"),
+        ({"name": "a/b"}, "names no folder"),
+        ({"ways": [5]}, "ways: There is no such field"),
+        ({"trials": 0}, "trials: Expected"),
+    ],
+)
+def test_problems_are_named(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        small(**fields)
+
+
+def test_kinds_of_sources(tmp_path: Path) -> None:
+    assert preset_names("geometric") == ["geometric"]
+    assert "geometric" not in preset_names()
+    assert (source_kind("geometric"), source_kind("cosine")) == ("geometric", "trials")
+    file = tmp_path / "x.toml"
+    file.write_text('kind = "geometrik"\n')
+    with pytest.raises(SpecError, match="'geometrik' is no kind of run"):
+        source_kind(str(file))
