@@ -1,0 +1,396 @@
+"""The PyTorch losses against torch's own, the NumPy objective, and autograd's checks."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from firthshot.banks import load_bank
+from firthshot.engine import Cosine, Penalty, Sgd, train
+from firthshot.engine._cosine import published_scale, unit_rows
+from firthshot.episodes import sample_episodes
+from firthshot.errors import FirthshotError
+from firthshot.objective import L2, Confidence, Firth, LabelSmoothing, make_objective
+from firthshot.torch import (
+    CosineHead,
+    FirthLoss,
+    confidence_penalty,
+    firth_loss,
+    firth_penalty,
+    l2_penalty,
+    label_smoothing_loss,
+)
+
+K = 5
+SHAPES = [(K,), (6, K), (6, K, 3), (2, K, 3, 4), (2, K, 2, 1, 3)]
+REDUCTIONS = ("none", "sum", "mean")
+PRIOR = torch.tensor([0.1, 0.4, 0.0, 0.2, 0.3], dtype=torch.float64)
+WEIGHT = torch.tensor([0.5, 2.0, 1.0, 0.0, 3.0], dtype=torch.float64)
+
+
+def draw(shape, kind, seed=0, dtype=torch.float64):
+    """Return logits and a target of one kind: class indices or probabilities."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(shape, generator=generator, dtype=dtype)
+    axis = 0 if len(shape) == 1 else 1
+    if kind == "probabilities":
+        return logits, torch.rand(shape, generator=generator, dtype=dtype).softmax(axis)
+    return logits, torch.randint(0, K, shape[:axis] + shape[axis + 1 :], generator=generator)
+
+
+def one_hot(target, shape):
+    axis = 0 if len(shape) == 1 else 1
+    return functional.one_hot(target, K).to(torch.float64).movedim(-1, axis)
+
+
+def expected(logits, target, lam, prior, weight, ignored, reduction):
+    """Compute the loss sample by sample in plain Python, from the definition."""
+    axis = 0 if logits.ndim == 1 else 1
+    rows = logits.movedim(axis, -1).reshape(-1, K)
+    hard = target.shape != logits.shape
+    labels = target.reshape(-1) if hard else target.movedim(axis, -1).reshape(-1, K)
+    u = torch.full((K,), 1 / K, dtype=torch.float64) if prior is None else prior
+    w = torch.ones(K, dtype=torch.float64) if weight is None else weight
+    losses, omegas = [], []
+    for z, y in zip(rows, labels, strict=True):
+        log_p = z - z.logsumexp(0)
+        penalty = sum(float(u[k] * (u[k].log() - log_p[k])) for k in range(K) if u[k] > 0)
+        if hard and int(y) == ignored:
+            losses.append(0.0)
+            omegas.append(0.0)
+            continue
+        omega = float(w[y]) if hard else float((w * y).sum())
+        data = -float(w[y] * log_p[y]) if hard else -float((w * y * log_p).sum())
+        losses.append(data + lam * omega * penalty)
+        omegas.append(omega)
+    if reduction == "none":
+        return torch.tensor(losses, dtype=torch.float64).reshape(
+            target.shape if hard else target.movedim(axis, -1).shape[:-1]
+        )
+    return sum(losses) / (1 if reduction == "sum" else sum(omegas) if hard else len(losses))
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["indices", "probabilities"])
+@pytest.mark.parametrize("prior", [None, PRIOR], ids=["uniform", "prior"])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
+def test_the_loss_is_its_definition(reduction, shape, kind, prior, weight):
+    logits, target = draw(shape, kind)
+    if kind == "indices" and len(shape) > 1:
+        target.view(-1)[::3] = -100
+    got = FirthLoss(0.7, prior, weight=weight, reduction=reduction)(logits, target)
+    want = expected(logits, target, 0.7, prior, weight, -100, reduction)
+    if kind == "indices" and len(shape) == 1 and reduction == "mean" and WEIGHT[target] == 0:
+        pytest.skip("the only sample has no weight")
+    torch.testing.assert_close(got, torch.as_tensor(want, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lam_zero_is_torch_bit_for_bit_with_class_indices(reduction, shape, weight, dtype):
+    logits, target = draw(shape, "indices", dtype=dtype)
+    weight = None if weight is None else weight.to(dtype)
+    ignored = int(target.view(-1)[0]) if len(shape) > 1 else -100
+    settings = {"weight": weight, "ignore_index": ignored, "reduction": reduction}
+    mine, theirs = FirthLoss(0.0, **settings), torch.nn.CrossEntropyLoss(**settings)
+    assert torch.equal(mine(logits, target), theirs(logits, target))
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
+def test_lam_zero_is_torch_with_probabilities(reduction, shape, weight):
+    logits, target = draw(shape, "probabilities")
+    mine = FirthLoss(0.0, weight=weight, reduction=reduction)(logits, target)
+    theirs = torch.nn.CrossEntropyLoss(weight=weight, reduction=reduction)(logits, target)
+    torch.testing.assert_close(mine, theirs, rtol=1e-14, atol=1e-14)
+
+
+def test_indices_and_one_hot_probabilities_agree_in_sum():
+    logits, target = draw((6, K, 3), "indices")
+    loss = FirthLoss(1.3, PRIOR, weight=WEIGHT, reduction="sum")
+    torch.testing.assert_close(
+        loss(logits, target), loss(logits, one_hot(target, logits.shape)), rtol=1e-14, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("prior", [None, PRIOR], ids=["uniform", "prior"])
+def test_values_and_gradients_are_those_of_the_numpy_objective(prior):
+    logits, target = draw((20, K), "indices")
+    logits.requires_grad_()
+    numpy_prior = None if prior is None else prior.numpy()
+    z, y = logits.detach().numpy(), target.numpy()
+    cases = [
+        (firth_penalty(logits, prior, reduction="none"), Firth(numpy_prior)),
+        (confidence_penalty(logits, reduction="none"), Confidence()),
+        (FirthLoss(2.5, prior, reduction="none")(logits, target), None),
+        (label_smoothing_loss(logits, target, 0.3, prior, reduction="none"), None),
+    ]
+    losses = [make_objective("firth", 2.5, numpy_prior), LabelSmoothing(0.3, numpy_prior)]
+    oracles = [
+        (cases[0][1].value(z), cases[0][1].gradient(z)),
+        (cases[1][1].value(z), cases[1][1].gradient(z)),
+        *[loss.value_and_gradient(z, y) for loss in losses],
+    ]
+    for (got, _), (value, gradient) in zip(cases, oracles, strict=True):
+        np.testing.assert_allclose(got.detach().numpy(), value, rtol=1e-13, atol=1e-13)
+        (by_logits,) = torch.autograd.grad(got.sum(), logits, retain_graph=True)
+        np.testing.assert_allclose(by_logits.numpy(), gradient, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(K,), (3, K), (2, K, 2)])
+@pytest.mark.parametrize("kind", ["indices", "probabilities"])
+def test_autograd_checks(shape, kind):
+    logits, target = draw(shape, kind, seed=3)
+    logits.requires_grad_()
+    functions = [
+        lambda z: firth_loss(z, target, 0.8, PRIOR, weight=WEIGHT + 0.1),
+        lambda z: label_smoothing_loss(z, target, 0.2, PRIOR, weight=WEIGHT + 0.1),
+        firth_penalty,
+        lambda z: confidence_penalty(z, reduction="sum"),
+    ]
+    for function in functions:
+        assert torch.autograd.gradcheck(function, (logits,))
+        assert torch.autograd.gradgradcheck(function, (logits,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype):
+    logits, target = draw((40, K), "indices", dtype=torch.float32)
+    half = logits.to(dtype).requires_grad_()
+    got = FirthLoss(1.0, PRIOR, weight=WEIGHT)(half, target)
+    want = FirthLoss(1.0, PRIOR, weight=WEIGHT)(half.detach().float(), target)
+    assert got.dtype == torch.float32
+    assert torch.equal(got, want)
+    got.backward()
+    assert half.grad.dtype == dtype
+    assert half.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [60000.0, 1e4, 0.0])
+def test_extreme_logits_stay_finite(dtype, size):
+    logits = (size * torch.tensor([[1.0, -1.0, 0.0, 1.0, -1.0]])).to(dtype).requires_grad_()
+    target = torch.tensor([1])
+    for value in (
+        FirthLoss(3.0)(logits, target),
+        FirthLoss(3.0, weight=WEIGHT)(logits, target),
+        label_smoothing_loss(logits, target, 0.5),
+        confidence_penalty(logits),
+        firth_penalty(logits),
+    ):
+        (gradient,) = torch.autograd.grad(value, logits)
+        assert value.isfinite()
+        assert gradient.isfinite().all()
+
+
+def test_a_sum_that_float16_cannot_hold():
+    logits = torch.zeros(30_000, K, dtype=torch.float16)
+    logits[:, 0] = 10
+    target = torch.ones(30_000, dtype=torch.long)
+    assert FirthLoss(1.0, reduction="sum")(logits, target).isfinite()
+
+
+def test_masked_classes_behave_as_in_torch():
+    logits, target = draw((4, K), "indices")
+    logits[:, 2], target[:] = -torch.inf, torch.tensor([0, 1, 3, 4])
+    cross_entropy = torch.nn.CrossEntropyLoss()(logits, target)
+    assert torch.equal(FirthLoss(0.0)(logits, target), cross_entropy)
+    zero = torch.tensor(0.0, dtype=torch.float64)
+    assert torch.equal(FirthLoss(zero)(logits, target), cross_entropy)
+    smooth = torch.nn.CrossEntropyLoss(label_smoothing=0.1)(logits, target)
+    assert smooth == FirthLoss(0.1)(logits, target) == torch.inf
+    # the prior 0 of PRIOR at class 2 takes the masked class out
+    logits.requires_grad_()
+    masked = FirthLoss(0.5, PRIOR)(logits, target)
+    kept = [0, 1, 3, 4]
+    plain = FirthLoss(0.5, PRIOR[kept])(logits[:, kept], torch.arange(4))
+    torch.testing.assert_close(masked, plain)
+    for value in (masked, confidence_penalty(logits)):
+        (gradient,) = torch.autograd.grad(value, logits)
+        assert gradient.isfinite().all()
+
+
+def test_ignored_samples_count_for_nothing():
+    logits, target = draw((6, K), "indices")
+    target[[1, 4]] = 2
+    logits[1, 0] = -torch.inf
+    for reduction in ("sum", "mean"):
+        loss = FirthLoss(2.0, ignore_index=2, reduction=reduction)
+        kept = target != 2
+        plain = FirthLoss(2.0, reduction=reduction)(logits[kept], target[kept])
+        torch.testing.assert_close(loss(logits, target), plain)
+    everything = torch.full_like(target, -100)
+    assert FirthLoss(1.0)(logits, everything).isnan()  # as torch: the mean of nothing
+    assert torch.nn.CrossEntropyLoss()(logits, everything).isnan()
+
+
+def test_label_smoothing_is_that_of_torch_and_the_firth_loss_scaled():
+    logits, target = draw((6, K, 2), "indices")
+    got = label_smoothing_loss(logits, target, 0.25)
+    torch.testing.assert_close(got, functional.cross_entropy(logits, target, label_smoothing=0.25))
+    lam, entropy = 1 / 3, float(torch.log(torch.tensor(float(K), dtype=torch.float64)))
+    firth = firth_loss(logits, target, lam)
+    torch.testing.assert_close((1 + lam) * got, firth + lam * entropy)
+
+
+@pytest.mark.parametrize("kind", ["indices", "probabilities"])
+@pytest.mark.parametrize("lam", [0.7, torch.tensor(0.7)], ids=["number", "tensor"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_it_compiles_to_one_graph(kind, lam):
+    torch._dynamo.reset()
+    logits, target = draw((6, K, 2), kind)
+    loss = FirthLoss(lam, PRIOR, weight=WEIGHT)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    logits.requires_grad_()
+    (want,) = torch.autograd.grad(loss(logits, target), logits)
+    (got,) = torch.autograd.grad(compiled(logits, target), logits)
+    torch.testing.assert_close(compiled(logits, target), loss(logits, target))
+    torch.testing.assert_close(got, want)
+    if isinstance(lam, torch.Tensor):
+        before = compiled(logits, target).item()
+        loss.lam.fill_(0.0)  # scheduled without a new compilation
+        assert compiled(logits, target) < before
+        loss.lam.fill_(0.7)
+    torch._dynamo.reset()
+
+
+def test_vmap_and_grad_of_functions():
+    logits, target = draw((7, K), "indices")
+
+    def loss(z, y):
+        return firth_loss(z[None], y[None], 0.4, PRIOR, weight=WEIGHT + 0.1)
+
+    single = torch.stack([loss(z, y) for z, y in zip(logits, target, strict=True)])
+    torch.testing.assert_close(torch.func.vmap(loss)(logits, target), single)
+    gradients = torch.func.vmap(torch.func.grad(loss))(logits, target)
+    want = [torch.func.grad(loss)(z, y) for z, y in zip(logits, target, strict=True)]
+    torch.testing.assert_close(gradients, torch.stack(want))
+    lams = torch.tensor([0.0, 0.5, 2.0], dtype=torch.float64)
+    path = torch.func.vmap(lambda lam: firth_loss(logits, target, lam))(lams)
+    each = [firth_loss(logits, target, float(lam)) for lam in lams]
+    torch.testing.assert_close(path, torch.stack(each))
+
+
+def test_the_module_is_a_good_module():
+    loss = FirthLoss(0.5, [0.25, 0.75], weight=torch.ones(2), reduction="sum")
+    assert repr(loss) == (
+        "FirthLoss(lam=0.5, prior=<2 classes>, weight=<2 classes>, reduction='sum')"
+    )
+    assert (
+        repr(FirthLoss(1, ignore_index=3)) == "FirthLoss(lam=1, ignore_index=3, reduction='mean')"
+    )
+    assert set(loss.state_dict()) == {"prior", "weight"}
+    other = FirthLoss(0.5, [0.5, 0.5], weight=torch.zeros(2))
+    other.load_state_dict(loss.state_dict())
+    assert torch.equal(other.prior, loss.prior)
+    assert torch.equal(other.weight, loss.weight)
+    assert loss.double().prior.dtype == torch.float64
+    scheduled = FirthLoss(torch.tensor(2.0))
+    assert set(scheduled.state_dict()) == {"lam"}
+    loss.lam = 0.0
+    logits, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
+    assert torch.equal(
+        loss(logits, target), functional.cross_entropy(logits, target, reduction="sum")
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: FirthLoss(-1), "lam = -1 must be finite"),
+        (lambda: FirthLoss(float("nan")), "must be finite"),
+        (lambda: FirthLoss(torch.ones(2)), "lam has shape"),
+        (lambda: FirthLoss(1, [0.5, 0.6]), "sums to 1.1"),
+        (lambda: FirthLoss(1, [[0.5, 0.5]]), r"shape \(1, 2\)"),
+        (lambda: FirthLoss(1, reduction="max"), "'max' is unknown"),
+        (lambda: FirthLoss(1, [0.5, 0.5])(torch.zeros(1, 3), torch.tensor([0])), "3 classes"),
+        (lambda: firth_loss(torch.zeros(1, 3), torch.zeros(1, 3).long(), 1.0), "floating"),
+        (
+            lambda: firth_loss(torch.zeros(1, 3), torch.ones(1, 3) / 3, 1.0, ignore_index=0),
+            "no meaning",
+        ),
+        (lambda: label_smoothing_loss(torch.zeros(1, 3), torch.tensor([0]), 1.0), r"in \[0, 1\)"),
+        (lambda: l2_penalty(torch.nn.Linear(2, 2), "ridge"), "number of training samples"),
+        (lambda: l2_penalty(torch.nn.Linear(2, 2), "lasso"), "choose from"),
+        (lambda: l2_penalty(torch.nn.ReLU()), "no trained parameter"),
+        (lambda: CosineHead(0, 2), "one feature"),
+        (lambda: CosineHead(2, 2, scale=0), "above 0"),
+    ],
+)
+def test_bad_settings_are_refused_in_a_sentence(build, sentence):
+    with pytest.raises(FirthshotError, match=sentence):
+        build()
+
+
+@pytest.mark.parametrize("parametrisation", ["mean-square", "ridge", "weight-decay"])
+def test_l2_is_that_of_the_objective(parametrisation):
+    layer = torch.nn.Linear(4, 3).double()
+    want = L2(parametrisation, 10).value(
+        layer.weight.detach().numpy().T, layer.bias.detach().numpy()
+    )
+    got = l2_penalty(layer, parametrisation, n_samples=10)
+    np.testing.assert_allclose(got.item(), want, rtol=1e-13)
+    layer.bias.requires_grad_(False)
+    alone = L2(parametrisation, 10).value(layer.weight.detach().numpy().T)
+    got = l2_penalty(layer, parametrisation, n_samples=10)
+    np.testing.assert_allclose(got.item(), alone, rtol=1e-13)
+
+
+@pytest.mark.parametrize("classes", [3, 200, 201])
+def test_the_cosine_head_is_the_engines(classes):
+    head = CosineHead(6, classes, dtype=torch.float64)
+    assert head.scale == published_scale(Cosine(), classes)
+    bound = 6**-0.5
+    assert head.v.abs().max() <= bound
+    torch.testing.assert_close(head.g, head.v.norm(dim=1))
+    x = torch.randn(9, 6, dtype=torch.float64)
+    x[0] = 0
+    v, g = head.v.detach().numpy(), head.g.detach().numpy()
+    want = head.scale * g * (unit_rows(x.numpy()) @ (v / np.linalg.norm(v, axis=1)[:, None]).T)
+    np.testing.assert_allclose(head(x).detach().numpy(), want, rtol=1e-12, atol=1e-12)
+    assert head(x[0]).shape == (classes,)
+    assert repr(head) == f"CosineHead(in_features=6, classes={classes}, scale={head.scale:g})"
+
+
+def test_the_cosine_head_trains_in_any_precision():
+    head = CosineHead(6, 3, scale=5.0).double()
+    x = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(head, (x,))
+    x16 = torch.randn(4, 6).bfloat16()
+    loss = FirthLoss(1.0)(head.bfloat16()(x16), torch.tensor([0, 1, 2, 0]))
+    loss.backward()
+    assert head.v.grad.isfinite().all()
+
+
+def test_weights_trained_by_the_engine_give_its_probabilities_here():
+    bank = load_bank("clinc150-minilm")
+    episodes = sample_episodes(bank, "val", ways=4, shots=2, queries=3)
+    solver = Sgd(epochs=5, batch_size=4, scale_partial=False)
+    penalty = Penalty("firth", (0.0, 1.0))
+    keep = ("weights", "probabilities")
+    trained = train(bank.features, episodes, Cosine(), solver, penalty, dtype="float64", keep=keep)
+    weights, probabilities = trained.kept["weights"][0], trained.kept["probabilities"][0]
+    queries = torch.from_numpy(bank.features[episodes[0].query].astype(np.float64))
+    for l in range(2):
+        head = CosineHead(bank.features.shape[1], 4, dtype=torch.float64)
+        head.load_state_dict({name: torch.from_numpy(weights[name][l]) for name in ("v", "g")})
+        got = head(queries).softmax(1).detach().numpy()
+        np.testing.assert_allclose(got, probabilities[l], rtol=1e-6)
+
+
+def test_importing_firthshot_leaves_torch_alone_and_its_absence_is_a_sentence():
+    code = (
+        "import sys, firthshot; assert 'torch' not in sys.modules\n"
+        "sys.modules['torch'] = None\n"
+        "try:\n    import firthshot.torch\n"
+        "except firthshot.FirthshotError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'firthshot[torch]'" in done.stdout
