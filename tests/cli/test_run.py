@@ -187,6 +187,12 @@ def test_presets_lists_all() -> None:
     assert "logistic-firth  Figure 2 (left)" in output
 
 
+def test_presets_prints_a_file_to_begin_with(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(firthshot("presets", "quickstart", "--toml"), encoding="utf-8")
+    assert "mine.toml" in firthshot("validate", str(mine))
+
+
 def test_presets_tells_settings_and_cost() -> None:
     output = firthshot("presets", "logistic-firth")
     text = " ".join(output.split())

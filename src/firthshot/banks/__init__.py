@@ -6,13 +6,16 @@ from firthshot.banks._file import save_bank
 from firthshot.banks._find import BankEntry, list_banks, load_bank
 from firthshot.banks._importers import export_npz, import_bank, import_whole
 from firthshot.banks._meta import SPLITS, BankMeta
+from firthshot.banks._sources import READERS, Source
 
 __all__ = [
+    "READERS",
     "SPLITS",
     "Bank",
     "BankEntry",
     "BankMeta",
     "Finding",
+    "Source",
     "diagnose",
     "export_npz",
     "import_bank",

@@ -15,12 +15,17 @@ def presets(
     bank: Annotated[
         list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
     ] = None,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print the preset's file, to begin one's own with.")
+    ] = False,
 ) -> None:
     """List the presets, or tell what one reproduces, its settings and its cost here."""
-    from firthshot.experiments.reading import source_kind
+    from firthshot.experiments.reading import read_source, source_kind
 
     if name is None:
         _list()
+    elif toml:
+        typer.echo(read_source(name)[1], nl=False)
     elif source_kind(name) == "geometric":
         from firthshot.cli.geometric import describe
 
