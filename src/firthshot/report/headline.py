@@ -1,0 +1,117 @@
+"""The answer at the top of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from firthshot.report.outcomes import SAME_ECE, SMALL, Outcome
+from firthshot.report.verdict import Verdict
+from firthshot.report.wording import (
+    Condition,
+    capital,
+    counted,
+    everywhere,
+    head_name,
+    penalty_name,
+    points,
+    points_ci,
+)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The answer at the top of the page: a question, a short answer, and what stands behind it."""
+
+    question: str
+    answer: str
+    tone: str
+    lines: tuple[str, ...] = field(default=())
+
+
+def make_headline(verdicts: Sequence[Verdict]) -> Headline:
+    """Answer the question of the page from the verdicts on Firth, else on what was run."""
+    main = [v for v in verdicts if (v.key["penalty"], v.key["prior"]) == ("firth", "uniform")]
+    main = main or [v for v in verdicts if v.key["penalty"] == "firth"] or list(verdicts)
+    if not main:
+        return Headline("What was found?", "No setting is finished on novel classes.", "plain")
+    names = dict.fromkeys(penalty_name(v.key["penalty"], v.key["prior"]) for v in main)
+    name = next(iter(names)) if len(names) == 1 else "a penalty"
+    outcomes = [outcome for verdict in main for outcome in verdict.outcomes]
+    answer, tone = _answer(outcomes)
+    lines = [*_best_and_worst(main), *_headline_theory(outcomes), *_headline_others(main)]
+    return Headline(f"Does {name} help here?", answer, tone, tuple(lines))
+
+
+def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
+    total = len(outcomes)
+    count = {kind: sum(o.kind == kind for o in outcomes) for kind in ("helps", "costs")}
+    small = sum(o.kind == "helps" and o.row["improvement"] < SMALL for o in outcomes)
+    if count["helps"] and count["costs"]:
+        both = f"helps in {count['helps']} and costs accuracy in {count['costs']}"
+        return f"It depends: it {both} of {total} settings.", "mixed"
+    if count["costs"]:
+        return f"No: it costs accuracy in {count['costs']} of {total} settings.", "bad"
+    if not count["helps"]:
+        return f"No effect that can be told from chance in {counted(total, 'setting')}.", "plain"
+    how = f", in {small} of them by less than 0.1 points" if small else ""
+    if count["helps"] == total:
+        return (f"Yes, {everywhere(total)}{how}." if total > 1 else "Yes."), "good"
+    return f"In {count['helps']} of {total} settings, yes{how}.", "good" if not small else "mixed"
+
+
+def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    pairs = [(v, o) for v in verdicts for o in v.outcomes]
+    helps = [pair for pair in pairs if pair[1].kind == "helps"]
+    costs = [pair for pair in pairs if pair[1].kind == "costs"]
+    if helps:
+        best = max(helps, key=lambda pair: pair[1].row["improvement"])
+        yield f"Largest gain in accuracy: {_effect(*best)}."
+    if costs:
+        worst = min(costs, key=lambda pair: pair[1].row["improvement"])
+        yield f"Largest loss: {_effect(*worst)}."
+    unclear = sum(outcome.kind == "unclear" for _, outcome in pairs)
+    unchanged = sum(outcome.kind == "unchanged" for _, outcome in pairs)
+    said = []
+    if unclear:
+        said.append(f"no significant effect in {unclear}")
+    if unchanged:
+        said.append(f"left out by the validation classes (λ = 0) in {unchanged}")
+    if said and (helps or costs):
+        cost = "" if costs else " It costs accuracy nowhere."
+        yield f"{capital(' and '.join(said))}.{cost}"
+
+
+def _effect(verdict: Verdict, outcome: Outcome) -> str:
+    row = outcome.row
+    effect = points_ci(row["improvement"], row["improvement_ci"])
+    return f"{effect} points ({verdict.title}, {outcome.condition.words})"
+
+
+def _headline_theory(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    known = [o.row for o in outcomes if o.row["theory_improvement"] is not None]
+    bad = [r for r in known if r["theory_improvement"] + (r["theory_improvement_ci"] or 0) < 0]
+    if bad:
+        worst = min(bad, key=lambda row: row["theory_improvement"])
+        yield (
+            f"Without tuning (λ from theory) it costs accuracy in {len(bad)} of {len(known)} "
+            f"settings, up to {points(worst['theory_improvement'])} points "
+            f"({head_name(worst['head'])} head, {Condition.of(worst).words})."
+        )
+    elif known:
+        yield f"Without tuning (λ from theory) it costs accuracy in none of {len(known)} settings."
+
+
+def _headline_others(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    moved = [o.row for v in verdicts for o in v.outcomes if o.kind != "unchanged"]
+    moved = [row for row in moved if row["ece_pooled"] is not None]
+    if not moved:
+        return
+    changes = [row["ece_pooled"] - row["base_ece_pooled"] for row in moved]
+    worse, better = sum(c > SAME_ECE for c in changes), sum(c < -SAME_ECE for c in changes)
+    if worse or better:
+        word, count = ("worse", worse) if worse >= better else ("better", better)
+        yield (
+            f"Probabilities get {word} calibrated in {count} of {len(moved)} settings where it is "
+            "in use."
+        )
