@@ -90,8 +90,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
-        """Return logits (n, K) of validated rows X (n, d), also for two classes."""
+        """Return logits (n, K) of prepared rows X (n, d), also for two classes."""
         raise NotImplementedError
+
+    def _prepare(self, X: Any) -> Any:
+        """Return validated rows as the head sees them; ``support.X`` holds them so."""
+        return X
 
     def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
         """Return heads for several pairs (λ, l2); override where they can share work."""
@@ -190,6 +194,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if len(used) < len(labels):
                 X, labels, weights = X[used], labels[used], weights[used]
         weights = weigh_classes(self.class_weight, classes, labels, weights)
+        X = self._prepare(X)
         return Support(X, labels, weights, class_prior(self.prior, labels, weights, len(classes)))
 
     def _note_features(self, X: Array, reset: bool) -> None:
@@ -291,7 +296,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = validate_data(
                 self, X, accept_sparse=self._sparse_format, dtype=FLOATS, reset=False
             )
-        return self._logits(rows, self._fitted_parameters())
+        return self._logits(self._prepare(rows), self._fitted_parameters())
 
     def _tempered(self, X: ArrayLike) -> Array:
         """Return logits (n, K) of new rows over the temperature."""
