@@ -6,6 +6,7 @@ from firthshot.banks._file import save_bank
 from firthshot.banks._find import BankEntry, list_banks, load_bank
 from firthshot.banks._importers import export_npz, import_bank, import_whole
 from firthshot.banks._meta import SPLITS, BankMeta
+from firthshot.banks._pickle import read_data_pickle
 from firthshot.banks._sources import READERS, Source
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "list_banks",
     "load_bank",
     "make_bank",
+    "read_data_pickle",
     "save_bank",
 ]

@@ -1,10 +1,11 @@
-"""Read the one pickle worth reading, and nothing else a pickle can do.
+"""Read the data that people keep in pickles, and nothing else a pickle can do.
 
-The Distribution Calibration code stores features as a pickled dict, class -> list of vectors. A
-pickle is a program; this unpickler lets it call only stand-ins of its own: NumPy arrays are rebuilt
-from their bytes by `_Array` and `_DType` (NumPy's own ``__setstate__`` never sees the file), and
-builtin containers are rebuilt as themselves. Every other global is refused by name, and so are
-object arrays, which could smuggle anything.
+The Distribution Calibration code stores features as a pickled dict, class -> list of vectors, and
+the caches of few-shot data sets are pickles of arrays. A pickle is a program; this unpickler lets
+it call only stand-ins of its own: NumPy arrays are rebuilt from their bytes by `_Array` and
+`_DType` (NumPy's own ``__setstate__`` never sees the file), and builtin containers are rebuilt as
+themselves. Every other global is refused by name, and so are object arrays, which could smuggle
+anything.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class _DType:
     __slots__ = ("dtype",)
 
     def __init__(self, code: Any, *_: Any) -> None:
+        code = code.decode("latin1") if isinstance(code, bytes) else code
         if not isinstance(code, str) or not _NUMBER.fullmatch(code):
             raise BankError(f"it holds an array of dtype {code!r}; only plain numbers are admitted")
         self.dtype = np.dtype(code)
@@ -53,9 +55,10 @@ class _DType:
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) < 5 or state[2:5] != (None, None, None):
             raise BankError("it holds an array with fields; only plain numbers are admitted")
-        if state[1] not in ("<", ">", "=", "|"):
+        order: Any = state[1].decode("latin1") if isinstance(state[1], bytes) else state[1]
+        if order not in ("<", ">", "=", "|"):
             raise BankError("it holds an array of unknown byte order")
-        self.dtype = self.dtype.newbyteorder(state[1])
+        self.dtype = self.dtype.newbyteorder(order)
 
 
 class _Array:
@@ -137,6 +140,39 @@ class _Unpickler(pickle.Unpickler):
                 "builtin containers are admitted"
             )
         return admitted
+
+
+def read_data_pickle(path: Path) -> Any:
+    """Read a pickle of arrays, numbers, text, bytes and builtin containers.
+
+    Text that Python 2 wrote comes as bytes, since it did not say which of the two it meant.
+
+    Raises
+    ------
+    BankError
+        When the pickle asks for anything else, or is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            return _unwrap(_Unpickler(file, encoding="bytes").load())
+    except OSError as error:
+        raise BankError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except BankError as error:
+        raise BankError(f"{path} is refused: {str(error).rstrip('.')}.") from None
+    except Exception as error:  # noqa: BLE001 - a damaged pickle raises anything
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise BankError(f"{path} is damaged or not a pickle: {reason}.") from None
+
+
+def _unwrap(content: Any) -> Any:
+    """Replace the stand-ins of arrays by the arrays, in containers too."""
+    if isinstance(content, _Array):
+        return content.array
+    if isinstance(content, dict):
+        return {key: _unwrap(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return type(content)(_unwrap(item) for item in content)
+    return content
 
 
 def read_pickled_classes(path: Path) -> tuple[np.ndarray, list[int | str]]:

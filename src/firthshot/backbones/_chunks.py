@@ -1,0 +1,85 @@
+"""Finished chunks of an extraction on disk, each whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class ChunkFolder:
+    """Keep chunks of features with an identity; a folder of another identity is refused.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it does not exist.
+    identity : dict
+        What the chunks depend on, plain JSON values.
+    """
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        self.folder = folder
+        self.count = 0
+        plan = folder / "plan.json"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if plan.exists():
+                self._compare(json.loads(plan.read_text(encoding="utf-8")), identity)
+            else:
+                self._replace(plan, json.dumps(identity).encode())
+        except OSError as error:
+            raise FirthshotError(f"{folder} cannot be used: {error.strerror}.") from None
+
+    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
+        other = [key for key, value in identity.items() if found.get(key) != value]
+        if other:
+            raise FirthshotError(
+                f"{self.folder} holds an unfinished extraction with another {' and '.join(other)}: "
+                "go on with the same command, or remove the folder to start anew."
+            )
+
+    def expect(self, count: int) -> None:
+        """Say how many chunks there will be."""
+        self.count = count
+
+    def has(self, number: int) -> bool:
+        """Tell whether a chunk is finished."""
+        return self._path(number).is_file()
+
+    def write(self, number: int, features: np.ndarray, good: np.ndarray) -> None:
+        """Write a chunk: features (n, d) float32 with a last column that says which are good."""
+        import io
+
+        buffer = io.BytesIO()
+        np.save(buffer, np.column_stack([features, good]).astype(np.float32), allow_pickle=False)
+        self._replace(self._path(number), buffer.getvalue())
+
+    def join(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all features (n, d) and whether each row is good (n,)."""
+        parts = [np.load(self._path(number), allow_pickle=False) for number in range(self.count)]
+        table = np.concatenate(parts)
+        return table[:, :-1], table[:, -1] > 0
+
+    def remove(self) -> None:
+        """Remove the folder, when the bank is written."""
+        shutil.rmtree(self.folder)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"chunk-{number:06d}.npy"
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)

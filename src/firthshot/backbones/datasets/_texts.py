@@ -1,0 +1,104 @@
+"""Tables of texts with a label column: CSV, TSV, Parquet, JSON lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firthshot.backbones.datasets._examples import Example, Found
+from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+
+
+def read_texts(
+    path: Path, text: str | None = None, label: str = "label", split: str = "split"
+) -> Found:
+    """Read a table of texts.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, TSV, Parquet or JSON lines.
+    text : str, optional
+        The column of texts; else the only column of words beside label and split.
+    label, split : str
+        The columns of classes and, if there is one, of splits (base, val, novel, or train and
+        test). One class may not be in two splits.
+    """
+    table = load_table(path)
+    if label not in table.columns:
+        raise FirthshotError(
+            f"{path} has no column {label!r} of labels, but {', '.join(table.columns)}: "
+            "name it with --label."
+        )
+    column = text_column(table, path, text, (label, split))
+    owners = [str(value) for value in table[label].to_list()]
+    texts = table[column].to_list()
+    for row, (owner, words) in enumerate(zip(owners, texts, strict=True), start=1):
+        if words is None or not words.strip() or owner in ("", "None"):
+            raise FirthshotError(
+                f"{path} has no text or no label in row {row}: fill it or drop it."
+            )
+    width = len(str(len(texts)))
+    examples = [
+        Example(owner, f"row {row:0{width}d}", words)
+        for row, (owner, words) in enumerate(zip(owners, texts, strict=True), start=1)
+    ]
+    homes = _homes(path, owners, table[split].to_list()) if split in table.columns else None
+    return Found(examples, f"column {column!r} of a table", homes, "text")
+
+
+def load_table(path: Path) -> pl.DataFrame:
+    """Read a table, every column of a CSV as text."""
+    import polars as pl
+
+    kind = path.suffix.lower()
+    try:
+        if kind == ".parquet":
+            return pl.read_parquet(path)
+        if kind in (".jsonl", ".ndjson"):
+            return pl.read_ndjson(path, infer_schema_length=None)
+        separator = "\t" if kind == ".tsv" else ","
+        return pl.read_csv(path, separator=separator, infer_schema=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise FirthshotError(f"The table {path} cannot be read: {reason}.") from None
+
+
+def text_column(table: pl.DataFrame, path: Path, text: str | None, others: tuple[str, ...]) -> str:
+    """Return the column of texts: the one named, else the only column of words."""
+    import polars as pl
+
+    words = [name for name, kind in table.schema.items() if kind == pl.String]
+    if text is not None:
+        if text not in words:
+            raise FirthshotError(f"{path} has no column {text!r} of texts: name it with --text.")
+        return text
+    rest = [name for name in words if name not in others]
+    if "text" in rest:
+        return "text"
+    if len(rest) != 1:
+        found = (
+            f"{len(rest)} columns of words ({', '.join(rest)})" if rest else "no column of words"
+        )
+        raise FirthshotError(f"{path} has {found}: name the one that holds texts with --text.")
+    return rest[0]
+
+
+def _homes(path: Path, owners: list[str], splits: list[object]) -> Homes:
+    homes: Homes = {}
+    for owner, word in zip(owners, splits, strict=True):
+        split = SPLIT_OF.get(str(word).lower())
+        if split is None:
+            raise FirthshotError(f"{path} has the split {word!r}: use base, val, novel.")
+        if homes.setdefault(owner, split) != split:
+            raise FirthshotError(
+                f"{path} has class {owner!r} in {homes[owner]} and in {split}: a class belongs to "
+                "one split."
+            )
+    return homes

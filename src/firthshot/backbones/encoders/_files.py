@@ -1,0 +1,102 @@
+"""Networks of the user's own by path: checkpoints, TorchScript, ONNX."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.backbones.encoders._base import (
+    ImageEncoder,
+    digest_files,
+    fingerprint,
+    torch_encoder,
+)
+from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.images import Preparation
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_USUAL = 224
+
+
+def load_onnx(path: Path, size: int | None, resize: int | None) -> ImageEncoder:
+    """Load an ONNX file: input (n, 3, size, size), first output (n, dim) or (n, dim, h, w)."""
+    runtime = require("onnxruntime", str(path), "onnx")
+    try:
+        session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - onnxruntime has its own family of errors
+        raise FirthshotError(f"{path} is not a usable ONNX file: {_words(error)}.") from None
+    shape = session.get_inputs()[0].shape
+    colours = shape[1] if len(shape) == 4 else None
+    if len(session.get_inputs()) != 1 or colours is None or colours not in (3, str(colours)):
+        raise FirthshotError(f"{path} does not take pictures (n, 3, size, size) but {shape}.")
+    side = shape[2] if isinstance(shape[2], int) else None
+    if side and size and side != size:
+        raise FirthshotError(f"{path} takes pictures of {side} px only: leave out --size {size}.")
+    prepared = Preparation(side or size or _USUAL, resize)
+    run = _onnx_runner(session, shape[0] if isinstance(shape[0], int) else None)
+    dim = int(run(np.zeros((1, 3, prepared.size, prepared.size), np.float32)).shape[1])
+    return ImageEncoder(
+        path.stem,
+        dim,
+        fingerprint(digest_files([path]), prepared),
+        prepared,
+        run,
+        description=f"{path.name} (ONNX)",
+        provenance=f"the ONNX file {path.name}",
+    )
+
+
+def _onnx_runner(session: Any, fixed: int | None) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the map from pictures to features, in batches of the file's own length if fixed."""
+    entry = session.get_inputs()[0].name
+
+    def run(pictures: np.ndarray) -> np.ndarray:
+        step = fixed or max(len(pictures), 1)
+        parts = []
+        for start in range(0, len(pictures), step):
+            part = np.ascontiguousarray(pictures[start : start + step])
+            short = step - len(part) if fixed else 0
+            padded = np.pad(part, ((0, short), (0, 0), (0, 0), (0, 0)))
+            out = np.asarray(session.run(None, {entry: padded})[0])[: len(part)]
+            parts.append(out.mean(axis=(2, 3)) if out.ndim == 4 else out.reshape(len(part), -1))
+        return np.concatenate(parts)
+
+    return run
+
+
+def load_torchscript(path: Path, size: int | None, resize: int | None) -> ImageEncoder:
+    """Load a TorchScript file."""
+    torch = require("torch", str(path), "torch")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # TorchScript is deprecated; people's files remain
+            module = torch.jit.load(str(path), map_location="cpu")
+    except (RuntimeError, ValueError) as error:
+        raise FirthshotError(f"{path} is not a usable TorchScript file: {_words(error)}.") from None
+    return torch_encoder(
+        module,
+        Preparation(size or _USUAL, resize),
+        name=path.stem,
+        weights=digest_files([path]),
+        description=f"{path.name} (TorchScript)",
+        provenance=f"the TorchScript file {path.name}",
+    )
+
+
+def is_torchscript(path: Path) -> bool:
+    """Tell whether a file is a TorchScript archive, which carries its code."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(name.endswith("/constants.pkl") for name in archive.namelist())
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__

@@ -1,0 +1,282 @@
+"""From a data set and an encoder to a bank: in evaluation mode, resumable, the same every time.
+
+The rows are cut into batches before anything is computed, and finished chunks of batches are kept
+on disk: an interrupted extraction goes on where it stopped and ends with the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from firthshot import __version__
+from firthshot.backbones._chunks import ChunkFolder
+from firthshot.backbones.images import PictureError, map_ahead
+from firthshot.banks import SPLITS, save_bank
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from firthshot.backbones.datasets import Dataset
+    from firthshot.backbones.encoders import Encoder, ImageEncoder
+    from firthshot.banks import Bank
+
+BATCH = 64
+SORTED_BATCH = 32  # of the published extraction with batch statistics
+BATCHES_PER_CHUNK = 16
+
+
+class Listener(Protocol):
+    """Hear how far an extraction is."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take the number of rows finished, of those to be done."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rows are encoded together, and which of them are kept.
+
+    Attributes
+    ----------
+    batches : list of ndarray
+        Rows of the data set.
+    kept : ndarray of bool, shape (n,)
+        Whether a row goes into the bank.
+    mode : {"eval", "bn-train-sorted"}
+        Whose statistics BatchNorm uses: the training's, or the batch's.
+    """
+
+    batches: list[np.ndarray]
+    kept: np.ndarray
+    mode: str
+
+    @property
+    def total(self) -> int:
+        """Number of rows to encode."""
+        return sum(map(len, self.batches))
+
+
+def plan_batches(
+    dataset: Dataset,
+    rows_per_class: Mapping[str, int] | None = None,
+    *,
+    bn_train_sorted: bool = False,
+    batch: int = BATCH,
+) -> Plan:
+    """Cut a data set into batches.
+
+    With ``bn_train_sorted`` the batches of 32 run through *all* rows of each split, sorted by
+    class, as in the published extraction; those that hold no row to be kept are skipped. What a
+    row's features are thus does not depend on how many rows are kept.
+    """
+    kept = np.zeros(len(dataset), bool)
+    kept[dataset.first_rows(dict(rows_per_class or {}))] = True
+    if not kept.any():
+        raise FirthshotError("No rows are left to extract: allow at least one per class.")
+    if not bn_train_sorted:
+        return Plan(_cut(np.flatnonzero(kept), batch), kept, "eval")
+    whole = [part for split in SPLITS for part in _cut(dataset.rows(split), SORTED_BATCH)]
+    return Plan([part for part in whole if kept[part].any()], kept, "bn-train-sorted")
+
+
+def _cut(rows: np.ndarray, length: int) -> list[np.ndarray]:
+    return [rows[start : start + length] for start in range(0, len(rows), length)]
+
+
+def extract(
+    dataset: Dataset,
+    encoder: Encoder,
+    out: str | Path,
+    *,
+    rows_per_class: Mapping[str, int] | None = None,
+    bn_train_sorted: bool = False,
+    skip_bad: bool = False,
+    threads: int | None = None,
+    listener: Listener | None = None,
+    dtype: str = "float16",
+    **words: Any,
+) -> Bank:
+    """Encode a data set and write the bank.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Pictures or texts, from `open_dataset`.
+    encoder : Encoder
+        From `load_encoder`; of the same kind.
+    out : path
+        The bank file. Unfinished work is kept beside it in ``OUT.parts`` until it is written.
+    rows_per_class : mapping of split to int, optional
+        How many rows of each class to keep, the first ones by file name; default all.
+    bn_train_sorted : bool
+        Take BatchNorm's statistics from class-sorted batches of 32, as the published ResNet
+        features were taken; the bank's ``extraction`` says so.
+    skip_bad : bool
+        Leave out pictures that cannot be decoded, and list them in the bank's notes; otherwise the
+        first of them stops the extraction.
+    threads : int, optional
+        Decoding threads; default one per core.
+    listener : callable, optional
+        Hears the number of rows done, of all.
+    dtype : {"float16", "float32"}
+        Precision of the bank.
+    **words
+        Fields of `BankMeta` that replace the default ones: name, dataset, backbone, licence,
+        provenance.
+    """
+    if dataset.kind != encoder.kind:
+        raise FirthshotError(
+            f"Encoder {encoder.name} takes {encoder.kind}s but {dataset.name} holds "
+            f"{dataset.kind}s: choose another encoder."
+        )
+    plan = plan_batches(dataset, rows_per_class, bn_train_sorted=bn_train_sorted)
+    used = encoder.with_batch_statistics() if bn_train_sorted else encoder  # type: ignore[attr-defined]
+    out = Path(out)
+    chunks = ChunkFolder(
+        out.with_name(f"{out.name}.parts"), _identity(dataset, encoder, plan, skip_bad)
+    )
+    _run(dataset, used, plan, chunks, skip_bad, threads, listener)
+    features, good = chunks.join()
+    rows = np.concatenate(plan.batches)
+    chosen = good & plan.kept[rows]
+    bad = [dataset.names[row] for row in rows[~good & plan.kept[rows]]]
+    meta = _describe(dataset, encoder, plan, rows_per_class, bad) | words
+    meta.setdefault("name", out.stem)
+    bank = save_bank(out, features[chosen], dataset.labels[rows[chosen]], dtype=dtype, **meta)
+    chunks.remove()
+    return bank
+
+
+def _run(
+    dataset: Dataset,
+    encoder: Encoder,
+    plan: Plan,
+    chunks: ChunkFolder,
+    skip_bad: bool,
+    threads: int | None,
+    listener: Listener | None,
+) -> None:
+    """Encode the chunks that are not on disk."""
+    groups = [
+        plan.batches[start : start + BATCHES_PER_CHUNK]
+        for start in range(0, len(plan.batches), BATCHES_PER_CHUNK)
+    ]
+    chunks.expect(len(groups))
+    missing = [number for number in range(len(groups)) if not chunks.has(number)]
+    done = plan.total - sum(len(part) for number in missing for part in groups[number])
+    if listener is not None:
+        listener(done, plan.total)
+    wanted = [row for number in missing for part in groups[number] for row in part.tolist()]
+    inputs = _inputs(dataset, encoder, wanted, skip_bad, threads)
+    for number in missing:
+        parts = []
+        for rows in groups[number]:
+            parts.append(_encode(encoder, [next(inputs) for _ in rows]))
+            done += len(rows)
+            if listener is not None:
+                listener(done, plan.total)
+        features, good = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        chunks.write(number, features, good)
+
+
+def _inputs(
+    dataset: Dataset, encoder: Encoder, rows: list[int], skip_bad: bool, threads: int | None
+) -> Iterator[Any]:
+    """Yield what the encoder takes for each row; None for a bad picture that is to be skipped."""
+    if encoder.kind == "text":
+        return (dataset.contents[row] for row in rows)
+    preparation = _pictures_of(encoder).preparation
+
+    def prepare(row: int) -> np.ndarray | None:
+        content = dataset.contents[row]
+        name = "" if isinstance(content, Path) else dataset.names[row]
+        try:
+            return preparation.pixels(content, name)
+        except PictureError:
+            if skip_bad:
+                return None
+            raise
+
+    return map_ahead(prepare, rows, threads)
+
+
+def _pictures_of(encoder: Encoder) -> ImageEncoder:
+    from firthshot.backbones.encoders import ImageEncoder
+
+    assert isinstance(encoder, ImageEncoder)  # the kind was checked
+    return encoder
+
+
+def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return features (n, dim) and whether each input was good; bad rows are zeros."""
+    good = np.array([one is not None for one in inputs])
+    features = np.zeros((len(inputs), encoder.dim), np.float32)
+    if good.any():
+        present = [one for one in inputs if one is not None]
+        features[good] = encoder.encode(present if encoder.kind == "text" else np.stack(present))
+    return features, good
+
+
+def _identity(dataset: Dataset, encoder: Encoder, plan: Plan, skip_bad: bool) -> dict[str, Any]:
+    """Return what finished chunks depend on; another identity may not be mixed with them."""
+    sizes = [
+        content.stat().st_size if isinstance(content, Path) else len(content)
+        for content in dataset.contents
+    ]
+    from firthshot.backbones.encoders._base import fingerprint
+
+    return {
+        "encoder": encoder.fingerprint,
+        "data": fingerprint(dataset.names, sizes),
+        "batches": fingerprint([rows.tolist() for rows in plan.batches]),
+        "mode": plan.mode,
+        "skip_bad": skip_bad,
+    }
+
+
+def _describe(
+    dataset: Dataset,
+    encoder: Encoder,
+    plan: Plan,
+    rows_per_class: Mapping[str, int] | None,
+    bad: list[str],
+) -> dict[str, Any]:
+    """Return the fields of the bank's metadata."""
+    notes = {
+        "row order": "by split (base, val, novel), class name and file name",
+        "rows kept": _kept_words(rows_per_class),
+        "encoder": f"{encoder.name}, fingerprint {encoder.fingerprint}",
+        "made by": f"firthshot {__version__}, backbone extract",
+        **dataset.notes,
+    }
+    if encoder.kind == "image":
+        notes["pictures"] = _pictures_of(encoder).preparation.words
+    if plan.mode != "eval":
+        notes["batches"] = (
+            f"BatchNorm used the statistics of class-sorted batches of {SORTED_BATCH} rows, cut "
+            "over all rows of the split before any was dropped"
+        )
+    if bad:
+        notes["left out"] = json.dumps(bad)
+    return {
+        "dataset": dataset.name,
+        "backbone": encoder.description or encoder.name,
+        "extraction": plan.mode,
+        "classes": dataset.classes,
+        "class_splits": dataset.class_splits,
+        "licence": encoder.licence,
+        "provenance": f"Features of {dataset.name} by {encoder.provenance or encoder.name}.",
+        "notes": notes,
+    }
+
+
+def _kept_words(rows_per_class: Mapping[str, int] | None) -> str:
+    if not rows_per_class:
+        return "all"
+    limits = ", ".join(f"{split} {count}" for split, count in rows_per_class.items())
+    return f"the first rows of each class by file name, at most: {limits}"

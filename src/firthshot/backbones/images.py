@@ -1,0 +1,209 @@
+"""Pictures of every kind to RGB pixels of one size, several at a time.
+
+Nothing is repaired in silence: a picture either has one agreed reading (below) or is refused in a
+sentence that names it.
+
+- Rotation in EXIF is applied.
+- Transparency, also of a palette, is laid over white.
+- 16-bit greys are scaled by 1/257, not cut off at 255.
+- CMYK, greyscale, palette, YCbCr and black-and-white become RGB; of an animation the first frame.
+- Tiny pictures are enlarged.
+- Truncated, foreign, floating-point and absurdly large pictures are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from firthshot.errors import FirthshotError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from PIL.Image import Image
+
+ENDINGS = frozenset(
+    (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+)
+Picture = Path | bytes | np.ndarray  # a file, the bytes of one, or pixels (height, width, 3) uint8
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class PictureError(FirthshotError):
+    """A picture that cannot be read; the message names it and says why."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a decoded picture becomes the input of an encoder.
+
+    Attributes
+    ----------
+    size : int
+        Side of the square that the encoder sees, in pixels.
+    resize : int or None
+        Length to which the shorter side is resized before the centre is cropped; None: ``size``.
+    interpolation : {"bilinear", "bicubic"}
+        Both with antialiasing.
+    mean, std : tuple of float
+        Subtracted from and divided into the pixels, which are scaled to 0 … 1.
+    """
+
+    size: int
+    resize: int | None = None
+    interpolation: str = "bilinear"
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or (self.resize is not None and self.resize < self.size):
+            raise FirthshotError(
+                f"Pictures of {self.size} px cannot be cut out of {self.resize} px: "
+                "give a resize length of at least the size."
+            )
+
+    @property
+    def words(self) -> str:
+        """Say what is done in a few words."""
+        return (
+            f"shorter side to {self.resize or self.size} px ({self.interpolation}), "
+            f"centre {self.size} x {self.size} px"
+        )
+
+    def sized(self, size: int | None, resize: int | None = None) -> Preparation:
+        """Return the preparation for another size; ``resize`` keeps its ratio unless given."""
+        if size is None and resize is None:
+            return self
+        side = size or self.size
+        scaled = None if self.resize is None else round(self.resize * side / self.size)
+        return replace(self, size=side, resize=resize or scaled)
+
+    def pixels(self, picture: Picture, name: str = "") -> np.ndarray:
+        """Decode, resize and crop one picture, (size, size, 3) uint8."""
+        from PIL.Image import Resampling
+
+        image = decode(picture, name)
+        short, side = self.resize or self.size, self.size
+        width, height = image.size
+        if min(width, height) != short:
+            scale = short / min(width, height)
+            scaled = (max(short, int(scale * width)), max(short, int(scale * height)))
+            image = image.resize(scaled, Resampling[self.interpolation.upper()])
+            width, height = image.size
+        left, top = round((width - side) / 2), round((height - side) / 2)
+        return np.asarray(image.crop((left, top, left + side, top + side)))
+
+    def normalise(self, pixels: np.ndarray) -> np.ndarray:
+        """Return pixels (n, size, size, 3) uint8 as (n, 3, size, size) float32, normalised."""
+        scale = np.float32(1) / (np.float32(255) * np.array(self.std, np.float32))
+        shift = np.array(self.mean, np.float32) / np.array(self.std, np.float32)
+        return np.moveaxis(pixels.astype(np.float32) * scale - shift, -1, 1)
+
+
+def decode(picture: Picture, name: str = "") -> Image:
+    """Return a picture as an upright RGB image.
+
+    Parameters
+    ----------
+    picture : Path, bytes or ndarray
+        A file, the bytes of one, or pixels (height, width) or (height, width, 3) uint8.
+    name : str
+        What to call it in a message; a path says it itself.
+
+    Raises
+    ------
+    PictureError
+        When it cannot be read; the sentence names it and says why.
+    """
+    image_module = _pillow()
+    if isinstance(picture, np.ndarray):
+        return _from_pixels(picture, name)
+    called = name or (str(picture) if isinstance(picture, Path) else "the picture")
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns of odd metadata and of large pictures; only what stops it counts here.
+            warnings.simplefilter("ignore")
+            file = picture if isinstance(picture, Path) else io.BytesIO(picture)
+            with image_module.open(file) as image:
+                return _to_rgb(image)
+    except image_module.UnidentifiedImageError:
+        raise PictureError(f"{called} is not a picture that Pillow knows: remove it.") from None
+    except Exception as error:  # noqa: BLE001 - decoders raise anything on a damaged file
+        reason = _reason(error)
+        raise PictureError(f"{called} cannot be decoded: {reason}.") from None
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtraError("Reading pictures", "torch") from None
+    return Image
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+
+
+def _from_pixels(pixels: np.ndarray, name: str) -> Image:
+    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or 0 in pixels.shape:
+        raise PictureError(
+            f"{name or 'A picture'} has pixels of shape {pixels.shape}, {pixels.dtype}: "
+            "(height, width, 3) of uint8 is needed."
+        )
+    return _to_rgb(_pillow().fromarray(np.ascontiguousarray(pixels)))
+
+
+def _to_rgb(image: Image) -> Image:
+    """Return an upright RGB copy; the modes are Pillow's."""
+    from PIL import ImageOps
+
+    image.load()
+    image = ImageOps.exif_transpose(image)
+    if image.mode == "F":
+        raise ValueError("its pixels are fractional numbers; save it with 8 or 16 bits")
+    if image.mode.startswith("I"):
+        image = _to_eight_bits(image)
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = _pillow().new("RGBA", image.size, (255, 255, 255, 255))
+        image = _pillow().alpha_composite(white, image)
+    return image.convert("RGB")
+
+
+def _to_eight_bits(image: Image) -> Image:
+    """Scale 16-bit greys to 8 bits; Pillow's own conversion would cut them off at 255."""
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise ValueError("its greys lie outside 0 … 65535; save it with 8 or 16 bits")
+    return _pillow().fromarray(np.round(values / 257).astype(np.uint8))  # type: ignore[no-any-return]
+
+
+def map_ahead(
+    function: Callable[[In], Out], items: Iterable[In], threads: int | None = None, ahead: int = 256
+) -> Iterator[Out]:
+    """Apply a function in threads; results come in order, at most ``ahead`` of them waiting."""
+    waiting: deque[Any] = deque()
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) >= ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
