@@ -144,10 +144,15 @@ def extract(
     features, good = chunks.join()
     rows = np.concatenate(plan.batches)
     chosen = good & plan.kept[rows]
+    if not chosen.any():
+        raise FirthshotError(f"Not one of the pictures of {dataset.name} can be decoded.")
     bad = [dataset.names[row] for row in rows[~good & plan.kept[rows]]]
+    present, labels = np.unique(dataset.labels[rows[chosen]], return_inverse=True)
     meta = _describe(dataset, encoder, plan, rows_per_class, bad) | words
+    meta["classes"] = [dataset.classes[label] for label in present]
+    meta["class_splits"] = [dataset.class_splits[label] for label in present]
     meta.setdefault("name", out.stem)
-    bank = save_bank(out, features[chosen], dataset.labels[rows[chosen]], dtype=dtype, **meta)
+    bank = save_bank(out, features[chosen], labels, dtype=dtype, **meta)
     chunks.remove()
     return bank
 
@@ -267,8 +272,6 @@ def _describe(
         "dataset": dataset.name,
         "backbone": encoder.description or encoder.name,
         "extraction": plan.mode,
-        "classes": dataset.classes,
-        "class_splits": dataset.class_splits,
         "licence": encoder.licence,
         "provenance": f"Features of {dataset.name} by {encoder.provenance or encoder.name}.",
         "notes": notes,

