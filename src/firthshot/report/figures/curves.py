@@ -1,0 +1,147 @@
+"""Along λ: validation accuracy (Fig A12), and accuracy against calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from firthshot.experiments.schema import KEYS
+from firthshot.report.figures.axes import LambdaAxis, number, panel_inches
+from firthshot.report.figures.grid import Family, draw_settings, one_per_bank
+from firthshot.report.figures.series import Row
+from firthshot.report.figures.style import BLUE, GREEN, RED, Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firthshot.report.gather import Gathered
+
+# A val line belongs to a novel one when these agree: a split may lack classes or rows.
+_SAME = tuple(name for name in KEYS if name not in ("split", "actual_ways", "query_rule"))
+
+CURVES = Family(
+    "lambda",
+    "Validation accuracy against λ",
+    "Mean accuracy on the validation classes against λ. Star: the λ chosen there (largest mean "
+    "accuracy, of equal ones the smallest); diamond: the tuning-free theory value K rank(X)/(2N), "
+    "trained beside the grid. Bars: 95 % intervals of the paired difference to λ = 0.",
+    "λ",
+    "accuracy (%)",
+)
+TRADE_OFF = Family(
+    "tradeoff",
+    "Accuracy and calibration along λ",
+    "Accuracy against the expected calibration error (ECE, 15 bins pooled over all trials) on the "
+    "novel classes; the line follows λ from 0 (hollow circle) to its largest value (labelled). "
+    "Star: the λ chosen on the validation classes; diamond: the tuning-free theory value.",
+    "ECE (%)",
+    "accuracy (%)",
+)
+
+
+def draw(gathered: Gathered) -> Iterator[Drawing]:
+    """Draw validation curves and trade-offs of every bank and method."""
+    all_lines = gathered.summary.all
+    val, novel = _by_place(all_lines, "val"), _by_place(all_lines, "novel")
+    for part in one_per_bank(gathered.summary.chosen):
+        curved = [row for row in part.rows if _grid_size(val.get(_place(row), [])) > 1]
+        yield from draw_settings(
+            CURVES, part, curved, lambda axes, row: _curve(axes, row, val[_place(row)])
+        )
+        traded = [row for row in part.rows if _calibrated(novel.get(_place(row), []))]
+        yield from draw_settings(
+            TRADE_OFF, part, traded, lambda axes, row: _trade(axes, row, novel[_place(row)])
+        )
+
+
+def _by_place(frame: pl.DataFrame, split: str) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in frame.filter(pl.col("split") == split, pl.col("accuracy").is_not_null()).to_dicts():
+        found.setdefault(_place(row), []).append(row)
+    return found
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _SAME)
+
+
+def _grid_size(lines: list[Row]) -> int:
+    return len({line["coefficient"] for line in lines if not line["theory"]})
+
+
+def _calibrated(lines: list[Row]) -> bool:
+    return _grid_size(lines) > 1 and all(line["ece_pooled"] is not None for line in lines)
+
+
+def _parts(lines: list[Row]) -> tuple[list[Row], Row | None]:
+    """Return the lines of the grid in the order of λ, and the theory's."""
+    grid = sorted(
+        (line for line in lines if not line["theory"]), key=lambda line: line["coefficient"]
+    )
+    return grid, next((line for line in lines if line["theory"]), None)
+
+
+def _curve(axes: Axes, chosen: Row, lines: list[Row]) -> None:
+    grid, theory = _parts(lines)
+    axis = LambdaAxis([line["coefficient"] for line in lines])
+    places = [axis.place(line["coefficient"]) for line in grid]
+    accuracy = [100 * line["accuracy"] for line in grid]
+    bars = [100 * (line["improvement_ci"] or 0.0) for line in grid]
+    axes.errorbar(places, accuracy, bars, color=BLUE, marker="o", markersize=3, elinewidth=0.8)
+    marks = {line["coefficient"]: line for line in grid}
+    star = marks.get(chosen["coefficient"])
+    if star:
+        _star(axes, axis.place(star["coefficient"]), 100 * star["accuracy"])
+    if theory:
+        _diamond(axes, axis.place(theory["coefficient"]), 100 * theory["accuracy"])
+    axis.dress(axes, panel_inches(axes))
+
+
+def _star(axes: Axes, x: float, y: float) -> None:
+    axes.plot(
+        [x], [y], linestyle="none", marker="*", markersize=10, color=RED, zorder=4, label="chosen λ"
+    )
+
+
+def _diamond(axes: Axes, x: float, y: float) -> None:
+    axes.plot(
+        [x],
+        [y],
+        linestyle="none",
+        marker="D",
+        markersize=5,
+        color=GREEN,
+        markerfacecolor="white",
+        markeredgewidth=1.3,
+        zorder=5,
+        label="theory λ",
+    )
+
+
+def _trade(axes: Axes, chosen: Row, lines: list[Row]) -> None:
+    grid, theory = _parts(lines)
+    across = [100 * line["ece_pooled"] for line in grid]
+    upwards = [100 * line["accuracy"] for line in grid]
+    axes.plot(across, upwards, color=BLUE, marker="o", markersize=3)
+    axes.plot(
+        across[:1],
+        upwards[:1],
+        linestyle="none",
+        marker="o",
+        markersize=6,
+        color=BLUE,
+        markerfacecolor="white",
+        label="λ = 0",
+    )
+    for line, x, y in zip(grid, across, upwards, strict=True):
+        if line["coefficient"] == chosen["coefficient"]:
+            _star(axes, x, y)
+    if theory:
+        _diamond(axes, 100 * theory["ece_pooled"], 100 * theory["accuracy"])
+    last = f"λ = {number(grid[-1]['coefficient'])}"
+    axes.annotate(
+        last, (across[-1], upwards[-1]), xytext=(0, -9), textcoords="offset points", ha="center"
+    )
+    axes.margins(0.12, 0.2)

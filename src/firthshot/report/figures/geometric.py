@@ -1,0 +1,140 @@
+"""The geometric experiment (Fig 1): estimates against sample size, and the slope of the bias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.report.figures.style import BLUE, GREEN, GREY, RED, Drawing, panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firthshot.experiments.geometric_summary import GeometricResult
+    from firthshot.report.gather import Gathered
+
+_SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
+
+
+def draw(gathered: Gathered) -> Iterator[Drawing]:
+    """Draw each geometric run."""
+    from firthshot.experiments.geometric_summary import read_geometric
+
+    runs = [run for run in gathered.runs if run.kind == "geometric"]
+    for number, run in enumerate(runs, 1):
+        name = "geometric" if len(runs) == 1 else f"geometric-{number}"
+        yield draw_result(read_geometric(run.path), name)
+
+
+def draw_result(result: GeometricResult, name: str = "geometric") -> Drawing:
+    """Draw both panels of Fig 1."""
+    figure, (left, right) = panels(1, 2)
+    _estimates(left, result)
+    _biases(right, result)
+    return Drawing(name, "Bias of maximum likelihood and of Firth", caption(result), figure)
+
+
+def caption(result: GeometricResult) -> str:
+    """Say what the panels show, with the numbers."""
+    some = "" if result.trials == result.spec.trials else f" of {result.spec.trials:,}"
+    size, t = result.largest_t
+    first, last = result.spec.slope
+    return (
+        f"Geometric distribution, p = {result.spec.p:g}, {result.trials:,}{some} trials. Left: "
+        "mean of the maximum-likelihood estimate 1/ȳ and of Firth's (N − 1)/(Nȳ − 1) against the "
+        "sample size N; at N = 1 Firth follows the paper's rule, N taken as 1.01. Right: absolute bias; "
+        f"the slope of log |bias| over N = {first} to {last} is {minus(result.slope)} ± "
+        f"{result.slope_ci:.3f} for maximum likelihood (exactly {minus(result.exact_slope)}). "
+        f"From N = 2 the bias of Firth is farthest from 0 at N = {size}, t = {minus(t, 2)}; the "
+        "shaded band is its 95 % noise (1.96 standard errors). Bars are 95 % intervals."
+    )
+
+
+def minus(value: float, digits: int = 3) -> str:
+    """Return a number with a real minus sign."""
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def _columns(result: GeometricResult) -> dict[str, Any]:
+    return {name: result.table[name].to_numpy() for name in result.table.columns}
+
+
+def _estimates(axes: Axes, result: GeometricResult) -> None:
+    table = {name: values[:_SHOWN] for name, values in _columns(result).items()}
+    axes.axhline(result.spec.p, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), label="true p")
+    for name, colour, marker, label in (
+        ("mle", BLUE, "o", "maximum likelihood"),
+        ("firth", RED, "s", "Firth"),
+    ):
+        axes.errorbar(
+            table["size"],
+            table[name],
+            table[f"{name}_ci"],
+            color=colour,
+            marker=marker,
+            markersize=3,
+            linewidth=1,
+            label=label,
+        )
+    axes.set_xlabel("sample size N")
+    axes.set_ylabel("mean estimate of p")
+    axes.set_xticks([1, *range(5, len(table["size"]) + 1, 5)])
+    axes.legend(loc="upper right")
+
+
+def _biases(axes: Axes, result: GeometricResult) -> None:
+    table = _columns(result)
+    sizes, p = table["size"], result.spec.p
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.plot(sizes, np.abs(table["mle_bias"]), "o", color=BLUE, markersize=3)
+    axes.plot(sizes, table["mle_exact"] - p, color=GREEN, linewidth=0.9, label="exact")
+    axes.plot(
+        *fitted_line(result), color="black", linewidth=1.2, linestyle="--", label=_fit(result)
+    )
+    noise = table["firth_ci"][1:]
+    axes.fill_between(sizes[1:], noise, noise / 1e3, color=RED, alpha=0.15, linewidth=0)
+    axes.plot(sizes[1:], np.abs(table["firth_bias"][1:]), "s", color=RED, markersize=2)
+    axes.text(
+        sizes[-1], 1.4 * noise[len(noise) // 3], "Firth, and its noise", color=RED, ha="right"
+    )
+    axes.text(1.1, 0.45 * abs(table["mle_bias"][1]), "maximum likelihood", color=BLUE, va="top")
+    lowest = float(np.median(noise)) / 30
+    axes.set_ylim(lowest, 2 * float(np.abs(table["mle_bias"]).max()))
+    axes.set_xlabel("sample size N")
+    axes.set_ylabel("|bias|")
+    _plain_ticks(axes, len(sizes))
+    axes.legend(loc="upper right", labelspacing=0.3)
+
+
+def _fit(result: GeometricResult) -> str:
+    return f"slope {minus(result.slope)} ± {result.slope_ci:.3f}"
+
+
+def fitted_line(result: GeometricResult) -> tuple[Any, Any]:
+    """Return the ends of the fitted line over the sizes of the slope."""
+    first, last = result.spec.slope
+    sizes = np.arange(first, last + 1)
+    log_bias = np.log(np.abs(result.table["mle_bias"].to_numpy()[first - 1 : last]))
+    middle = np.log(sizes).mean()
+    ends = np.array([first, last])
+    return ends, np.exp(log_bias.mean() + result.slope * (np.log(ends) - middle))
+
+
+def _power(value: float) -> str:
+    """Return a power of ten as 10⁻³, without mathematical typesetting."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return f"10{str(round(np.log10(value))).translate(raised)}"
+
+
+def _plain_ticks(axes: Axes, largest: int) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+    ticks = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000) if n <= largest]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())

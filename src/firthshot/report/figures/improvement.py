@@ -1,0 +1,217 @@
+"""Against shots and ways: improvement (Figs 2, 4, A6, A7, A11, A13), relative (A8), baseline (A9).
+
+Several banks are drawn as series, with a panel for each number of ways (or shots); for a single
+bank the ways (or shots) are the series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from firthshot.report.figures.axes import dodged, dress_counts, panel_inches
+from firthshot.report.figures.series import CHOSEN, Group, Row, about, distinct, group, method_name
+from firthshot.report.figures.style import (
+    Drawing,
+    legend_above,
+    look,
+    panels,
+    shortened,
+    zero_line,
+)
+from firthshot.report.outcomes import ALPHA
+from firthshot.report.wording import Condition
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firthshot.report.gather import Gathered
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is drawn upwards: its name, how it comes from a line of ``chosen``, and its words."""
+
+    name: str
+    label: str
+    title: str
+    words: str
+    bars: str
+    about_zero: bool = True
+
+    def value(self, row: Row) -> tuple[float, float]:
+        """Return value and half-width in per cent."""
+        if self.name == "baseline":
+            value, width = row["base_accuracy"], row["base_accuracy_ci"]
+        else:
+            value, width = row["improvement"], row["improvement_ci"]
+        # As in the paper, the baseline counts as exact where the improvement is divided by it.
+        scale = row["base_accuracy"] if self.name == "relative" else 1.0
+        return 100 * value / scale, 100 * (width or 0.0) / scale
+
+
+IMPROVEMENT = Quantity(
+    "improvement",
+    "improvement (points)",
+    "Improvement",
+    "Accuracy with {method} minus accuracy without (λ = 0)",
+    "95 % intervals of the paired difference over trials",
+)
+RELATIVE = Quantity(
+    "relative",
+    "relative improvement (%)",
+    "Relative improvement",
+    "Improvement by {method} divided by the accuracy without (λ = 0)",
+    "95 % intervals of the paired difference, divided by the same accuracy",
+)
+BASELINE = Quantity(
+    "baseline",
+    "accuracy at λ = 0 (%)",
+    "Baseline accuracy",
+    "Accuracy without penalty (λ = 0) on the novel classes",
+    "95 % intervals over trials",
+    about_zero=False,
+)
+_FILLED = "Filled markers: significant after Holm's correction (p < 0.05)."
+
+
+def draw(gathered: Gathered) -> Iterator[Drawing]:
+    """Draw improvement, relative improvement and baseline against shots and against ways."""
+    chosen = gathered.summary.chosen
+    for part in group(chosen):
+        for x in ("shots", "ways"):
+            if rows := drawable(part.rows, x):
+                yield _against(part, rows, x, IMPROVEMENT)
+        x = main_axis(part.rows)
+        if (rows := drawable(part.rows, x)) and _relative(rows):
+            yield _against(part, rows, x, RELATIVE)
+    for part in _baselines(group(chosen)):
+        x = main_axis(part.rows)
+        if rows := drawable(part.rows, x):
+            yield _against(part, rows, x, BASELINE)
+
+
+def main_axis(rows: Sequence[Row]) -> str:
+    """Return ways where the run has more of them than balanced shots, else shots."""
+    balanced = [row for row in rows if row["shots_scheme"] == "balanced"]
+    more = len(distinct(balanced, "ways")) > len(distinct(balanced, "shots"))
+    return "ways" if more else "shots"
+
+
+def drawable(rows: Sequence[Row], x: str) -> list[Row]:
+    """Return the lines with balanced shots, where there are several values along ``x``.
+
+    A group with one number of ways and one of shots is drawn against shots, that it is drawn.
+    """
+    balanced = [row for row in rows if row["shots_scheme"] == "balanced"]
+    counts = {name: len(distinct(balanced, name)) for name in ("shots", "ways")}
+    alone = x == "shots" and counts == {"shots": 1, "ways": 1}
+    return balanced if counts[x] > 1 or alone else []
+
+
+def _relative(rows: Sequence[Row]) -> bool:
+    """Tell whether there is a relative improvement to be drawn."""
+    return all(row["base_accuracy"] for row in rows) and any(row["improvement"] for row in rows)
+
+
+def _baselines(parts: list[Group]) -> Iterator[Group]:
+    """Keep one group of those that have the same baseline: the penalty does not matter at λ = 0."""
+    seen: set[tuple[Any, ...]] = set()
+    names = ("head", "solver", "transform", "source", "artificial", "l2", "query_rule")
+    for part in parts:
+        key = tuple(part.key.get(name) for name in names)
+        places = {(key, row["bank"], Condition.of(row)) for row in part.rows}
+        if not places <= seen:
+            yield part
+        seen |= places
+
+
+def _against(part: Group, rows: list[Row], x: str, what: Quantity) -> Drawing:
+    figure = _figure(rows, x, what)
+    method = method_name(part.key)
+    words = what.words.format(method=method)
+    note = f" {CHOSEN} {_FILLED}" if what.about_zero else ""
+    caption = f"{words}, against {x}. {about(part, rows)}{note} Bars: {what.bars}."
+    head = part.method if what.about_zero else part.method.split(",", maxsplit=1)[0]
+    return Drawing(f"{what.name}-{x}-{part.label}", f"{what.title}: {head}", caption, figure)
+
+
+def _figure(rows: list[Row], x: str, what: Quantity) -> Any:
+    panel_of, series_of = layout(rows, x)
+    values = distinct(rows, panel_of) if panel_of else [None]
+    columns = min(len(values), 3)
+    figure, all_axes = panels(-(-len(values) // columns), columns, sharey=True)
+    names = distinct(rows, series_of)
+    for axes, value in zip(all_axes, values, strict=False):
+        shown = [row for row in rows if panel_of is None or row[panel_of] == value]
+        draw_panel(axes, shown, x, what, names, series_of)
+        if panel_of:
+            axes.set_title(in_words(panel_of, value))
+    for axes in all_axes[len(values) :]:
+        axes.set_visible(False)
+    for axes in all_axes[::columns]:
+        axes.set_ylabel(what.label)
+    legend_above(figure)
+    return figure
+
+
+def layout(rows: Sequence[Row], x: str) -> tuple[str | None, str]:
+    """Return which column makes panels and which makes series."""
+    other = "ways" if x == "shots" else "shots"
+    if len(distinct(rows, "bank")) == 1:
+        return None, other
+    return (other if len(distinct(rows, other)) > 1 else None), "bank"
+
+
+def in_words(column: str, value: Any) -> str:
+    """Return a panel's or a series' name."""
+    if column == "bank":
+        return str(value)
+    return f"{value} {column if value != 1 else column.removesuffix('s')}"
+
+
+def draw_panel(
+    axes: Axes, rows: list[Row], x: str, what: Quantity, names: list[Any], series_of: str
+) -> None:
+    """Draw every series of a panel, in the order and with the looks of ``names``."""
+    values = sorted(distinct(rows, x))
+    logarithmic = x == "ways" and len(values) > 2 and max(values) > 8 * min(values)
+    for at, name in enumerate(names):
+        mine = sorted((row for row in rows if row[series_of] == name), key=lambda row: row[x])
+        if not mine:
+            continue
+        places = dict(zip(values, dodged(values, at, len(names), logarithmic), strict=True))
+        _draw_series(axes, mine, x, places, what, at, shortened(in_words(series_of, name)))
+    if what.about_zero:
+        zero_line(axes)
+    dress_counts(axes, values, x, panel_inches(axes))
+
+
+def _draw_series(
+    axes: Axes,
+    rows: list[Row],
+    x: str,
+    places: dict[int, float],
+    what: Quantity,
+    at: int,
+    label: str,
+) -> None:
+    across = [places[row[x]] for row in rows]
+    values, widths = zip(*map(what.value, rows), strict=True)
+    style = look(at)
+    axes.errorbar(across, values, widths, label=label, elinewidth=0.8, **style)
+    hollow = [
+        (place, value)
+        for place, value, row in zip(across, values, rows, strict=True)
+        if what.about_zero and not row["p_holm"] < ALPHA
+    ]
+    if hollow:
+        axes.plot(
+            *zip(*hollow, strict=True),
+            linestyle="none",
+            marker=style["marker"],
+            color=style["color"],
+            markerfacecolor="white",
+            zorder=3,
+        )

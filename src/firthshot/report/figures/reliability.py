@@ -1,0 +1,145 @@
+"""Reliability diagrams before and after, and the distribution of per-trial differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from firthshot.experiments.schema import KEYS
+from firthshot.report.figures.grid import Family, draw_settings, one_per_bank
+from firthshot.report.figures.series import Row
+from firthshot.report.figures.style import BLUE, GREY, RED, Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firthshot.report.gather import Gathered
+
+_METHOD = tuple(name for name in KEYS if name != "split")
+_STRIP = 0.22  # height of the histogram of confidences below a diagram
+
+RELIABILITY = Family(
+    "reliability",
+    "Reliability before and after",
+    "Share of correct predictions against mean confidence on the novel classes, in 15 bins of "
+    "confidence pooled over all trials; on the dashed line, confidence is right. Before: λ = 0; "
+    "after: the λ chosen on the validation classes. The steps below show how the predictions "
+    "spread over the bins (shares of all, each scaled to the largest); bins with fewer than 50 "
+    "predictions have small markers.",
+    "confidence",
+    "share correct",
+    height=2.1,
+)
+DIFFERENCES = Family(
+    "differences",
+    "Per-trial differences",
+    "Distribution over trials of the accuracy at the chosen λ minus that at λ = 0 of the same "
+    "trial, on the novel classes (bars). Step line: the same at the theory value, where it was "
+    "trained. Dashed: no difference; solid: the mean, with its 95 % interval.",
+    "difference (points)",
+    "share of trials (%)",
+)
+_FEW = 50
+
+
+def draw(gathered: Gathered) -> Iterator[Drawing]:
+    """Draw both kinds for every bank and method."""
+    parts = one_per_bank(gathered.summary.chosen)
+    if not parts:
+        return
+    bins = _by_method(gathered.bins.filter(pl.col("split") == "novel", ~pl.col("theory")))
+    differences = _by_method(gathered.differences)
+    for part in parts:
+        binned = [row for row in part.rows if bins.get(_method(row))]
+        yield from draw_settings(
+            RELIABILITY, part, binned, lambda axes, row: _diagram(axes, row, bins[_method(row)])
+        )
+        varied = [row for row in part.rows if _vary(differences.get(_method(row), []))]
+        yield from draw_settings(
+            DIFFERENCES,
+            part,
+            varied,
+            lambda axes, row: _histogram(axes, row, differences[_method(row)]),
+        )
+
+
+def _by_method(frame: pl.DataFrame) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in frame.to_dicts():
+        found.setdefault(_method(row), []).append(row)
+    return found
+
+
+def _method(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _METHOD)
+
+
+def _vary(bins: list[Row]) -> bool:
+    """Tell whether the chosen λ changes any trial."""
+    return any(line["low"] * line["high"] > 0 for line in bins if not line["theory"])
+
+
+def _diagram(axes: Axes, chosen: Row, bins: list[Row]) -> None:
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
+    coefficients = {"before (λ = 0)": 0.0, "after (chosen λ)": chosen["coefficient"]}
+    looks = {"before (λ = 0)": (BLUE, "o"), "after (chosen λ)": (RED, "s")}
+    for label, coefficient in coefficients.items():
+        mine = [b for b in bins if b["coefficient"] == coefficient and b["count"]]
+        _reliability(axes, mine, *looks[label], label)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-_STRIP - 0.06, 1.02)
+    axes.set_xticks([0, 0.5, 1])
+    axes.set_yticks([0, 0.5, 1])
+
+
+def _reliability(axes: Axes, bins: list[Row], colour: str, marker: str, label: str) -> None:
+    counts = [b["count"] for b in bins]
+    confidence = [b["confidence_sum"] / b["count"] for b in bins]
+    correct = [b["correct_sum"] / b["count"] for b in bins]
+    axes.plot(confidence, correct, color=colour, marker=marker, markersize=3.5, label=label)
+    small = [(x, y) for x, y, n in zip(confidence, correct, counts, strict=True) if n < _FEW]
+    for x, y in small:
+        axes.plot([x], [y], marker="o", markersize=4, color="white", zorder=3)
+        axes.plot([x], [y], marker=marker, markersize=1.5, color=colour, zorder=4)
+    _strip(axes, {b["bin"]: b["count"] for b in bins}, colour)
+
+
+def _strip(axes: Axes, counts: dict[int, int], colour: str) -> None:
+    """Draw the shares of the bins as steps below the diagram."""
+    n_bins = 15
+    bottom, largest = -_STRIP - 0.04, max(counts.values(), default=1)
+    heights = [bottom + _STRIP * counts.get(b, 0) / largest for b in range(n_bins)]
+    edges = [b / n_bins for b in range(n_bins + 1)]
+    axes.stairs(heights, edges, baseline=bottom, color=colour, linewidth=0.8)
+    axes.stairs(heights, edges, baseline=bottom, color=colour, alpha=0.15, fill=True)
+
+
+def _histogram(axes: Axes, chosen: Row, bins: list[Row]) -> None:
+    for theory, colour in ((False, BLUE), (True, RED)):
+        mine = [b for b in bins if b["theory"] is theory]
+        if not mine:
+            continue
+        shares = [100 * b["count"] / b["trials"] for b in mine]
+        left = [100 * b["low"] for b in mine]
+        widths = [100 * (b["high"] - b["low"]) for b in mine]
+        if theory:
+            _outline(axes, left, widths, shares, colour)
+        else:
+            axes.bar(left, shares, widths, align="edge", color=colour, alpha=0.55, label="chosen λ")
+    axes.axvline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)))
+    mean, width = 100 * chosen["improvement"], 100 * (chosen["improvement_ci"] or 0.0)
+    axes.axvline(mean, color="black", linewidth=1)
+    axes.axvspan(mean - width, mean + width, color="black", alpha=0.15, linewidth=0)
+
+
+def _outline(
+    axes: Axes, left: list[float], widths: list[float], shares: list[float], colour: str
+) -> None:
+    """Draw the outline of a histogram whose empty bins are left out."""
+    from itertools import chain
+
+    x = list(chain.from_iterable((a, a, a + w, a + w) for a, w in zip(left, widths, strict=True)))
+    y = list(chain.from_iterable((0.0, s, s, 0.0) for s in shares))
+    axes.plot(x, y, color=colour, linewidth=0.9, label="theory λ")

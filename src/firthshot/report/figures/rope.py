@@ -1,0 +1,229 @@
+"""The KL rope (Fig A5) from a real fit: predictions on the simplex of three classes as λ grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.report.figures.axes import number
+from firthshot.report.figures.style import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    ONE_COLUMN,
+    Drawing,
+    panels,
+    shortened,
+)
+from firthshot.report.wording import listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firthshot.banks import Bank
+    from firthshot.report.gather import Gathered
+
+Array = npt.NDArray[Any]
+
+WAYS, SHOTS, QUERIES = 3, 5, 4
+COEFFICIENTS = tuple(np.geomspace(1e-3, 1e3, 61).tolist())
+_MARKED = (0.1, 1.0, 10.0)  # λ at which the paths carry markers
+_EMBEDDED = "clinc150-minilm"
+_HEIGHT = np.sqrt(3) / 2
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Predictions of one trial along λ.
+
+    Attributes
+    ----------
+    bank, transform : str
+    classes : names of the three classes
+    coefficients : (L,) ascending
+    support, query : (L, N, 3) and (L, Q, 3) probabilities
+    support_labels, query_labels : (N,) and (Q,)
+    theory : float
+        The tuning-free coefficient K rank(X) / (2N) of this support.
+    """
+
+    bank: str
+    transform: str
+    classes: tuple[str, ...]
+    coefficients: Array
+    support: Array
+    query: Array
+    support_labels: Array
+    query_labels: Array
+    theory: float
+
+
+def draw(gathered: Gathered) -> Iterator[Drawing]:
+    """Draw the rope on the first bank of the runs that can hold it, else on the embedded bank."""
+    from firthshot.banks import load_bank
+
+    runs = [run for run in gathered.runs if run.kind == "trials"]
+    for run in runs:
+        for facts in run.banks:
+            transform = str(run.spec.get("transform", "none"))
+            if facts.bank is not None and (paths := fit_paths(facts.bank, transform)):
+                yield draw_paths(paths)
+                return
+    if runs and (paths := fit_paths(load_bank(_EMBEDDED))):
+        yield draw_paths(paths, "The run's own banks are not at hand or too small. ")
+
+
+def fit_paths(bank: Bank, transform: str = "none") -> Paths | None:
+    """Train the linear head to its optimum along λ on trial 0 of three classes of a bank.
+
+    Returns None where no split has three classes with enough finite rows.
+    """
+    from firthshot.engine._converged import solve
+    from firthshot.engine._form import gradient_form
+    from firthshot.engine.options import Penalty
+    from firthshot.episodes import sample_episodes
+    from firthshot.errors import FirthshotError
+    from firthshot.experiments.features import transform_split
+    from firthshot.objective import softmax, theory_coefficient
+
+    split = next((s for s in ("novel", "val", "base") if _is_enough(bank, s)), None)
+    if split is None:
+        return None
+    trial = next(iter(sample_episodes(bank, split, ways=WAYS, shots=SHOTS, queries=QUERIES)))
+    try:
+        features = transform_split(bank, split, transform)
+    except FirthshotError:
+        return None
+    support = features.values[features.positions(trial.support)].astype(np.float64)
+    query = features.values[features.positions(trial.query)].astype(np.float64)
+    if not (np.isfinite(support).all() and np.isfinite(query).all()):
+        return None
+    penalty = Penalty("firth", COEFFICIENTS)
+    form = gradient_form(penalty, trial.support_labels, WAYS, WAYS * (support.shape[1] + 1))
+    found = solve(support, trial.support_labels, form, tolerance=1e-8)
+    predicted = [
+        softmax(X @ found.coef.transpose(0, 2, 1) + found.intercept[:, None])
+        for X in (support, query)
+    ]
+    names = bank.classes(split)
+    return Paths(
+        bank.name,
+        transform,
+        tuple(names[c] for c in trial.classes),
+        np.array(COEFFICIENTS),
+        predicted[0],
+        predicted[1],
+        trial.support_labels,
+        trial.query_labels,
+        float(theory_coefficient(support, WAYS).value),
+    )
+
+
+def _is_enough(bank: Bank, split: str) -> bool:
+    if split not in bank.splits:
+        return False
+    sizes = [len(rows) for rows in bank.class_rows(split)]
+    return len(sizes) >= WAYS and min(sizes) >= SHOTS + QUERIES
+
+
+def kl_to_uniform(p: Array) -> Array:
+    """Return KL(U‖p) of distributions along the last axis."""
+    kl: Array = -np.log(p).mean(-1) - np.log(p.shape[-1])
+    return kl
+
+
+def to_plane(p: Array) -> Array:
+    """Return the place (…, 2) of distributions (…, 3) on the triangle; class 1 is at its top."""
+    corners = np.array([[0.0, 0.0], [0.5, _HEIGHT], [1.0, 0.0]])
+    return np.asarray(p @ corners)
+
+
+def draw_paths(paths: Paths, remark: str = "") -> Drawing:
+    """Draw the simplex, the ropes of the support and the paths of the queries."""
+    figure, (axes,) = panels(1, 1, height=ONE_COLUMN * 0.98)
+    _triangle(axes, paths)
+    _ropes(axes, paths)
+    for number_, label in enumerate(paths.query_labels):
+        _path(axes, paths, number_, int(label))
+    _legend(axes)
+    return Drawing("rope", "The KL rope from a real fit", remark + caption(paths), figure)
+
+
+def caption(paths: Paths) -> str:
+    """Say what was fitted and what the marks are."""
+    low, high = paths.coefficients[0], paths.coefficients[-1]
+    start, end = kl_to_uniform(paths.query[0]).mean(), kl_to_uniform(paths.query[-1]).mean()
+    extra = "" if paths.transform == "none" else f" (features transformed by {paths.transform})"
+    return (
+        f"Predictions of a linear head on the simplex of three classes ({listed(paths.classes)}) "
+        f"of bank {paths.bank}{extra} as λ grows from {low:g} to {high:g}; {SHOTS} shots, trained "
+        f"to the optimum for every λ. Lines: {len(paths.query_labels)} queries, coloured by their "
+        f"true class, markers at λ = {listed(map(number, _MARKED))}. Dotted: the "
+        f"{len(paths.support_labels)} training samples, on the straight rope from their label to "
+        "the uniform distribution U. Mean KL(U‖p) of the queries falls from "
+        f"{start:.2f} to {end:.2g}; the tuning-free λ here is {paths.theory:.3g}."
+    )
+
+
+def _triangle(axes: Axes, paths: Paths) -> None:
+    corners = to_plane(np.eye(3))
+    axes.plot(*corners[[0, 1, 2, 0]].T, color="black", linewidth=0.8)
+    shifts = (
+        (0.0, -0.05, "left", "top"),
+        (0.5, 0.05, "center", "bottom"),
+        (1, -0.05, "right", "top"),
+    )
+    for c, (x, dy, ha, va) in enumerate(shifts):
+        y = _HEIGHT if c == 1 else 0.0
+        name = shortened(paths.classes[c], 22)
+        axes.text(x, y + dy, name, ha=ha, va=va, color=COLOURS[c], fontweight="bold")
+    centre = to_plane(np.full(3, 1 / 3))
+    axes.plot(*centre, marker="*", markersize=11, color="black", zorder=6)
+    axes.annotate(
+        "U",
+        (centre[0], centre[1]),
+        xytext=(6, 4),
+        textcoords="offset points",
+        fontweight="bold",
+        zorder=6,
+    )
+    axes.set_aspect("equal")
+    axes.set_xlim(-0.06, 1.06)
+    axes.set_ylim(-0.16, _HEIGHT + 0.14)
+    axes.set_axis_off()
+
+
+def _ropes(axes: Axes, paths: Paths) -> None:
+    for sample in range(paths.support.shape[1]):
+        path = to_plane(paths.support[:, sample])
+        axes.plot(*path.T, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
+
+
+def _path(axes: Axes, paths: Paths, query: int, label: int) -> None:
+    path = to_plane(paths.query[:, query])
+    axes.plot(*path.T, color=COLOURS[label], linewidth=1.0, zorder=3)
+    marked = [int(np.argmin(np.abs(np.log(paths.coefficients / value)))) for value in _MARKED]
+    for at, size in zip(marked, (4.5, 3.5, 2.5), strict=True):
+        axes.plot(
+            *path[at],
+            marker=MARKERS[label],
+            markersize=size,
+            color=COLOURS[label],
+            markeredgecolor="white",
+            markeredgewidth=0.3,
+            zorder=4,
+        )
+
+
+def _legend(axes: Axes) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=GREY, linewidth=0.9, linestyle=":", label="training samples"),
+        Line2D([], [], color=COLOURS[0], linewidth=1.0, label="queries, λ growing to U"),
+    ]
+    axes.legend(handles=handles, loc="upper left", borderaxespad=0, handlelength=1.4)

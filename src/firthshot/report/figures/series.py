@@ -1,0 +1,141 @@
+"""Which lines of a summary belong into one figure, what they are called, and what captions say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from firthshot.report.wording import Condition, capital, head_name, listed, penalty_name
+
+Row = dict[str, Any]
+
+# What is trained; within it, figures compare banks, ways and shots.
+TRAINED = (
+    *("head", "solver", "penalty", "prior", "l2_kind", "l2", "transform", "source", "artificial"),
+)
+_PLACE = ("bank", "ways", "shots", "shots_scheme")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lines of one figure that share a key.
+
+    Attributes
+    ----------
+    key : what they have in common
+    rows : the lines, sorted by bank, ways and shots
+    label : what tells the group from others in file names, such as "linear-firth"
+    """
+
+    key: Row
+    rows: tuple[Row, ...]
+    label: str
+
+    @property
+    def banks(self) -> list[str]:
+        """Return the names of the banks."""
+        return distinct(self.rows, "bank")
+
+    @property
+    def method(self) -> str:
+        """Return head and penalty in words."""
+        return f"{head_name(self.key['head'])} head, {method_name(self.key)}"
+
+
+def group(frame: pl.DataFrame, by: Sequence[str] = TRAINED) -> list[Group]:
+    """Split lines that have a penalty into groups; a place that occurs twice splits further."""
+    rows = frame.filter(pl.col("penalty") != "none").to_dicts()
+    names = (*by, "query_rule") if _ambiguous(rows, by) else tuple(by)
+    parts: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        parts.setdefault(tuple(row[name] for name in names), []).append(row)
+    keys = [dict(zip(names, key, strict=True)) for key in parts]
+    return [
+        Group(key, tuple(sorted(part, key=_order)), label)
+        for key, part, label in zip(keys, parts.values(), labels(keys), strict=True)
+    ]
+
+
+def _ambiguous(rows: list[Row], by: Sequence[str]) -> bool:
+    """Tell whether two lines differ only in their query rule."""
+    names = dict.fromkeys((*by, *_PLACE))
+    places = {tuple(row[name] for name in names) for row in rows}
+    rules = {tuple(row[name] for name in (*names, "query_rule")) for row in rows}
+    return len(rules) > len(places)
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    return natural(row["bank"]), Condition.of(row), row.get("coefficient") or 0.0
+
+
+def natural(name: str) -> list[tuple[str, int]]:
+    """Return a key that sorts resnet50 between resnet10 and resnet101."""
+    return [(word, int(digits or 0)) for word, digits in re.findall(r"(\D*)(\d*)", name)]
+
+
+def labels(keys: Sequence[Row]) -> list[str]:
+    """Return a short label for file names for each key, all different."""
+    first = [_words(key, ("head", "penalty", "prior")) for key in keys]
+    out: list[str] = []
+    for key, words in zip(keys, first, strict=True):
+        alike = [other for other, its in zip(keys, first, strict=True) if its == words]
+        vary = [name for name in key if len({other[name] for other in alike}) > 1]
+        label = "-".join([*words, *_words(key, vary)])
+        out.append(label if label not in out else f"{label}-{len(out) + 1}")
+    return out
+
+
+def _words(key: Row, names: Iterable[str]) -> list[str]:
+    words = [
+        f"{name}-{key[name]}" if isinstance(key[name], int | float) else str(key[name])
+        for name in names
+        if name in key and (name != "prior" or key[name] != "uniform")
+    ]
+    return [re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.") or "x" for word in words]
+
+
+def method_name(key: Row) -> str:
+    """Return a penalty as legends and panel titles name it."""
+    name = penalty_name(key["penalty"], key.get("prior", "uniform")).removeprefix("the ")
+    return f"{name} ({key['l2_kind']})" if key["penalty"] == "l2" else name
+
+
+def distinct(rows: Iterable[Row], name: str) -> list[Any]:
+    """Return the different values of a column, in their order."""
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def counted_trials(rows: Iterable[Row]) -> str:
+    """Return the number of trials in words; the range where it differs."""
+    counts = [row["trials"] for row in rows]
+    low, high = min(counts), max(counts)
+    return f"{low:,} trials" if low == high else f"{low:,} to {high:,} trials"
+
+
+def about(part: Group, rows: Sequence[Row] | None = None) -> str:
+    """Say on what a figure stands: head, solver, banks and trials."""
+    shown = list(rows if rows is not None else part.rows)
+    solver = {"sgd": "SGD", "converged": "converged"}.get(part.key["solver"], part.key["solver"])
+    transform = part.key["transform"]
+    extra = "" if transform == "none" else f", features transformed by {transform}"
+    if part.key["source"]:
+        samples = part.key["artificial"]
+        extra += f", calibrated with {part.key['source']} ({samples} artificial samples per class)"
+    banks = [_bank(row) for row in {row["bank"]: row for row in shown}.values()]
+    many = "Banks" if len(banks) > 1 else "Bank"
+    return (
+        f"{capital(head_name(part.key['head']))} head ({solver}{extra}). {many} {listed(banks)}; "
+        f"{counted_trials(shown)} per point."
+    )
+
+
+def _bank(row: Row) -> str:
+    known = "; ".join(filter(None, (row["dataset"], row["backbone"])))
+    return f"{row['bank']} [{known}]" if known else str(row["bank"])
+
+
+CHOSEN = "λ is chosen on the validation classes and applied to the novel classes."

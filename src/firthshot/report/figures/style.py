@@ -1,0 +1,164 @@
+"""One style for all figures: colours, sizes, and files that are the same for the same data."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which people with any colour vision tell apart; each with a marker.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+BLUE, RED, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], "#666666"
+
+ONE_COLUMN, TWO_COLUMNS = 3.3, 6.9  # inches
+PANEL_HEIGHT = 2.3
+FORMATS = ("svg", "pdf", "png")
+
+_RC: dict[str, Any] = {
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica", "sans-serif"],
+    "font.size": 7.5,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.unicode_minus": True,
+    "axes.formatter.useoffset": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4,
+    "errorbar.capsize": 1.5,
+    "savefig.dpi": 200,
+    "figure.dpi": 100,
+    "savefig.facecolor": "white",
+    "text.usetex": False,
+    "text.parse_math": False,  # a bank may be called a$b$c
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "firthshot",
+    "pdf.fonttype": 42,
+}
+# No dates: equal data give equal files.
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "firthshot"},
+    "pdf": {"CreationDate": None, "Creator": "firthshot", "Producer": "matplotlib"},
+    "png": {"Software": "firthshot"},
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure before it is written.
+
+    Attributes
+    ----------
+    name : str
+        Of its files, without ending.
+    title, caption : str
+        ``caption`` says what is shown, on what, and what the bars are.
+    figure : matplotlib Figure
+    """
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw and write figures in this style; nothing global stays changed."""
+    import matplotlib as mpl
+
+    with warnings.catch_warnings():
+        # A letter that the font lacks is a box in PNG and PDF and right in SVG.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(_RC)
+            yield
+
+
+def panels(
+    rows: int, columns: int, *, height: float = PANEL_HEIGHT, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a grid of axes, row by row; one column wide if there is one panel."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as MplFigure
+
+    width = ONE_COLUMN if columns == 1 else TWO_COLUMNS
+    figure = MplFigure(figsize=(width, height * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, [axes for line in grid for axes in line]
+
+
+def write_drawing(drawing: Drawing, folder: Path) -> dict[str, Path]:
+    """Write a figure in all formats, each file whole or not at all; return paths by format."""
+    from firthshot.experiments.store import raise_clearly, write_whole
+
+    paths = {}
+    drawing.figure.draw_without_rendering()  # lays it out; once is enough for all formats
+    drawing.figure.set_layout_engine("none")
+    for kind in FORMATS:
+        buffer = io.BytesIO()
+        drawing.figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+        paths[kind] = folder / f"{drawing.name}.{kind}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(paths[kind], buffer.getvalue())
+        except OSError as error:
+            raise_clearly(error, folder)
+    return paths
+
+
+def look(at: int) -> dict[str, Any]:
+    """Return colour and marker of the series number ``at``."""
+    return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[at % len(MARKERS)]}
+
+
+def zero_line(axes: Axes) -> None:
+    """Draw the line of no improvement."""
+    axes.axhline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
+
+
+def legend_above(figure: Figure) -> None:
+    """Put one legend above all panels, where it hides nothing, in as many columns as fit."""
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(name, handle)
+    if len(found) < 2:
+        return
+    letters = max(map(len, found)) + 7
+    fit = max(1, int(figure.get_figwidth() * 19 / letters))
+    figure.legend(
+        list(found.values()),
+        list(found),
+        loc="outside upper center",
+        ncols=min(fit, len(found)),
+        columnspacing=1.2,
+    )
+
+
+def shortened(text: str, length: int = 28) -> str:
+    """Return a name that fits into a legend: the middle of a long one is left out."""
+    half = (length - 1) // 2
+    return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
