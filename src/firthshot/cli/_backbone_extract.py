@@ -24,6 +24,7 @@ def list_all() -> None:
 
     console = Console(highlight=False)
     console.print(_encoder_table())
+    console.print("A missing one comes with its extra: pip install 'firthshot[EXTRA]'.", markup=False)
     console.print(_architecture_table())
     console.print(
         "An encoder can also be a path: a checkpoint or the folder of a training, a TorchScript "
@@ -37,15 +38,14 @@ def _encoder_table() -> Any:
 
     from firthshot.backbones.encoders import DEFAULTS, ENCODERS
 
-    table = _table("encoder", "takes", "dims", "px", "MB", "licence", "weights")
+    table = _table("encoder", "takes", "dims", "MB", "licence", "weights")
     for one in ENCODERS.values():
-        state = "installed" if one.available else f"needs firthshot[{one.extra}]"
+        state = "installed" if one.available else f"extra {one.extra}"
         state += ", default" if one.name in DEFAULTS.values() else ""
         table.add_row(
             one.name,
-            "pictures" if one.kind == "image" else "texts",
+            f"pictures {one.side} px" if one.kind == "image" else "texts",
             str(one.dim),
-            str(one.side or "–"),
             str(one.megabytes),
             one.licence,
             Text(state),
@@ -58,11 +58,10 @@ def _architecture_table() -> Any:
 
     if not installed("torch"):
         return "Architectures need an optional package: pip install 'firthshot[torch]'."
-    from firthshot.backbones.architectures import _RESNETS as NAMES
-    from firthshot.backbones.architectures import make_backbone
+    from firthshot.backbones.architectures import ARCHITECTURES, make_backbone
 
     table = _table("architecture", "dims", "million weights")
-    for name in NAMES:
+    for name in ARCHITECTURES:
         network = _without_memory(make_backbone, name)
         count = sum(weight.numel() for weight in network.parameters())
         table.add_row(name, str(network.features_dim), f"{count / 1e6:.1f}")
@@ -240,10 +239,10 @@ def _table(*columns: str) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
-        right = column in ("dims", "px", "MB", "million weights")
-        table.add_column(column, justify="right" if right else "left", no_wrap=not right)
+        right = column in ("dims", "MB", "million weights")
+        table.add_column(column, justify="right" if right else "left", no_wrap=True)
     return table
 
 

@@ -76,10 +76,7 @@ def _read_classes(folder: Path) -> list[Example]:
                 f"The class folder {own} holds no pictures ({', '.join(sorted(ENDINGS))}): "
                 "fill it or remove it."
             )
-        examples += [
-            Example(own.name, path.relative_to(own).as_posix(), path, folder.name)
-            for path in pictures
-        ]
+        examples += [Example(own.name, path.name, path, folder.name) for path in pictures]
     return examples
 
 
@@ -90,6 +87,6 @@ def _folders(folder: Path) -> list[Path]:
 def _pictures(folder: Path) -> list[Path]:
     return [
         path
-        for path in folder.rglob("*")
+        for path in folder.iterdir()
         if path.suffix.lower() in ENDINGS and path.name[0] != "." and path.is_file()
     ]
