@@ -23,7 +23,9 @@ def settle_banks(spec: Spec) -> Spec:
     from firthshot.banks import list_banks
 
     names = list(dict.fromkeys(entry.name for entry in list_banks() if entry.bank is not None))
-    found = tuple(name for name in names if any(_is(name, paper) for paper in spec.paper_banks))
+    found = tuple(
+        name for name in names if any(is_paper_bank(name, paper) for paper in spec.paper_banks)
+    )
     return msgspec.structs.replace(spec, banks=found or (EMBEDDED,))
 
 
@@ -32,9 +34,13 @@ def bank_remark(spec: Spec) -> str:
     listed = ", ".join(spec.banks)
     if not spec.paper_banks:
         return f"On {listed}."
-    own = [bank for bank in spec.banks if any(_is(bank, paper) for paper in spec.paper_banks)]
+    own = [
+        bank for bank in spec.banks if any(is_paper_bank(bank, paper) for paper in spec.paper_banks)
+    ]
     if len(own) == len(spec.banks):
-        missing = [p for p in spec.paper_banks if not any(_is(bank, p) for bank in spec.banks)]
+        missing = [
+            p for p in spec.paper_banks if not any(is_paper_bank(bank, p) for bank in spec.banks)
+        ]
         return f"On {listed}" + (f"; not installed: {', '.join(missing)}." if missing else ".")
     return f"On {listed}, not on the paper's banks ({', '.join(spec.paper_banks)})."
 
@@ -48,7 +54,7 @@ def open_banks(spec: Spec) -> list[Bank]:
     return [load_bank(name) for name in spec.banks]
 
 
-def _is(name: str, paper: str) -> bool:
+def is_paper_bank(name: str, paper: str) -> bool:
     """Tell whether a bank is one of the paper's: its name, or that with a suffix like -eval."""
     stem = Path(name).stem.lower()
     return stem == paper or stem.startswith(f"{paper}-")

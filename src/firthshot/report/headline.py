@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from firthshot.report.outcomes import SAME_ECE, SMALL, Outcome
 from firthshot.report.verdict import Verdict
@@ -21,12 +21,21 @@ from firthshot.report.wording import (
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer at the top of the page: a question, a short answer, and what stands behind it."""
+    """The answer at the top of the page.
+
+    Attributes
+    ----------
+    question, answer : str
+    tone : {"good", "bad", "mixed", "plain"}
+    lines : what stands behind the answer, in sentences
+    counts : (kind of outcome, settings, words)
+    """
 
     question: str
     answer: str
     tone: str
-    lines: tuple[str, ...] = field(default=())
+    lines: tuple[str, ...] = ()
+    counts: tuple[tuple[str, int, str], ...] = ()
 
 
 def make_headline(verdicts: Sequence[Verdict]) -> Headline:
@@ -40,13 +49,19 @@ def make_headline(verdicts: Sequence[Verdict]) -> Headline:
     outcomes = [outcome for verdict in main for outcome in verdict.outcomes]
     answer, tone = _answer(outcomes)
     lines = [*_best_and_worst(main), *_headline_theory(outcomes), *_headline_others(main)]
-    return Headline(f"Does {name} help here?", answer, tone, tuple(lines))
+    return Headline(f"Does {name} help here?", answer, tone, tuple(lines), _counts(outcomes))
+
+
+def _counts(outcomes: Sequence[Outcome]) -> tuple[tuple[str, int, str], ...]:
+    """Count the outcomes, but not where there is but one setting."""
+    words = {"helps": "help", "costs": "cost", "unclear": "not significant", "unchanged": "λ = 0"}
+    found = [(kind, sum(o.kind == kind for o in outcomes), word) for kind, word in words.items()]
+    return tuple(each for each in found if each[1]) if len(outcomes) > 1 else ()
 
 
 def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
     total = len(outcomes)
     count = {kind: sum(o.kind == kind for o in outcomes) for kind in ("helps", "costs")}
-    small = sum(o.kind == "helps" and o.row["improvement"] < SMALL for o in outcomes)
     if count["helps"] and count["costs"]:
         both = f"helps in {count['helps']} and costs accuracy in {count['costs']}"
         return f"It depends: it {both} of {total} settings.", "mixed"
@@ -54,10 +69,11 @@ def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
         return f"No: it costs accuracy in {count['costs']} of {total} settings.", "bad"
     if not count["helps"]:
         return f"No effect that can be told from chance in {counted(total, 'setting')}.", "plain"
-    how = f", in {small} of them by less than 0.1 points" if small else ""
     if count["helps"] == total:
-        return (f"Yes, {everywhere(total)}{how}." if total > 1 else "Yes."), "good"
-    return f"In {count['helps']} of {total} settings, yes{how}.", "good" if not small else "mixed"
+        return (f"Yes, {everywhere(total)}." if total > 1 else "Yes."), "good"
+    if 2 * count["helps"] < total:
+        return f"Only in {count['helps']} of {total} settings.", "mixed"
+    return f"Yes, in {count['helps']} of {total} settings.", "good"
 
 
 def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -66,20 +82,34 @@ def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
     costs = [pair for pair in pairs if pair[1].kind == "costs"]
     if helps:
         best = max(helps, key=lambda pair: pair[1].row["improvement"])
-        yield f"Largest gain in accuracy: {_effect(*best)}."
+        yield f"Largest gain in accuracy: {_effect(*best)}.{_small(helps)}"
     if costs:
         worst = min(costs, key=lambda pair: pair[1].row["improvement"])
         yield f"Largest loss: {_effect(*worst)}."
-    unclear = sum(outcome.kind == "unclear" for _, outcome in pairs)
-    unchanged = sum(outcome.kind == "unchanged" for _, outcome in pairs)
+    if helps or costs:
+        yield from _quiet([outcome for _, outcome in pairs], bool(costs))
+
+
+def _small(helps: Sequence[tuple[Verdict, Outcome]]) -> str:
+    small = sum(outcome.row["improvement"] < SMALL for _, outcome in helps)
+    if not small:
+        return ""
+    return f" {small} of the {len(helps)} gains {'is' if small == 1 else 'are'} below 0.1 points."
+
+
+def _quiet(outcomes: Sequence[Outcome], costs: bool) -> Iterator[str]:
+    """Say in how many settings nothing can be told, or nothing was changed."""
+    unclear = sum(outcome.kind == "unclear" for outcome in outcomes)
+    unchanged = sum(outcome.kind == "unchanged" for outcome in outcomes)
     said = []
     if unclear:
-        said.append(f"no significant effect in {unclear}")
+        said.append(f"in {counted(unclear, 'setting')} the effect is not significant")
     if unchanged:
-        said.append(f"left out by the validation classes (λ = 0) in {unchanged}")
-    if said and (helps or costs):
-        cost = "" if costs else " It costs accuracy nowhere."
-        yield f"{capital(' and '.join(said))}.{cost}"
+        said.append(f"in {counted(unchanged, 'setting')} the validation classes chose λ = 0")
+    if not costs:
+        said.append("it costs accuracy nowhere")
+    if said:
+        yield f"{capital('; '.join(said))}."
 
 
 def _effect(verdict: Verdict, outcome: Outcome) -> str:

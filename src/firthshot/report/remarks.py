@@ -152,6 +152,8 @@ def _moves(outcomes: list[Outcome], before: str, after: str, same: float) -> tup
 
 def _moved(counts: tuple[int, int], total: int) -> str:
     rises, falls = counts
+    if total == 1 and rises + falls:
+        return "rises" if rises else "falls"
     said = [f"{word} in {n}" for word, n in (("rises", rises), ("falls", falls)) if n]
     return f"{' and '.join(said)} of {total}" if said else "stays"
 
@@ -186,7 +188,7 @@ def rivals(key: Row, contrasts: list[Row]) -> Iterator[Remark]:
         ):
             own = [row for row in rows if kind_of(row["difference"], row["p_holm"]) == kind]
             if own:
-                said = "; ".join(phrases(_differences(own), among))
+                said = "; ".join(phrases(_differences(own, turned=kind == "costs"), among))
                 yield Remark("rivals", tone, f"{capital(words)} {said}.")
 
 
@@ -194,8 +196,10 @@ def _opponent_penalty(row: Mapping[str, Any]) -> str:
     return penalty_name(row["against_penalty"], row["against_prior"])
 
 
-def _differences(rows: Iterable[Row]) -> list[Effect]:
-    return [(Condition.of(row), row["difference"], row["difference_ci"]) for row in rows]
+def _differences(rows: Iterable[Row], *, turned: bool = False) -> list[Effect]:
+    """Return the differences of contrasts, ``turned`` from the other's side."""
+    sign = -1 if turned else 1
+    return [(Condition.of(row), sign * row["difference"], row["difference_ci"]) for row in rows]
 
 
 def references(key: Row, outcomes: Sequence[Outcome], contrasts: list[Row]) -> Iterator[Remark]:
@@ -207,8 +211,7 @@ def references(key: Row, outcomes: Sequence[Outcome], contrasts: list[Row]) -> I
         among = [Condition.of(row) for row in rows]
         beats = [row for row in rows if _beats_both(row, kinds)]
         if beats:
-            mirrored = [(c, -mean, ci) for c, mean, ci in _differences(beats)]
-            said = "; ".join(phrases(mirrored, among))
+            said = "; ".join(phrases(_differences(beats, turned=True), among))
             yield Remark(
                 "references",
                 "bad",

@@ -27,12 +27,14 @@ class Verdict:
     ----------
     key : the values of GROUP by name
     title : what tells it from the others
+    details : what of it the title needs besides penalty, head and bank
     outcomes : one per setting, in the order of ways and shots
     remarks : the verdict in sentences, what matters most first
     """
 
     key: Row
     title: str
+    details: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     remarks: tuple[Remark, ...]
 
@@ -44,10 +46,11 @@ class Verdict:
 def make_verdicts(gathered: Gathered) -> list[Verdict]:
     """Return a verdict for every method that has a penalty, Firth first."""
     groups = _groups(gathered.summary.chosen)
-    titles = _titles(list(groups))
+    named = [dict(zip(GROUP, key, strict=True)) for key in groups]
+    details = [_details(key, named) for key in named]
     return [
-        _verdict(gathered, key, rows, title)
-        for (key, rows), title in zip(groups.items(), titles, strict=True)
+        _verdict(gathered, key, rows, telling)
+        for key, rows, telling in zip(named, groups.values(), details, strict=True)
     ]
 
 
@@ -60,19 +63,12 @@ def _groups(chosen: pl.DataFrame) -> dict[tuple[Any, ...], list[Row]]:
     return groups
 
 
-def _titles(keys: list[tuple[Any, ...]]) -> list[str]:
-    """Name each group by penalty and head, and by whatever tells it from another of that name."""
-    named = [dict(zip(GROUP, key, strict=True)) for key in keys]
-    short = [
-        f"{capital(penalty_name(key['penalty'], key['prior']))}, {head_name(key['head'])} head"
-        for key in named
-    ]
-    titles = []
-    for title, key in zip(short, named, strict=True):
-        alike = [other for other, its in zip(named, short, strict=True) if its == title]
-        vary = [name for name in _TELLING if len({other[name] for other in alike}) > 1]
-        titles.append(", ".join([title, *(_detail(name, key[name]) for name in vary if key[name])]))
-    return titles
+def _details(key: Row, among: list[Row]) -> dict[str, str]:
+    """Return what tells a method from others with the same head and penalty, in words."""
+    same = ("penalty", "prior", "head")
+    alike = [other for other in among if all(other[name] == key[name] for name in same)]
+    vary = [name for name in _TELLING if len({other[name] for other in alike}) > 1]
+    return {name: _detail(name, key[name]) for name in vary if key[name]}
 
 
 def _detail(name: str, value: Any) -> str:
@@ -83,8 +79,10 @@ def _detail(name: str, value: Any) -> str:
     return f"from {value}" if name == "source" else str(value)
 
 
-def _verdict(gathered: Gathered, key: tuple[Any, ...], rows: list[Row], title: str) -> Verdict:
-    named = dict(zip(GROUP, key, strict=True))
+def _verdict(gathered: Gathered, named: Row, rows: list[Row], details: dict[str, str]) -> Verdict:
+    name = capital(penalty_name(named["penalty"], named["prior"]))
+    title = ", ".join([name, f"{head_name(named['head'])} head", *details.values()])
+    beside = tuple(words for what, words in details.items() if what != "bank")
     outcomes = tuple(
         sorted(
             (
@@ -108,7 +106,7 @@ def _verdict(gathered: Gathered, key: tuple[Any, ...], rows: list[Row], title: s
         *remarks.references(named, outcomes, contrasts),
         *remarks.edge(outcomes),
     ]
-    return Verdict(named, title, outcomes, tuple(said))
+    return Verdict(named, title, beside, outcomes, tuple(said))
 
 
 def _lean(gathered: Gathered, key: Row) -> remarks.Lean | None:

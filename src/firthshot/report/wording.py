@@ -43,9 +43,12 @@ class Condition:
     @property
     def words(self) -> str:
         """Return the condition as people say it."""
-        if self.unbalanced:
-            return f"{self.ways} ways, {self.scheme}"
-        return f"{self.ways} ways, {counted(self.shots, 'shot')}"
+        return f"{self.ways} ways, {shots_words(self)}"
+
+
+def shots_words(condition: Condition) -> str:
+    """Return the shots of a condition: "5 shots", or the name of an unbalanced scheme."""
+    return condition.scheme if condition.unbalanced else counted(condition.shots, "shot")
 
 
 def penalty_name(penalty: str, prior: str = "uniform") -> str:

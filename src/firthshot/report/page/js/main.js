@@ -1,0 +1,55 @@
+// Start the page: theme, controls, charts, print.
+
+const root = document.documentElement, toggle = document.getElementById("theme");
+const isDark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+function showTheme() {
+  toggle.textContent = isDark() ? "Light" : "Dark";
+  toggle.setAttribute("aria-pressed", String(isDark()));
+}
+const remember = (theme) => { try { localStorage.setItem("firthshot-theme", theme); } catch { /* a file may have no storage */ } };
+const remembered = () => { try { return localStorage.getItem("firthshot-theme"); } catch { return null; } };
+if (["light", "dark"].includes(remembered())) root.dataset.theme = remembered();
+toggle.addEventListener("click", () => {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  remember(root.dataset.theme);
+  showTheme();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+showTheme();
+
+// A printed page shows what is folded away.
+addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("details.table:not([open])")) {
+    part.open = true;
+    part.dataset.opened = "";
+  }
+});
+addEventListener("afterprint", () => {
+  for (const part of document.querySelectorAll("details[data-opened]")) {
+    part.open = false;
+    delete part.dataset.opened;
+  }
+});
+
+if (methods.length) {
+  fillOverview();
+  fillDetail();
+  showLargest();
+  const redrawDetail = () => { fillDetail(); drawAll(DETAIL); };
+  const on = (ids, act) => ids.forEach((id) => control(id).addEventListener("change", act));
+  on(["metric", "value", "axis", "bank-all", "head-all", "penalty-all"], () => draw("improvement"));
+  on(["bank", "head", "penalty", "ways"], redrawDetail);
+  on(["shots"], () => drawAll(["reliability", "differences"]));
+  on(["path-metric", "split"], () => draw("path"));
+  on(["loss"], () => draw("tradeoff"));
+  for (const form of document.querySelectorAll("form.controls")) form.addEventListener("submit", (event) => event.preventDefault());
+  let width = innerWidth, waiting;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return; // a phone's address bar changes only the height
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(() => drawAll(Object.keys(DRAWN)), 150);
+  });
+  await drawAll(Object.keys(DRAWN));
+}
+root.dataset.ready = "true";

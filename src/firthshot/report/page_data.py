@@ -1,0 +1,150 @@
+"""What the charts of the page are drawn from: aggregates as compact tables of numbers.
+
+Every line refers to its method by a number, so that names are stored once. Tables are
+``{"columns": […], "rows": [[…], …]}``; the page's script turns them into objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from firthshot.report.gather import METHOD, Gathered
+from firthshot.report.verdict import GROUP, Verdict
+from firthshot.report.wording import Condition, capital, head_name, penalty_name
+
+_DIGITS = 6  # significant; the downloads have all
+_CHOSEN = (
+    *("coefficient", "at_edge", "trials", "base_accuracy", "base_accuracy_ci", "accuracy"),
+    *("accuracy_ci", "improvement", "improvement_ci"),
+    *("improvement_classes_low", "improvement_classes_high", "relative_improvement"),
+    *("share_won", "share_lost", "p_holm", "base_nll", "nll", "base_brier", "brier"),
+    *("base_ece_pooled", "ece_pooled", "theory_coefficient", "theory_exact", "theory_trials"),
+    *("theory_improvement", "theory_improvement_ci", "theory_improvement_classes_low"),
+    *("theory_improvement_classes_high", "theory_share_won", "theory_nll", "theory_brier"),
+)
+_CURVE = (
+    *("split", "coefficient", "theory", "trials", "accuracy", "accuracy_ci"),
+    *("improvement", "improvement_ci", "nll", "brier", "ece_pooled"),
+)
+_CONTRAST = (
+    *("trials", "difference", "difference_ci", "difference_classes_low"),
+    *("difference_classes_high", "p_holm", "nll_difference", "ece_difference"),
+)
+Place = tuple[Any, ...]
+Table = dict[str, list[Any]]
+
+
+def page_data(gathered: Gathered, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return methods, settings and the tables behind each chart."""
+    book = _Book(verdicts)
+    summary = gathered.summary
+    return {
+        "methods": book.methods,
+        "settings": book.table(_penalised(summary.chosen), _CHOSEN),
+        "curves": book.table(_penalised(summary.all), _CURVE),
+        "bins": book.table(_reliability(gathered), ("series", "bin", "count", "confidence", "hit")),
+        "differences": book.table(
+            gathered.differences.to_dicts(), ("theory", "low", "high", "count", "trials")
+        ),
+        "contrasts": book.table(_both_ways(summary.contrasts), ("against", *_CONTRAST)),
+    }
+
+
+class _Book:
+    """Numbers the methods, and writes lines about them."""
+
+    def __init__(self, verdicts: Sequence[Verdict]) -> None:
+        self.methods = [_method(verdict) for verdict in verdicts]
+        self._number = {_group(verdict.key): at for at, verdict in enumerate(verdicts)}
+
+    def table(self, rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Table:
+        """Return the columns of lines, each with its method, ways and shots."""
+        lines = []
+        for row in rows:
+            number = self._number.get(_group(row))
+            if number is not None:
+                condition = Condition.of(row)
+                place = [number, condition.ways, condition.label]
+                lines.append([*place, *(_rounded(row.get(name)) for name in columns)])
+        return {"columns": ["method", "ways", "shots", *columns], "rows": lines}
+
+
+def _group(row: dict[str, Any]) -> Place:
+    return tuple(row[name] for name in GROUP)
+
+
+def _method(verdict: Verdict) -> dict[str, str]:
+    key = verdict.key
+    name = capital(penalty_name(key["penalty"], key["prior"])).removeprefix("The ")
+    return {
+        "title": verdict.title,
+        "bank": key["bank"],
+        "head": head_name(key["head"]),
+        "penalty": capital(", ".join([name, *verdict.details])),
+    }
+
+
+def _penalised(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    return frame.filter(pl.col("penalty") != "none").to_dicts()
+
+
+def _reliability(gathered: Gathered) -> list[dict[str, Any]]:
+    """Return the bins on novel classes: without penalty, at the chosen and at the theory's λ."""
+    bins = gathered.bins.filter(
+        pl.col("split") == "novel", pl.col("penalty") != "none", pl.col("count") > 0
+    )
+    chosen = gathered.summary.chosen.select(*METHOD, chosen=pl.col("coefficient"))
+    series = (
+        pl.when(pl.col("theory"))
+        .then(pl.lit("theory"))
+        .when(pl.col("coefficient") == 0)
+        .then(pl.lit("without"))
+        .when(pl.col("coefficient") == pl.col("chosen"))
+        .then(pl.lit("chosen"))
+    )
+    return (
+        bins.join(chosen, on=METHOD, how="inner", nulls_equal=True)
+        .with_columns(
+            series=series,
+            confidence=pl.col("confidence_sum") / pl.col("count"),
+            hit=pl.col("correct_sum") / pl.col("count"),
+        )
+        .filter(pl.col("series").is_not_null())
+        .to_dicts()
+    )
+
+
+def _both_ways(contrasts: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return each contrast of two penalties also from the other's side."""
+    lines = []
+    for row in contrasts.to_dicts():
+        lines.append({**row, "against": _opponent(row, "against_")})
+        if row["against_penalty"] != "none":
+            lines.append(_turned(row))
+    return lines
+
+
+def _turned(row: dict[str, Any]) -> dict[str, Any]:
+    against = ("head", "solver", "penalty", "prior", "l2_kind", "l2")
+    low, high = row["difference_classes_low"], row["difference_classes_high"]
+    signs = {name: -row[name] for name in ("difference", "nll_difference", "ece_difference")}
+    ends = {
+        "difference_classes_low": None if high is None else -high,
+        "difference_classes_high": None if low is None else -low,
+    }
+    other = {name: row[f"against_{name}"] for name in against}
+    return {**row, **other, **signs, **ends, "against": _opponent(row, "")}
+
+
+def _opponent(row: dict[str, Any], prefix: str) -> str:
+    penalty = row[f"{prefix}penalty"]
+    if penalty == "none":
+        return capital(head_name(row[f"{prefix}head"]))
+    return capital(penalty_name(penalty, row[f"{prefix}prior"]).removeprefix("the "))
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value

@@ -1,0 +1,211 @@
+"""What the page says of the runs themselves: facts, warnings, and the command to repeat them."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.folder_spec import toml_value
+from firthshot.report.gather import Gathered
+from firthshot.report.runs import TRIALS, BankFacts, Run
+from firthshot.report.wording import counted, listed
+
+Fact = tuple[str, str]
+_SETTINGS = {
+    "heads": "Heads",
+    "solver": "Solver",
+    "penalties": "Penalties",
+    "priors": "Priors",
+    "coefficients": "Grid of λ",
+    "l2_coefficients": "Grid of L2",
+    "transform": "Transform",
+    "ways": "Ways",
+    "shots": "Shots",
+    "trials": "Trials per setting",
+    "queries": "Queries per class",
+    "until_ci": "Trials added until ± (points)",
+    "p": "True probability",
+    "sample_size": "Largest sample",
+}
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Return what the section "What was run" shows of a run."""
+    return {
+        "name": run.name,
+        "reproduces": run.spec.get("reproduces", ""),
+        "remark": run.spec.get("remark", ""),
+        "facts": [*_settings(run.spec), *_progress(run), *_sessions(run)],
+        "banks": [{"name": bank.name, "facts": list(_bank(bank))} for bank in run.banks],
+        "spec": run.spec_text,
+        "command": rerun_command(run),
+    }
+
+
+def _settings(spec: dict[str, Any]) -> Iterator[Fact]:
+    for name, title in _SETTINGS.items():
+        value = spec.get(name)
+        if isinstance(value, list):
+            yield title, ", ".join(f"{each:g}" if _number(each) else str(each) for each in value)
+        elif value is not None:
+            yield title, f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _progress(run: Run) -> Iterator[Fact]:
+    if run.kind == TRIALS and run.progress.total:
+        yield "Cells", f"{run.progress.finished:,} of {run.progress.total:,} finished"
+
+
+def _sessions(run: Run) -> Iterator[Fact]:
+    """Yield when, how long, on what machine and with what versions; each distinct answer once."""
+    from firthshot.experiments.progress import duration
+
+    if not run.sessions:
+        yield "Machine", "not recorded"
+        return
+    started = run.sessions[0].started.replace("T", " ").replace("+00:00", " UTC")
+    seconds = sum(session.seconds for session in run.sessions)
+    classifiers = sum(session.classifiers for session in run.sessions)
+    yield "Started", started
+    if seconds:
+        trained = f", {counted(classifiers, 'classifier')}" if classifiers else ""
+        several = f" in {len(run.sessions)} sessions" if len(run.sessions) > 1 else ""
+        yield "Time", f"{duration(seconds)}{several}{trained}"
+    yield "Machine", "; ".join(dict.fromkeys(session.machine for session in run.sessions))
+    versions = [{"firthshot": each.firthshot, **each.versions} for each in run.sessions]
+    told = dict.fromkeys(", ".join(f"{k} {v}" for k, v in each.items()) for each in versions)
+    yield "Versions", "; ".join(told)
+
+
+def _bank(bank: BankFacts) -> Iterator[Fact]:
+    facts = {
+        "Data set": bank.dataset,
+        "Backbone": bank.backbone,
+        "Extraction": bank.extraction,
+        "Holds": bank.size,
+        "Licence": bank.licence,
+        "Provenance": bank.provenance,
+        "sha256": bank.sha256,
+    }
+    yield from ((name, value) for name, value in facts.items() if value)
+    if bank.bank is None:
+        yield "Now", "the bank is no longer found, or has changed; this is what the run recorded"
+
+
+def rerun_command(run: Run) -> str:
+    """Return the command that repeats a run elsewhere: a preset with what differs, or the spec."""
+    from firthshot.experiments.reading import load_spec, preset_names
+
+    plain = f"firthshot run spec.toml --out {shlex.quote(f'runs/{run.name}')}"
+    if run.kind != TRIALS:
+        return f"firthshot run {run.kind}" if run.name == run.kind else plain
+    if run.name not in preset_names():
+        return plain
+    with contextlib.suppress(FirthshotError):
+        preset = load_spec(run.name).as_dict()
+        return " ".join([f"firthshot run {run.name}", *_flags(run, preset)])
+    return plain
+
+
+def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:
+    preset = msgspec.json.decode(msgspec.json.encode(preset))  # lists, as TOML has them
+    if preset.get("banks", []) != run.spec.get("banks", []):
+        for bank in run.spec.get("banks", []):
+            yield f"--bank {shlex.quote(Path(bank).name)}"
+    fields = {**dict.fromkeys(preset), **run.spec}
+    for name, value in fields.items():
+        if name in ("banks", "reproduces", "remark", "paper_banks") or value == preset.get(name):
+            continue
+        if isinstance(value, dict):
+            was = preset.get(name, {})
+            new = {key: each for key, each in value.items() if was.get(key) != each}
+            for key, each in new.items():
+                yield f"--set {shlex.quote(f'{name}.{key}={toml_value(each)}')}"
+        elif name == "trials":
+            yield f"--trials {value}"
+        elif value is not None:
+            yield f"--set {shlex.quote(f'{name}={toml_value(value)}')}"
+
+
+def alerts(gathered: Gathered) -> list[dict[str, str]]:
+    """Return what a reader must know before the verdict."""
+    found = []
+    for run in gathered.runs:
+        progress = run.progress
+        if not progress.complete:
+            state = "still running" if progress.running else "not finished"
+            found.append(
+                {
+                    "what": f"{run.name} is {state}.",
+                    "text": f"{progress.finished:,} of {counted(progress.total, 'cell')} are "
+                    "here; what is missing is listed under Warnings.",
+                }
+            )
+        if remark := _other_banks(run):
+            found.append({"what": "Not the paper’s features.", "text": remark})
+    return list({alert["text"]: alert for alert in found}.values())
+
+
+def _other_banks(run: Run) -> str:
+    """Say that a preset of the paper was run on other features, "" where it was not."""
+    from firthshot.experiments.choose import is_paper_bank
+
+    wanted = run.spec.get("paper_banks", [])
+    others = [
+        bank.name for bank in run.banks if not any(is_paper_bank(bank.name, w) for w in wanted)
+    ]
+    if not wanted or not others:
+        return ""
+    return (
+        f"{run.name} repeats the paper’s settings on {listed(others)}; the paper used "
+        f"{listed(wanted)}. Its published numbers are not comparable with these."
+    )
+
+
+def notes(gathered: Gathered) -> list[dict[str, Any]]:
+    """Return warnings by what they are about."""
+    found = []
+    for run in gathered.runs:
+        found += [
+            _note(f"{run.name}: unfinished", _missing(run)),
+            _note(f"{run.name}: failed cells", (f"{c}: {r}" for c, r in _failures(run))),
+            _note(f"{run.name}: done otherwise than asked", run.notes),
+        ]
+    found.append(_note("Statistics", gathered.summary.warnings))
+    for bank in _distinct_banks(gathered.runs):
+        found.append(
+            _note(
+                f"The doctor on bank {bank.name}",
+                (f"{finding.sentence} ({finding.severity})" for finding in bank.findings),
+            )
+        )
+    return [note for note in found if note["lines"]]
+
+
+def _note(what: str, lines: Iterable[str]) -> dict[str, Any]:
+    return {"what": what, "lines": list(lines)}
+
+
+def _missing(run: Run) -> Iterator[str]:
+    yield from run.progress.missing
+    lacking = run.progress.total - run.progress.finished
+    if lacking > 0 and not run.progress.missing:
+        yield f"{counted(lacking, 'cell')} of the plan."
+
+
+def _failures(run: Run) -> Iterable[tuple[str, str]]:
+    return run.progress.failures.items()
+
+
+def _distinct_banks(runs: Iterable[Run]) -> list[BankFacts]:
+    return list({bank.sha256: bank for run in runs for bank in run.banks}.values())

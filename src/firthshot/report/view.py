@@ -1,0 +1,111 @@
+"""From what was gathered to what the templates of the page show."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from firthshot.report.gather import Gathered
+from firthshot.report.headline import Headline, make_headline
+from firthshot.report.outcomes import Outcome
+from firthshot.report.runs import TRIALS
+from firthshot.report.verdict import Verdict
+from firthshot.report.wording import Condition, counted, listed, points, shots_words
+
+_SIGNS = {"helps": "▲", "costs": "▼", "unclear": "○", "unchanged": "–"}
+# What a remark begins with.
+TOPICS = {
+    "accuracy": "",
+    "classes": "Other classes.",
+    "theory": "No tuning.",
+    "calibration": "Probabilities.",
+    "rivals": "Other penalties.",
+    "references": "Other heads.",
+    "edge": "Grid.",
+}
+_WORDS = {
+    "helps": "helps",
+    "costs": "costs accuracy",
+    "unclear": "not significant",
+    "unchanged": "λ = 0 chosen",
+}
+
+
+def headline_of(gathered: Gathered, verdicts: Sequence[Verdict]) -> Headline:
+    """Return the answer at the top: on the trials, else on the geometric experiment."""
+    if verdicts or any(run.kind == TRIALS for run in gathered.runs):
+        return make_headline(verdicts)
+    from firthshot.experiments.geometric_summary import read_geometric
+
+    result = read_geometric(gathered.runs[0].path)
+    biased = not abs(result.largest_t[1]) < result.bound_of_t
+    answer = (
+        "Not wholly: a bias remains that noise does not explain."
+        if biased
+        else "Yes: from two samples on, no bias can be told from noise."
+    )
+    tone = "bad" if biased else "good"
+    return Headline("Does Firth remove the bias?", answer, tone, tuple(result.sentences()))
+
+
+def eyebrow_of(gathered: Gathered) -> str:
+    """Return what the report is about, in one line."""
+    names = dict.fromkeys(run.name for run in gathered.runs)
+    banks = dict.fromkeys(bank.name for run in gathered.runs for bank in run.banks)
+    said = [listed(names)]
+    if banks:
+        said.append(f"on {listed(banks)}" if len(banks) <= 3 else f"on {len(banks)} banks")
+    trials = gathered.summary.chosen["trials"].to_list()
+    if trials:
+        low, high = min(trials), max(trials)
+        said.append(f"{low:,} trials per setting" if low == high else f"{low:,} to {high:,} trials")
+    return " · ".join(said)
+
+
+def today() -> str:
+    """Return the date as people write it."""
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{now.day} {now:%B %Y, %H:%M} UTC"
+
+
+def verdict_view(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as a grid of tiles, ways down and shots across, and its sentences."""
+    by_condition = {outcome.condition: outcome for outcome in verdict.outcomes}
+    columns = sorted({_shots(condition) for condition in by_condition})
+    lines = [
+        (ways, [_tile(by_condition.get(Condition(ways, *shots))) for shots in columns])
+        for ways in sorted({condition.ways for condition in by_condition})
+    ]
+    return {
+        "title": verdict.title,
+        "bank": verdict.key["bank"],
+        "title_has_bank": verdict.key["bank"] in verdict.title,
+        "columns": [shots_words(Condition(0, *shots)) for shots in columns],
+        "lines": lines,
+        "remarks": verdict.remarks,
+    }
+
+
+def _shots(condition: Condition) -> tuple[bool, int, str]:
+    return condition.unbalanced, condition.shots, condition.scheme
+
+
+def _tile(outcome: Outcome | None) -> dict[str, str] | None:
+    if outcome is None:
+        return None
+    row = outcome.row
+    unchanged = outcome.kind == "unchanged"
+    width = row["improvement_ci"]
+    return {
+        "kind": outcome.kind,
+        "sign": _SIGNS[outcome.kind],
+        "word": _WORDS[outcome.kind],
+        "gain": "λ = 0" if unchanged else points(row["improvement"]),
+        "width": "" if unchanged or width is None else f"± {100 * width:.2f}",
+        "hint": (
+            f"{_WORDS[outcome.kind]}; λ = {row['coefficient']:g}, accuracy "
+            f"{100 * row['base_accuracy']:.2f} % without, {100 * row['accuracy']:.2f} % with; "
+            f"{counted(row['trials'], 'trial')}, p (Holm) {row['p_holm']:.2g}"
+        ),
+    }
