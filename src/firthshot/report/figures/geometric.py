@@ -44,8 +44,8 @@ def caption(result: GeometricResult) -> str:
     return (
         f"Geometric distribution, p = {result.spec.p:g}, {result.trials:,}{some} trials. Left: "
         "mean of the maximum-likelihood estimate 1/ȳ and of Firth's (N − 1)/(Nȳ − 1) against the "
-        "sample size N; at N = 1 Firth follows the paper's rule, N taken as 1.01. Right: absolute bias; "
-        f"the slope of log |bias| over N = {first} to {last} is {minus(result.slope)} ± "
+        "sample size N; at N = 1 Firth follows the paper's rule, N taken as 1.01. Right: absolute "
+        f"bias; the slope of log |bias| over N = {first} to {last} is {minus(result.slope)} ± "
         f"{result.slope_ci:.3f} for maximum likelihood (exactly {minus(result.exact_slope)}). "
         f"From N = 2 the bias of Firth is farthest from 0 at N = {size}, t = {minus(t, 2)}; the "
         "shaded band is its 95 % noise (1.96 standard errors). Bars are 95 % intervals."
@@ -97,10 +97,9 @@ def _biases(axes: Axes, result: GeometricResult) -> None:
     noise = table["firth_ci"][1:]
     axes.fill_between(sizes[1:], noise, noise / 1e3, color=RED, alpha=0.15, linewidth=0)
     axes.plot(sizes[1:], np.abs(table["firth_bias"][1:]), "s", color=RED, markersize=2)
-    axes.text(
-        sizes[-1], 1.4 * noise[len(noise) // 3], "Firth, and its noise", color=RED, ha="right"
-    )
-    axes.text(1.1, 0.45 * abs(table["mle_bias"][1]), "maximum likelihood", color=BLUE, va="top")
+    above = 1.5 * noise[min(len(noise) - 1, 12)]
+    axes.text(sizes[-1], above, "Firth, and its noise", color=RED, ha="right")
+    axes.text(1.1, 0.2 * abs(table["mle_bias"][1]), "maximum likelihood", color=BLUE, va="top")
     lowest = float(np.median(noise)) / 30
     axes.set_ylim(lowest, 2 * float(np.abs(table["mle_bias"]).max()))
     axes.set_xlabel("sample size N")

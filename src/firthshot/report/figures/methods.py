@@ -157,7 +157,7 @@ def _bar_panel(
     axes: Axes, methods: dict[str, list[Row]], groups: Sequence[Any], names: list[str], of: Any
 ) -> None:
     """Draw one bar per group and method."""
-    width = 0.8 / len(methods)
+    width = min(0.8 / len(methods), 0.4)
     for at, (method, rows) in enumerate(methods.items()):
         places = [groups.index(of(row)) + (at - (len(methods) - 1) / 2) * width for row in rows]
         values, widths = zip(*map(IMPROVEMENT.value, rows), strict=True) if rows else ((), ())

@@ -84,24 +84,27 @@ def _vary(bins: list[Row]) -> bool:
 def _diagram(axes: Axes, chosen: Row, bins: list[Row]) -> None:
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
     coefficients = {"before (λ = 0)": 0.0, "after (chosen λ)": chosen["coefficient"]}
-    looks = {"before (λ = 0)": (BLUE, "o"), "after (chosen λ)": (RED, "s")}
+    # Before is drawn larger: where the chosen λ is 0, both lie on one another.
+    looks = {"before (λ = 0)": (BLUE, "o", 4.5), "after (chosen λ)": (RED, "s", 2.8)}
     for label, coefficient in coefficients.items():
         mine = [b for b in bins if b["coefficient"] == coefficient and b["count"]]
         _reliability(axes, mine, *looks[label], label)
     axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-_STRIP - 0.06, 1.02)
+    axes.set_ylim(-_STRIP - 0.06, 1.07)
     axes.set_xticks([0, 0.5, 1])
     axes.set_yticks([0, 0.5, 1])
 
 
-def _reliability(axes: Axes, bins: list[Row], colour: str, marker: str, label: str) -> None:
+def _reliability(
+    axes: Axes, bins: list[Row], colour: str, marker: str, size: float, label: str
+) -> None:
     counts = [b["count"] for b in bins]
     confidence = [b["confidence_sum"] / b["count"] for b in bins]
     correct = [b["correct_sum"] / b["count"] for b in bins]
-    axes.plot(confidence, correct, color=colour, marker=marker, markersize=3.5, label=label)
+    axes.plot(confidence, correct, color=colour, marker=marker, markersize=size, label=label)
     small = [(x, y) for x, y, n in zip(confidence, correct, counts, strict=True) if n < _FEW]
     for x, y in small:
-        axes.plot([x], [y], marker="o", markersize=4, color="white", zorder=3)
+        axes.plot([x], [y], marker="o", markersize=size + 0.5, color="white", zorder=3)
         axes.plot([x], [y], marker=marker, markersize=1.5, color=colour, zorder=4)
     _strip(axes, {b["bin"]: b["count"] for b in bins}, colour)
 
@@ -117,29 +120,25 @@ def _strip(axes: Axes, counts: dict[int, int], colour: str) -> None:
 
 
 def _histogram(axes: Axes, chosen: Row, bins: list[Row]) -> None:
-    for theory, colour in ((False, BLUE), (True, RED)):
+    for theory, looks in (
+        (False, {"color": BLUE, "alpha": 0.55, "fill": True, "label": "chosen λ"}),
+        (True, {"color": RED, "linewidth": 1.0, "label": "theory λ"}),
+    ):
         mine = [b for b in bins if b["theory"] is theory]
-        if not mine:
-            continue
-        shares = [100 * b["count"] / b["trials"] for b in mine]
-        left = [100 * b["low"] for b in mine]
-        widths = [100 * (b["high"] - b["low"]) for b in mine]
-        if theory:
-            _outline(axes, left, widths, shares, colour)
-        else:
-            axes.bar(left, shares, widths, align="edge", color=colour, alpha=0.55, label="chosen λ")
+        if mine:
+            axes.stairs(*_stairs(mine), **looks)
     axes.axvline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)))
     mean, width = 100 * chosen["improvement"], 100 * (chosen["improvement_ci"] or 0.0)
     axes.axvline(mean, color="black", linewidth=1)
     axes.axvspan(mean - width, mean + width, color="black", alpha=0.15, linewidth=0)
+    axes.set_ylim(bottom=0)
 
 
-def _outline(
-    axes: Axes, left: list[float], widths: list[float], shares: list[float], colour: str
-) -> None:
-    """Draw the outline of a histogram whose empty bins are left out."""
-    from itertools import chain
-
-    x = list(chain.from_iterable((a, a, a + w, a + w) for a, w in zip(left, widths, strict=True)))
-    y = list(chain.from_iterable((0.0, s, s, 0.0) for s in shares))
-    axes.plot(x, y, color=colour, linewidth=0.9, label="theory λ")
+def _stairs(bins: list[Row]) -> tuple[list[float], list[float]]:
+    """Return heights (% of trials) and edges (points) of a histogram without its empty bins."""
+    low, width = bins[0]["low"], bins[0]["high"] - bins[0]["low"]
+    places = [round((b["low"] - low) / width) for b in bins]
+    heights = [0.0] * (max(places) + 1)
+    for place, b in zip(places, bins, strict=True):
+        heights[place] = 100 * b["count"] / b["trials"]
+    return heights, [100 * (low + at * width) for at in range(len(heights) + 1)]

@@ -23,6 +23,7 @@ from firthshot.report.wording import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from firthshot.banks import Bank
     from firthshot.report.gather import Gathered
@@ -149,7 +150,7 @@ def draw_paths(paths: Paths, remark: str = "") -> Drawing:
     _ropes(axes, paths)
     for number_, label in enumerate(paths.query_labels):
         _path(axes, paths, number_, int(label))
-    _legend(axes)
+    _legend(figure)
     return Drawing("rope", "The KL rope from a real fit", remark + caption(paths), figure)
 
 
@@ -193,7 +194,7 @@ def _triangle(axes: Axes, paths: Paths) -> None:
     )
     axes.set_aspect("equal")
     axes.set_xlim(-0.06, 1.06)
-    axes.set_ylim(-0.16, _HEIGHT + 0.14)
+    axes.set_ylim(-0.14, _HEIGHT + 0.12)
     axes.set_axis_off()
 
 
@@ -219,11 +220,11 @@ def _path(axes: Axes, paths: Paths, query: int, label: int) -> None:
         )
 
 
-def _legend(axes: Axes) -> None:
+def _legend(figure: Figure) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=GREY, linewidth=0.9, linestyle=":", label="training samples"),
-        Line2D([], [], color=COLOURS[0], linewidth=1.0, label="queries, λ growing to U"),
+        Line2D([], [], color=COLOURS[0], linewidth=1.0, label="queries; λ grows towards U"),
     ]
-    axes.legend(handles=handles, loc="upper left", borderaxespad=0, handlelength=1.4)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)

@@ -22,6 +22,7 @@ BLUE, RED, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], "#666666"
 ONE_COLUMN, TWO_COLUMNS = 3.3, 6.9  # inches
 PANEL_HEIGHT = 2.3
 FORMATS = ("svg", "pdf", "png")
+PNG_DPI = 200
 
 _RC: dict[str, Any] = {
     "font.family": ["sans-serif"],
@@ -46,9 +47,7 @@ _RC: dict[str, Any] = {
     "lines.linewidth": 1.2,
     "lines.markersize": 4,
     "errorbar.capsize": 1.5,
-    "savefig.dpi": 200,
-    "figure.dpi": 100,
-    "savefig.facecolor": "white",
+    "figure.facecolor": "white",
     "text.usetex": False,
     "text.parse_math": False,  # a bank may be called a$b$c
     "svg.fonttype": "none",  # text stays text
@@ -115,18 +114,34 @@ def write_drawing(drawing: Drawing, folder: Path) -> dict[str, Path]:
     from firthshot.experiments.store import raise_clearly, write_whole
 
     paths = {}
-    drawing.figure.draw_without_rendering()  # lays it out; once is enough for all formats
-    drawing.figure.set_layout_engine("none")
-    for kind in FORMATS:
-        buffer = io.BytesIO()
-        drawing.figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+    for kind, content in _rendered(drawing.figure).items():
         paths[kind] = folder / f"{drawing.name}.{kind}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(paths[kind], buffer.getvalue())
+            write_whole(paths[kind], content)
         except OSError as error:
             raise_clearly(error, folder)
     return paths
+
+
+def _rendered(figure: Figure) -> dict[str, bytes]:
+    """Return a figure in all formats.
+
+    The canvases are called themselves: ``savefig`` would lay the figure out and draw it twice for
+    each of them.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    figure.draw_without_rendering()  # lays it out
+    figure.set_layout_engine("none")
+    figure.set_dpi(PNG_DPI)
+    buffers = {kind: io.BytesIO() for kind in FORMATS}
+    FigureCanvasSVG(figure).print_svg(buffers["svg"], metadata=_METADATA["svg"])
+    FigureCanvasPdf(figure).print_pdf(buffers["pdf"], metadata=_METADATA["pdf"])
+    FigureCanvasAgg(figure).print_png(buffers["png"], metadata=_METADATA["png"])
+    return {kind: buffer.getvalue() for kind, buffer in buffers.items()}
 
 
 def look(at: int) -> dict[str, Any]:
