@@ -120,13 +120,14 @@ def _strip(axes: Axes, counts: dict[int, int], colour: str) -> None:
 
 
 def _histogram(axes: Axes, chosen: Row, bins: list[Row]) -> None:
-    for theory, looks in (
-        (False, {"color": BLUE, "alpha": 0.55, "fill": True, "label": "chosen λ"}),
-        (True, {"color": RED, "linewidth": 1.0, "label": "theory λ"}),
-    ):
+    looks: dict[bool, dict[str, Any]] = {
+        False: {"color": BLUE, "alpha": 0.55, "fill": True, "label": "chosen λ"},
+        True: {"color": RED, "linewidth": 1.0, "label": "theory λ"},
+    }
+    for theory, its in looks.items():
         mine = [b for b in bins if b["theory"] is theory]
         if mine:
-            axes.stairs(*_stairs(mine), **looks)
+            axes.stairs(*_stairs(mine), **its)
     axes.axvline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)))
     mean, width = 100 * chosen["improvement"], 100 * (chosen["improvement_ci"] or 0.0)
     axes.axvline(mean, color="black", linewidth=1)
