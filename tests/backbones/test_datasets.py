@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from backbones.pictures import pixels, write_folder
 from PIL import Image
 
+from backbones.pictures import pixels, write_folder
 from firthshot.backbones.datasets import open_dataset, published, published_homes, read_homes
 from firthshot.backbones.images import decode
 from firthshot.errors import FirthshotError
@@ -36,7 +36,7 @@ def test_order_does_not_depend_on_the_file_system(
     write_folder(tmp_path / "test", COUNTS, start=2)
     before = open_dataset(tmp_path)
     original = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda self: reversed(sorted(original(self))))
+    monkeypatch.setattr(Path, "iterdir", lambda self: sorted(original(self), reverse=True))
     after = open_dataset(tmp_path)
     assert before.names == after.names
     assert before.contents == after.contents

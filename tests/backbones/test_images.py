@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backbones.pictures import pixels
 from PIL import Image
 
+from backbones.pictures import pixels
 from firthshot.backbones.images import PictureError, Preparation, decode, map_ahead
 from firthshot.errors import FirthshotError
 
@@ -114,7 +114,7 @@ def test_bad_pictures_are_named(tmp_path: Path) -> None:
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path / "big.png", Image.new("1", (400, 400)))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    with pytest.raises(PictureError, match="big.png"):
+    with pytest.raises(PictureError, match=r"big\.png"):
         decode(path)
 
 

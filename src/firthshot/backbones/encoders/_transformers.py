@@ -58,7 +58,7 @@ def load_text_folder(folder: Path, *, name: str, **words: str) -> TextEncoder:
     """Load a sentence encoder: mean over tokens, or the first if the folder says so; unit rows."""
     pool_first = _json(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token", False)
     with _offline():
-        library = require("transformers", name, "text")
+        library = _library(name)
         tokenizer = _loaded(folder, library.AutoTokenizer)
         model = _loaded(folder, library.AutoModel, dtype="float32").eval()
     limit = _json(folder / "sentence_bert_config.json").get("max_seq_length")
@@ -76,7 +76,7 @@ def load_image_folder(folder: Path, size: int | None, resize: int | None) -> Ima
     """Load a picture encoder: the pooled output, or the mean over places where there is none."""
     name = folder.resolve().name
     with _offline():
-        library = require("transformers", name, "text")
+        library = _library(name)
         model = _loaded(folder, library.AutoModel, dtype="float32")
     return torch_encoder(
         model,
@@ -137,6 +137,12 @@ def _length(size: Any) -> int:
     if isinstance(size, dict):
         return int(size.get("shortest_edge") or min(size["height"], size["width"]))
     return int(size)
+
+
+def _library(name: str) -> Any:
+    library = require("transformers", name, "text")
+    library.utils.logging.disable_progress_bar()  # it would draw a bar for every little file
+    return library
 
 
 def _loaded(folder: Path, kind: Any, **options: Any) -> Any:
