@@ -30,7 +30,7 @@ def read_table(
         Whole numbers or text.
     splits : ndarray of str, shape (n,), or None
     """
-    table = _load(path)
+    table = load_table(path)
     for column in (label, split):
         if column is not None and column not in table.columns:
             raise BankError(
@@ -47,7 +47,7 @@ def read_table(
     return _features(table.drop([label] + ([split] if split else []))), owners, splits
 
 
-def _load(path: Path) -> pl.DataFrame:
+def load_table(path: Path) -> pl.DataFrame:
     import polars as pl
 
     if path.suffix.lower() == ".parquet":
