@@ -1,0 +1,1 @@
+"""Pictures and texts to features: architectures, training, encoders, data sets (extra ``torch``)."""

@@ -1,0 +1,95 @@
+"""The architectures, written plainly in torch, and the one place that knows their names."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from firthshot.errors import FirthshotError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firthshot.backbones.architectures._base import Backbone
+
+HEADS = ("linear", "cosine")
+_WIDE = re.compile(r"wrn-(\d+)-(\d+)")
+_RESNETS = {
+    "resnet10": ("BasicBlock", (1, 1, 1, 1)),
+    "resnet18": ("BasicBlock", (2, 2, 2, 2)),
+    "resnet34": ("BasicBlock", (3, 4, 6, 3)),
+    "resnet50": ("Bottleneck", (3, 4, 6, 3)),
+    "resnet101": ("Bottleneck", (3, 4, 23, 3)),
+}
+
+ARCHITECTURES = (
+    "conv4",
+    "resnet10",
+    "resnet12",
+    *(name for name in _RESNETS if name != "resnet10"),
+    "wrn-16-2",
+    "wrn-28-10",
+    "densenet121",
+    "densenet121-84",
+    "mobilenet",
+)
+"""The names that :func:`make_backbone` knows, besides every other ``wrn-DEPTH-WIDTH``."""
+
+
+def make_backbone(name: str, classes: int | None = None, head: str = "linear") -> Backbone:
+    """Build an architecture by its name, with random weights.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`ARCHITECTURES`, or ``wrn-DEPTH-WIDTH`` with a depth of 6 n + 4.
+    classes : int, optional
+        Outputs of the head. Without, the network has no head and returns its features.
+    head : str
+        ``"linear"`` or ``"cosine"``.
+
+    Returns
+    -------
+    Backbone
+        A torch module with ``features_dim`` and ``embed(pictures)``.
+    """
+    if head not in HEADS:
+        raise FirthshotError(f"There is no head {head!r}; known are {' and '.join(HEADS)}.")
+    return _builder(name)(classes, head)
+
+
+def _builder(name: str) -> Callable[[int | None, str], Backbone]:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("A backbone", "torch") from None
+    from firthshot.backbones.architectures import (
+        conv4,
+        densenet,
+        mobilenet,
+        resnet,
+        resnet12,
+        wide_resnet,
+    )
+
+    if name in _RESNETS:
+        block, depths = _RESNETS[name]
+        return lambda *head: resnet.ResNet(getattr(resnet, block), depths, *head)
+    if wide := _WIDE.fullmatch(name):
+        depth, width = (int(number) for number in wide.groups())
+        if depth >= 10 and depth % 6 == 4 and width >= 1:
+            return lambda *head: wide_resnet.WideResNet(depth, width, *head)
+        raise FirthshotError(
+            f"{name} is no wide ResNet: its depth must be 6 n + 4, as in 16 or 28."
+        )
+    if name.startswith("densenet121") and name in ARCHITECTURES:
+        return lambda *head: densenet.DenseNet((6, 12, 24, 16), name.endswith("-84"), *head)
+    plain: dict[str, Callable[[int | None, str], Backbone]] = {
+        "conv4": conv4.Conv4,
+        "resnet12": resnet12.ResNet12,
+        "mobilenet": mobilenet.MobileNet,
+    }
+    if name in plain:
+        return plain[name]
+    known = ", ".join(ARCHITECTURES)
+    raise FirthshotError(f"There is no architecture {name!r}; known are {known}.")

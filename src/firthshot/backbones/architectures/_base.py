@@ -1,0 +1,102 @@
+"""What all architectures share: pieces in a row, average pooling, a head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Backbone(nn.Module):
+    """A network that maps pictures ``(n, 3, side, side)`` to feature rows ``(n, features_dim)``.
+
+    A subclass assigns ``features_dim`` and its layers, implements :meth:`pieces`, and names the
+    attribute of its head in ``HEAD`` as the published checkpoints do.
+    """
+
+    HEAD = "fc"
+    CELLS = 1  # the last feature map is averaged to CELLS x CELLS places
+    features_dim: int
+
+    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+        """Return the maps whose composition takes pictures to the last feature map."""
+        raise NotImplementedError
+
+    def embed(
+        self,
+        pictures: torch.Tensor,
+        *,
+        change_after: int = -1,
+        change: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Return the features ``(n, features_dim)``: the last feature map, averaged.
+
+        Parameters
+        ----------
+        pictures : Tensor, shape (n, 3, side, side)
+            Normalised pictures of any side.
+        change_after : int
+            After how many pieces ``change`` is applied to the hidden state (0: to the pictures).
+        change : callable, optional
+            A map of hidden states to hidden states; manifold mixup is one.
+        """
+        hidden = pictures
+        for depth, piece in enumerate((None, *self.pieces())):
+            hidden = hidden if piece is None else piece(hidden)
+            if change is not None and depth == change_after:
+                hidden = change(hidden)
+        return functional.adaptive_avg_pool2d(hidden, self.CELLS).flatten(1)
+
+    @property
+    def head(self) -> nn.Module | None:
+        """The map of features to class scores; None in a network made without classes."""
+        head: nn.Module | None = getattr(self, self.HEAD)
+        return head
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Return class scores ``(n, classes)``, or the features of a network without a head."""
+        features = self.embed(pictures)
+        return features if self.head is None else self.head(features)
+
+
+class CosineHead(nn.Module):
+    r"""The cosine classifier with learnable class norms that S2M2_R trains with.
+
+    .. math:: z_k = s\, g_k \left\langle \frac{v_k}{\lVert v_k\rVert},
+              \frac{x}{\lVert x\rVert + 10^{-5}} \right\rangle
+
+    with scale :math:`s = 2` up to 200 classes and 10 above.
+    """
+
+    def __init__(self, features_dim: int, classes: int) -> None:
+        super().__init__()
+        start = nn.Linear(features_dim, classes, bias=False).weight.detach()
+        self.direction = nn.Parameter(start.clone())
+        self.norm = nn.Parameter(start.norm(dim=1))
+        self.scale = 2.0 if classes <= 200 else 10.0
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the scores ``(n, classes)`` of features ``(n, d)``."""
+        rows = features / (features.norm(dim=1, keepdim=True) + 1e-5)
+        weight = self.norm[:, None] * functional.normalize(self.direction, dim=1)
+        return self.scale * functional.linear(rows, weight)
+
+
+def make_head(kind: str, features_dim: int, classes: int | None) -> nn.Module | None:
+    """Return a ``"linear"`` or ``"cosine"`` head, or None when there are no classes."""
+    if classes is None:
+        return None
+    heads: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "cosine": CosineHead}
+    return heads[kind](features_dim, classes)
+
+
+def start_convolutions(network: nn.Module, mode: str = "fan_out") -> None:
+    """Draw convolution weights after He et al. (2015); batch norms start at one and zero."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode=mode, nonlinearity="relu")

@@ -1,0 +1,114 @@
+"""Densely connected networks (Huang et al., 2017), with the parameter names of torchvision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firthshot.backbones.architectures._base import Backbone, make_head, start_convolutions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+GROWTH = 32
+
+
+class DenseLayer(nn.Module):
+    """Batch norm, ReLU, 1 x 1 convolution to 4 growths; the same with 3 x 3 to one growth.
+
+    The new channels are appended to the input.
+    """
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, 4 * GROWTH, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(4 * GROWTH)
+        self.conv2 = nn.Conv2d(4 * GROWTH, GROWTH, 3, 1, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the input with ``GROWTH`` more channels."""
+        hidden = self.conv1(functional.relu(self.norm1(x)))
+        return torch.cat([x, self.conv2(functional.relu(self.norm2(hidden)))], dim=1)
+
+
+class Transition(nn.Module):
+    """Halve the channels and the sides."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(inputs)
+        self.conv = nn.Conv2d(inputs, inputs // 2, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the halved feature map."""
+        return functional.avg_pool2d(self.conv(functional.relu(self.norm(x))), 2)
+
+
+class DenseNet(Backbone):
+    """DenseNet with growth 32.
+
+    Parameters
+    ----------
+    depths : sequence of int
+        Layers of the dense blocks.
+    small : bool
+        SimpleShot's variant for 84 px: a 3 x 3 convolution as stem instead of a 7 x 7 one with
+        batch norm and pooling (stride 4).
+    classes : int, optional
+        Outputs of the head; None leaves it out.
+    head : str
+        ``"linear"`` or ``"cosine"``.
+    """
+
+    HEAD = "classifier"
+
+    def __init__(
+        self,
+        depths: Sequence[int],
+        small: bool = False,
+        classes: int | None = None,
+        head: str = "linear",
+    ) -> None:
+        super().__init__()
+        self.features = nn.Module()  # torchvision's name for all but the head
+        self.small, self.blocks = small, len(depths)
+        channels = 64
+        if small:
+            self.features.conv0 = nn.Conv2d(3, channels, 3, 1, 1, bias=False)
+        else:
+            self.features.conv0 = nn.Conv2d(3, channels, 7, 2, 3, bias=False)
+            self.features.norm0 = nn.BatchNorm2d(channels)
+        for number, depth in enumerate(depths, start=1):
+            block = nn.Sequential()
+            for layer in range(1, depth + 1):
+                block.add_module(f"denselayer{layer}", DenseLayer(channels))
+                channels += GROWTH
+            self.features.add_module(f"denseblock{number}", block)
+            if number < len(depths):
+                self.features.add_module(f"transition{number}", Transition(channels))
+                channels //= 2
+        self.features.norm5 = nn.BatchNorm2d(channels)
+        self.features_dim = channels
+        start_convolutions(self, "fan_in")
+        self.classifier = make_head(head, channels, classes)
+
+    def _stem(self, x: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.features.conv0(x)
+        if self.small:
+            return hidden
+        return functional.max_pool2d(functional.relu(self.features.norm0(hidden)), 3, 2, 1)
+
+    def _block(self, number: int) -> nn.Sequential:
+        """Return a dense block with the transition, or the closing batch norm, that follows it."""
+        block = self.features.get_submodule(f"denseblock{number}")
+        if number == self.blocks:
+            return nn.Sequential(block, self.features.norm5, nn.ReLU())
+        return nn.Sequential(block, self.features.get_submodule(f"transition{number}"))
+
+    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+        """Return the stem and the dense blocks."""
+        return (self._stem, *(self._block(number + 1) for number in range(self.blocks)))

@@ -1,0 +1,122 @@
+"""Pictures at rest: a split decoded once into one ``uint8`` array that training reads at random."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.backbones.images import Preparation, map_ahead
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firthshot.backbones.datasets import Dataset
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Decoded pictures with their labels.
+
+    Attributes
+    ----------
+    images : ndarray of uint8, shape (n, side, side, 3)
+        The pictures, possibly memory-mapped; those of one class are adjacent.
+    labels : ndarray of int64, shape (n,)
+        The position of each picture's class in ``classes``.
+    classes : list of str
+        The class names.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    classes: list[str]
+
+    @property
+    def side(self) -> int:
+        """Return the side of the square pictures."""
+        return int(self.images.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def decode_split(
+    data: Dataset,
+    split: str,
+    side: int,
+    *,
+    cache: str | Path | None = None,
+    threads: int | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Pixels:
+    """Decode the pictures of a split in parallel: shorter side to ``side``, centre cropped.
+
+    Parameters
+    ----------
+    data : Dataset
+        Pictures, as :func:`firthshot.backbones.datasets.open_dataset` finds them.
+    split : str
+        ``base``, ``val`` or ``novel``.
+    side : int
+        Side of the squares to keep.
+    cache : path, optional
+        Folder for the decoded array, which is then memory-mapped and found there the next time.
+        Its name is a digest of the pictures' names, sizes and times.
+    threads : int, optional
+        Decoding threads; the number of cores by default.
+    say : callable, optional
+        Told, in a line, what takes time.
+    """
+    rows = data.rows(split)
+    if data.kind != "image" or not len(rows):
+        raise FirthshotError(f"{data.name} has no pictures of {split} classes: check its split.")
+    own = [label for label, home in enumerate(data.class_splits) if home == split]
+    labels = np.searchsorted(own, data.labels[rows])
+    names = [data.classes[label] for label in own]
+    shape = (len(rows), side, side, 3)
+    if cache is None:
+        images = np.empty(shape, np.uint8)
+        _decode_into(images, data, rows, threads)
+        return Pixels(images, labels, names)
+    place = Path(cache) / f"pixels-{_digest(data, rows, side)}.npy"
+    if not place.exists():
+        if say is not None:
+            say(f"Decoding {len(rows):,} pictures into {place} ({np.prod(shape) / 1e6:,.0f} MB).")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        partial = place.with_suffix(f".{os.getpid()}.partial")
+        mapped = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
+        _decode_into(mapped, data, rows, threads)
+        mapped.flush()
+        partial.replace(place)
+    return Pixels(np.load(place, mmap_mode="r", allow_pickle=False), labels, names)
+
+
+def _decode_into(images: np.ndarray, data: Dataset, rows: np.ndarray, threads: int | None) -> None:
+    preparation = Preparation(images.shape[1])
+
+    def decode(row: int) -> np.ndarray:
+        return preparation.pixels(data.contents[row], data.names[row])
+
+    for position, picture in enumerate(map_ahead(decode, rows, threads)):
+        images[position] = picture
+
+
+def _digest(data: Dataset, rows: np.ndarray, side: int) -> str:
+    digest = hashlib.sha256(str(side).encode())
+    for row in rows:
+        digest.update(f"{data.names[row]} {_identity(data.contents[row])}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _identity(picture: Any) -> str:
+    """Return what tells a changed picture from the old one: size and time, or its content."""
+    if isinstance(picture, Path):
+        state = picture.stat()
+        return f"{state.st_size} {state.st_mtime_ns}"
+    return hashlib.sha256(picture).hexdigest()

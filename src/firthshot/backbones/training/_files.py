@@ -1,0 +1,78 @@
+"""Checkpoints: one safetensors file each, replaced atomically, never a pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor], notes: dict[str, Any]) -> None:
+    """Write tensors and their notes (plain JSON values, kept in the header) as one whole file.
+
+    The file is complete or absent at every moment: it is written beside its place, flushed to the
+    disk and renamed.
+    """
+    from safetensors.torch import save
+
+    flat = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with partial.open("wb") as file:
+        file.write(save(flat, metadata={"firthshot": json.dumps(notes)}))
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Read what :func:`write_tensors` wrote; notes are empty in a foreign safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes = json.loads((file.metadata() or {}).get("firthshot", "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, notes  # noqa: SIM118
+    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+        raise FirthshotError(f"{path} is not a readable safetensors file ({error}).") from error
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """Return the optimiser's state as named tensors, ``optimiser.<parameter>.<quantity>``."""
+    state = optimiser.state_dict()["state"]
+    return {
+        f"optimiser.{parameter}.{quantity}": value
+        for parameter, quantities in state.items()
+        for quantity, value in quantities.items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def load_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
+    """Put back what :func:`optimiser_tensors` took out."""
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith("optimiser."):
+            _, parameter, quantity = name.split(".", 2)
+            state.setdefault(int(parameter), {})[quantity] = value
+    groups = optimiser.state_dict()["param_groups"]
+    optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+
+def export_weights(source: Path, out: Path) -> None:
+    """Write a checkpoint's network for shipping: matrices and convolutions in float16.
+
+    Batch-norm statistics and other vectors, which hardly count, keep their precision. The file is
+    read like any other checkpoint.
+    """
+    tensors, notes = read_tensors(source)
+    if any(name.startswith("learner.") for name in tensors):
+        raise FirthshotError(f"{source} holds a whole run: export its best.safetensors.")
+    half = {name: t.half() if t.ndim > 1 else t for name, t in tensors.items()}
+    write_tensors(out, half, notes)

@@ -1,0 +1,124 @@
+"""The objectives of the recipes: cross-entropy, rotations, manifold mixup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firthshot.backbones.architectures._base import Backbone
+
+
+class Outcome(NamedTuple):
+    """What one batch gave: the loss to descend and how many class predictions were right."""
+
+    loss: torch.Tensor
+    right: int
+    seen: int
+
+
+class Learner(nn.Module):
+    """A backbone with the extra head that the rotation task needs (four outputs)."""
+
+    def __init__(self, network: Backbone, *, rotations: bool) -> None:
+        super().__init__()
+        self.network = network
+        self.rotation_head = nn.Linear(network.features_dim, 4) if rotations else None
+
+
+def cross_entropy(
+    learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
+) -> Outcome:
+    """Cross-entropy of the class scores."""
+    del rng  # nothing is drawn
+    return _classify(learner.network(pictures), labels)
+
+
+def rotation(
+    learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
+) -> Outcome:
+    """S2M2's first stage: each picture in four rotations, classified by class and by rotation.
+
+    The loss is the mean of both cross-entropies; the batch grows fourfold.
+    """
+    del rng
+    everyone = torch.arange(len(pictures)).repeat(4)
+    turns = torch.arange(4).repeat_interleave(len(pictures))
+    return _rotation_loss(learner, pictures[everyone], labels[everyone], turns)
+
+
+def one_rotation(
+    learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
+) -> Outcome:
+    """S2M2's first stage at a quarter of its cost: each picture in one random rotation.
+
+    In expectation it is the loss of :func:`rotation`, but for the statistics of batch norm.
+    """
+    turns = torch.randint(0, 4, (len(pictures),), generator=rng)
+    return _rotation_loss(learner, pictures, labels, turns)
+
+
+def mixup(
+    learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
+) -> Outcome:
+    r"""S2M2's second stage: manifold mixup of the batch, and rotations of its first quarter.
+
+    With a share :math:`\gamma \sim \mathrm{Beta}(2, 2)`, a permutation :math:`\pi` and a random
+    depth, the hidden states become :math:`\gamma h_i + (1-\gamma) h_{\pi(i)}` and the loss
+    :math:`\gamma\,\mathrm{CE}(y_i) + (1-\gamma)\,\mathrm{CE}(y_{\pi(i)})`.
+    """
+    network = learner.network
+    share = _beta_two_two(rng)
+    partner = torch.randperm(len(pictures), generator=rng)
+    depth = int(torch.randint(0, len(network.pieces()), (), generator=rng))
+    features = network.embed(
+        pictures, change_after=depth, change=lambda h: share * h + (1 - share) * h[partner]
+    )
+    assert network.head is not None
+    scores = network.head(features).float()
+    mixed = share * functional.cross_entropy(scores, labels)
+    mixed = mixed + (1 - share) * functional.cross_entropy(scores, labels[partner])
+    quarter = max(1, len(pictures) // 4)
+    turned = rotation(learner, pictures[:quarter], labels[:quarter], rng)
+    # The accuracy of mixed pictures means little: that of the unmixed rotated ones is counted.
+    return Outcome(mixed + turned.loss, turned.right, turned.seen)
+
+
+OBJECTIVES: dict[str, Callable[[Learner, torch.Tensor, torch.Tensor, torch.Generator], Outcome]]
+OBJECTIVES = {
+    "cross-entropy": cross_entropy,
+    "rotation": rotation,
+    "one-rotation": one_rotation,
+    "mixup": mixup,
+}
+
+
+def _classify(scores: torch.Tensor, labels: torch.Tensor) -> Outcome:
+    scores = scores.float()
+    right = int((scores.argmax(dim=1) == labels).sum())
+    return Outcome(functional.cross_entropy(scores, labels), right, len(labels))
+
+
+def _rotation_loss(
+    learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, turns: torch.Tensor
+) -> Outcome:
+    assert learner.rotation_head is not None
+    assert learner.network.head is not None
+    turned = torch.empty_like(pictures, memory_format=torch.channels_last)
+    for quarters in range(4):
+        own = turns == quarters
+        turned[own] = torch.rot90(pictures[own], quarters, dims=(2, 3))
+    features = learner.network.embed(turned)
+    by_class = _classify(learner.network.head(features), labels)
+    by_turn = functional.cross_entropy(learner.rotation_head(features).float(), turns)
+    return by_class._replace(loss=0.5 * (by_class.loss + by_turn))
+
+
+def _beta_two_two(rng: torch.Generator) -> float:
+    """Draw from Beta(2, 2): the middle one of three even draws is distributed so."""
+    return float(torch.rand(3, generator=rng).median())

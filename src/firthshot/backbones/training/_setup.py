@@ -1,0 +1,107 @@
+"""What decides a training run, what each epoch gave, and who is told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from firthshot.backbones.training._recipes import Recipe, Stage
+
+PRECISIONS = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that decides the outcome of a run, besides the pictures.
+
+    Attributes
+    ----------
+    architecture : str
+        A name that :func:`~firthshot.backbones.architectures.make_backbone` knows.
+    recipe : Recipe
+        Stages, batch size and augmentation.
+    size : int
+        Side of the pictures that the network sees.
+    seed : int
+        Start of every random stream.
+    precision : str
+        ``"float32"`` or ``"bfloat16"`` (matrix products only; weights and losses stay float32).
+    lanes : int
+        Single-threaded parts of each batch, see :mod:`firthshot.backbones.training._lanes`.
+    """
+
+    architecture: str
+    recipe: Recipe
+    size: int
+    seed: int = 0
+    precision: str = "float32"
+    lanes: int = 1
+
+    def as_notes(self) -> dict[str, Any]:
+        """Return plain values for a checkpoint's header."""
+        return asdict(self)
+
+    @classmethod
+    def from_notes(cls, notes: dict[str, Any]) -> Setup:
+        """Rebuild a setup; a field that the notes lack was written before it existed."""
+        recipe = dict(notes["recipe"])
+        stages = tuple(Stage(**stage) for stage in recipe.pop("stages"))
+        return cls(**{**notes, "recipe": Recipe(stages=stages, **recipe)})
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What one epoch gave.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of the epoch, from 1.
+    objective : str
+        The stage's objective.
+    rate : float
+        Learning rate of the last batch.
+    loss, accuracy : float
+        Means over the training batches, as they were passed.
+    monitored_loss, monitored_accuracy : float
+        On the held-out tenth of the pictures, uncropped, in evaluation mode.
+    seconds : float
+        Wall-clock time.
+    """
+
+    epoch: int
+    objective: str
+    rate: float
+    loss: float
+    accuracy: float
+    monitored_loss: float
+    monitored_accuracy: float
+    seconds: float
+
+
+class Watcher:
+    """Told how training goes; this one is silent."""
+
+    def start(self, done: int, total: int, batches: int) -> None:
+        """Hear that ``done`` of ``total`` epochs of ``batches`` batches exist already."""
+
+    def batch(self, epoch: int, batch: int, loss: float) -> None:
+        """Hear the running mean loss after a batch."""
+
+    def epoch(self, history: list[EpochRecord]) -> None:
+        """Hear the records so far, after an epoch; the last one is new."""
+
+
+def best_record(history: list[EpochRecord]) -> EpochRecord:
+    """Return the record with the highest monitored accuracy; of equals the later."""
+    return max(history, key=lambda record: (record.monitored_accuracy, record.epoch))
+
+
+def best_precision() -> str:
+    """Return bfloat16 where the CPU multiplies matrices of it, which is about twice as fast."""
+    import torch
+
+    # Elsewhere bfloat16 is emulated, many times slower than float32.
+    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    fast = any(getattr(torch.cpu, test, bool)() for test in tests)
+    return "bfloat16" if fast else "float32"

@@ -1,0 +1,195 @@
+"""``firthshot backbone train``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from firthshot.backbones.datasets import Dataset
+    from firthshot.backbones.pixels import Pixels
+    from firthshot.backbones.training import EpochRecord, Recipe, Setup
+
+
+def train(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Class folders (alone or under train, val, test), cache pickles, or CSV splits "
+            "beside images/."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run; resumed if it exists.")],
+    architecture: Annotated[str, typer.Option(help="See backbone ls; any wrn-DEPTH-WIDTH.")],
+    recipe: Annotated[str, typer.Option(help="standard or s2m2.")] = "standard",
+    one_cycle: Annotated[
+        bool, typer.Option("--one-cycle", help="The recipe's short form: SGD, one cycle.")
+    ] = False,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="mini-imagenet, cifar-fs, cub: take the published class split."),
+    ] = None,
+    split_file: Annotated[
+        Path | None,
+        typer.Option(help="Class split: JSON lists under base, val, novel; or a folder of lists."),
+    ] = None,
+    size: Annotated[int, typer.Option(min=8, help="Pixels that the network sees.")] = 84,
+    stored: Annotated[
+        int | None, typer.Option(min=8, help="Pixels that crops are cut from; else the size.")
+    ] = None,
+    epochs: Annotated[
+        list[int] | None, typer.Option(min=1, help="Epochs; once for each stage of s2m2.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(min=2, help="Pictures per step.")] = None,
+    rate: Annotated[
+        list[float] | None, typer.Option(help="Learning rate, or its peak; once for each stage.")
+    ] = None,
+    weight_decay: Annotated[float | None, typer.Option(min=0, help="L2 decay of SGD/Adam.")] = None,
+    smallest_crop: Annotated[
+        float | None, typer.Option(min=0.01, max=1, help="Least share of the area in a crop.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, or auto: bfloat16 where the CPU has it.")
+    ] = "auto",
+    lanes: Annotated[
+        int | None, typer.Option(min=1, help="Parallel parts of a batch; else one per core.")
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder for decoded pictures, kept; else in the run until it ends."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+) -> None:
+    """Train a network on the base classes; the same command again resumes."""
+    from rich.console import Console
+
+    from firthshot.backbones.datasets import open_dataset, recognise
+
+    console = Console(highlight=False, quiet=quiet)
+    data = open_dataset(source, split_file=split_file, dataset=dataset)
+    chosen = _recipe(recipe, dataset or recognise(data.classes), one_cycle)
+    changes: dict[str, Any] = {"batch": batch, "smallest_crop": smallest_crop}
+    chosen = replace(chosen, **{k: v for k, v in changes.items() if v is not None})
+    chosen = _with_stages(chosen, epochs or [], rate or [], weight_decay)
+    setup = _setup(architecture, chosen, size, seed, precision, lanes)
+    _say(console, _announce(setup, data))
+    pixels = _decode(data, stored or size, cache or out, console)
+    try:
+        history = _train(setup, pixels, out, console)
+    except KeyboardInterrupt:
+        _leave(console)
+    _tell(console, history, out)
+    if cache is None:
+        for array in out.glob("pixels-*.npy"):
+            array.unlink()
+
+
+def _recipe(name: str, dataset: str | None, one_cycle: bool) -> Recipe:
+    from firthshot.backbones.training import RECIPES
+
+    if name not in RECIPES:
+        raise FirthshotError(f"There is no recipe {name!r}: use {' or '.join(RECIPES)}.")
+    return RECIPES[name](dataset, one_cycle=one_cycle)
+
+
+def _with_stages(
+    recipe: Recipe, epochs: list[int], rates: list[float], decay: float | None
+) -> Recipe:
+    """Return the recipe with other epochs, rates and decay."""
+    stages = recipe.stages
+    for option, values in (("epochs", epochs), ("rate", rates)):
+        if len(values) not in (0, len(stages)):
+            raise FirthshotError(
+                f"The recipe {recipe.name} has {len(stages)} stages and --{option} was given "
+                f"{len(values)} times: give it once for each."
+            )
+        if values:
+            changes: list[dict[str, Any]] = [{option: value} for value in values]
+            stages = tuple(replace(s, **c) for s, c in zip(stages, changes, strict=True))
+    if decay is not None:
+        stages = tuple(replace(stage, weight_decay=decay) for stage in stages)
+    return replace(recipe, stages=stages)
+
+
+def _setup(
+    architecture: str, recipe: Recipe, size: int, seed: int, precision: str, lanes: int | None
+) -> Setup:
+    from firthshot.backbones.training import PRECISIONS, Setup, best_precision
+
+    if precision not in ("auto", *PRECISIONS):
+        raise FirthshotError(f"--precision {precision} is unknown: use auto, float32 or bfloat16.")
+    return Setup(
+        architecture=architecture,
+        recipe=recipe,
+        size=size,
+        seed=seed,
+        precision=best_precision() if precision == "auto" else precision,
+        # A lane has batch norms of its own: it should not see too few pictures.
+        lanes=lanes or max(1, min(os.cpu_count() or 1, recipe.batch // 32)),
+    )
+
+
+def _announce(setup: Setup, data: Dataset) -> str:
+    recipe = setup.recipe
+    plan = ", then ".join(f"{stage.epochs} epochs of {stage.objective}" for stage in recipe.stages)
+    return (
+        f"{setup.architecture} at {setup.size} px on {data.name}: recipe {recipe.name} "
+        f"({plan}), batches of {recipe.batch}, {setup.precision}, {setup.lanes} lanes."
+    )
+
+
+def _decode(data: Dataset, side: int, cache: Path, console: Console) -> Pixels:
+    from firthshot.backbones.pixels import decode_split
+
+    _say(console, f"Classes: {data.notes['class split']}.")
+    split = "base" if "base" in data.class_splits else "novel"
+    if split == "novel":
+        _say(console, "No class is marked as base: training on all of them.")
+    return decode_split(data, split, side, cache=cache, say=lambda line: _say(console, line))
+
+
+def _train(setup: Setup, pixels: Pixels, out: Path, console: Console) -> list[EpochRecord]:
+    from firthshot.backbones.training import Run
+    from firthshot.cli._backbone_watch import TellingWatcher
+
+    with TellingWatcher(console, out, f"{setup.architecture}, {setup.recipe.name}") as watcher:
+        run = Run(setup, pixels, out, watcher)
+        if run.history:
+            _say(console, f"Resuming after epoch {len(run.history)}.")
+        return run.train()
+
+
+def _leave(console: Console) -> NoReturn:
+    _say(console, f"Stopped. Finished epochs are kept; go on with: {shlex.join(sys.argv)}")
+    sys.stdout.flush()
+    # The lanes would hold a clean exit up until their batch is done, and checkpoints are whole.
+    os._exit(130)
+
+
+def _tell(console: Console, history: list[EpochRecord], out: Path) -> None:
+    from firthshot.backbones.training import best_record
+    from firthshot.experiments.progress import duration
+
+    best = best_record(history)
+    spent = duration(sum(record.seconds for record in history))
+    _say(
+        console,
+        f"Best: {100 * best.monitored_accuracy:.1f} % on the monitored tenth, after epoch "
+        f"{best.epoch} of {len(history)} ({spent} in all).",
+    )
+    _say(console, f"Use it with: firthshot backbone extract ... --encoder {out}")
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, soft_wrap=True, markup=False)
