@@ -1,0 +1,200 @@
+"""The tables of a report: Before / After / Improvement as in the paper, with what it leaves out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firthshot.report.figures.series import TRAINED, Group, Row, distinct, group, method_name
+from firthshot.report.outcomes import ALPHA
+from firthshot.report.tables_beyond import (
+    METHOD_DETAILS,
+    calibration_table,
+    contrast_tables,
+    geometric_tables,
+)
+from firthshot.report.tables_cells import (
+    WIDTH,
+    Table,
+    bank_note,
+    coefficient,
+    p_value,
+    percent,
+    place,
+    table,
+)
+from firthshot.report.wording import Condition, capital, head_name, listed
+
+if TYPE_CHECKING:
+    from firthshot.report.gather import Gathered
+
+
+def make_tables(gathered: Gathered) -> list[Table]:
+    """Return every table for which the runs have data."""
+    parts = group(gathered.summary.chosen)
+    found = [_improvement(part, gathered) for part in parts]
+    found += [made for part in parts if (made := _published(part))]
+    found += _methods(gathered)
+    found += [calibration_table(part) for part in parts]
+    found += contrast_tables(gathered)
+    return [*found, *geometric_tables(gathered)]
+
+
+def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
+    """Write each table as CSV, Markdown and LaTeX; return the files."""
+    from firthshot.experiments.store import raise_clearly, write_whole
+    from firthshot.report.tables_writers import WRITERS
+
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in tables:
+            for ending, write in WRITERS.items():
+                paths.append(folder / f"{one.name}.{ending}")
+                write_whole(paths[-1], write(one).encode())
+    except OSError as error:
+        raise_clearly(error, folder)
+    return paths
+
+
+def _improvement(part: Group, gathered: Gathered) -> Table:
+    rows = [
+        place(row, len(part.banks) > 1)
+        | {
+            "Before": percent(row["base_accuracy"]),
+            "After": percent(row["accuracy"]),
+            f"After{WIDTH}": percent(row["accuracy_ci"]),
+            "Improvement": percent(row["improvement"], signed=True),
+            f"Improvement{WIDTH}": percent(row["improvement_ci"]),
+            "Sig.": "*" if row["p_holm"] < ALPHA else "",
+            "p (Holm)": p_value(row["p_holm"]),
+            "λ": coefficient(row["coefficient"]),
+            "Theory λ": coefficient(row["theory_coefficient"]),
+            "Theory improvement": percent(row["theory_improvement"], signed=True),
+            f"Theory improvement{WIDTH}": percent(row["theory_improvement_ci"]),
+            "Trials": row["trials"],
+            "Remark": "λ at the edge of its grid" if row["at_edge"] else "",
+        }
+        for row in part.rows
+    ]
+    return table(
+        f"improvement-{part.label}",
+        f"Before and after: {part.method}",
+        rows,
+        f"{bank_note(part.rows)} Accuracy on the novel classes in %, improvement in points. "
+        "Before: λ = 0; after: λ chosen on the validation classes. ± are half-widths of 95 % intervals "
+        "over trials, those of improvements paired by trial. * significant after Holm's correction "
+        f"(p < {ALPHA:g}) over the whole summary. {_theory_note(part)}"
+        f"{_paper_note(part, gathered)}",
+        keep=("Sig.",),
+    )
+
+
+def _theory_note(part: Group) -> str:
+    """Say what the theory's column is, and whether it is exact Firth."""
+    rows = [row for row in part.rows if row["theory_coefficient"] is not None]
+    if not rows:
+        return ""
+    exact = [bool(row["theory_exact"]) for row in rows]
+    which = "exact" if all(exact) else "not exact" if not any(exact) else "exact in some lines"
+    return f"Theory λ is the tuning-free K rank(X)/(2N), {which} Firth here. "
+
+
+def _has_published(row: Row) -> bool:
+    return row["published_table"] is not None or row["published_csv"] is not None
+
+
+def _paper_note(part: Group, gathered: Gathered) -> str:
+    """Say whether the paper has numbers for these lines; if not, why none are shown."""
+    count = sum(_has_published(row) for row in part.rows)
+    if count == len(part.rows):
+        return "The paper's numbers for the same cells are in the table of published numbers."
+    if count:
+        return f"The paper has numbers for {count} of {len(part.rows)} of these cells."
+    aims = distinct(
+        (run.spec for run in gathered.runs if run.spec.get("paper_banks")), "reproduces"
+    )
+    if not aims:
+        return "The paper has no numbers for these cells."
+    return (
+        f"The paper's {listed(aims)} is on other banks: its numbers are not comparable with these "
+        "and not shown."
+    )
+
+
+def _published(part: Group) -> Table | None:
+    """Put the paper's numbers beside ours, one line per cell and source."""
+    rows = [
+        place(row, len(part.banks) > 1) | _beside(row, source)
+        for row in part.rows
+        for source in ("table", "csv")
+        if row[f"published_{source}"] is not None
+    ]
+    if not rows:
+        return None
+    return table(
+        f"published-{part.label}",
+        f"Beside the paper: {part.method}",
+        rows,
+        f"{bank_note(part.rows)} Ours and the paper's for the same data set, backbone, head, "
+        "penalty, ways and shots; features and trials are not the same. Accuracy in %, improvement in "
+        "points; the interval of the difference takes both to be independent. Sources: the paper's "
+        "printed tables, and the authors' result files (file@commit).",
+    )
+
+
+def _beside(row: Row, source: str) -> Row:
+    start = f"published_{source}"
+    ci, theirs_ci = row["improvement_ci"], row[f"{start}_improvement_ci"]
+    theirs = row[f"{start}_improvement"]
+    width = None if ci is None or theirs_ci is None else math.hypot(ci, theirs_ci)
+    return {
+        "Before": percent(row["base_accuracy"]),
+        "Paper before": percent(row[f"{start}_before"]),
+        "After": percent(row["accuracy"]),
+        "Paper after": percent(row[f"{start}_after"]),
+        "Improvement": percent(row["improvement"], signed=True),
+        f"Improvement{WIDTH}": percent(ci),
+        "Paper improvement": percent(theirs, signed=True),
+        f"Paper improvement{WIDTH}": percent(theirs_ci),
+        "Difference": percent(row["improvement"] - theirs, signed=True),
+        f"Difference{WIDTH}": percent(width),
+        "λ": coefficient(row["coefficient"]),
+        "Paper λ": coefficient(row.get(f"{start}_coefficient")),
+        "Source": row[start],
+    }
+
+
+def _methods(gathered: Gathered) -> Iterator[Table]:
+    """Put the improvements of several methods of a head side by side, as Table A4 does."""
+    frame = tuple(name for name in TRAINED if name not in METHOD_DETAILS)
+    for part in group(gathered.summary.chosen, frame):
+        names = list(dict.fromkeys(method_name(row) for row in part.rows))
+        if len(names) < 2:
+            continue
+        lines: dict[tuple[str, Condition], Row] = {}
+        for row in part.rows:
+            line = lines.setdefault(
+                (row["bank"], Condition.of(row)), place(row, len(part.banks) > 1)
+            )
+            name = f"{capital(method_name(row))}"
+            line[name] = percent(row["improvement"], signed=True)
+            line[f"{name}{WIDTH}"] = percent(row["improvement_ci"])
+            line[f"{name} sig."] = "*" if row["p_holm"] < ALPHA else ""
+        yield table(
+            f"methods-{part.label}",
+            f"Improvement by method: {head_name(part.key['head'])} head",
+            _in_order(list(lines.values())),
+            f"{bank_note(part.rows)} Improvement over λ = 0 in points, each method at the λ chosen "
+            "for it on the validation classes; ± are half-widths of 95 % intervals paired by "
+            "trial. * significant after Holm's correction. Methods are compared with one another "
+            "in the table of contrasts.",
+        )
+
+
+def _in_order(rows: list[Row]) -> list[Row]:
+    """Give all rows the columns of all, in the order in which they first appear."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return [{name: row.get(name) for name in columns} for row in rows]
