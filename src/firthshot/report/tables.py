@@ -84,9 +84,9 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
         f"Before and after: {part.method}",
         rows,
         f"{bank_note(part.rows)} Accuracy on the novel classes in %, improvement in points. "
-        "Before: λ = 0; after: λ chosen on the validation classes. ± are half-widths of 95 % intervals "
-        "over trials, those of improvements paired by trial. * significant after Holm's correction "
-        f"(p < {ALPHA:g}) over the whole summary. {_theory_note(part)}"
+        "Before: λ = 0; after: λ chosen on the validation classes. ± are half-widths of 95 % "
+        "intervals over trials, those of improvements paired by trial. * significant after Holm's "
+        f"correction (p < {ALPHA:g}) over the whole summary. {_theory_note(part)}"
         f"{_paper_note(part, gathered)}",
         keep=("Sig.",),
     )
@@ -139,9 +139,9 @@ def _published(part: Group) -> Table | None:
         f"Beside the paper: {part.method}",
         rows,
         f"{bank_note(part.rows)} Ours and the paper's for the same data set, backbone, head, "
-        "penalty, ways and shots; features and trials are not the same. Accuracy in %, improvement in "
-        "points; the interval of the difference takes both to be independent. Sources: the paper's "
-        "printed tables, and the authors' result files (file@commit).",
+        "penalty, ways and shots; features and trials are not the same. Accuracy in %, improvement "
+        "in points; the interval of the difference takes both to be independent. Sources: the "
+        "paper's printed tables, and the authors' result files (file@commit).",
     )
 
 
