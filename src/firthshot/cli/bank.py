@@ -38,7 +38,13 @@ def list_all() -> None:
 
 
 @app.command()
-def info(bank: BankName) -> None:
+def info(
+    bank: BankName,
+    accuracy: Annotated[
+        bool,
+        typer.Option("--accuracy", help="Also score the nearest class mean on novel trials."),
+    ] = False,
+) -> None:
     """Describe a bank: what, by what, how much, which splits, under what licence."""
     from firthshot.banks import load_bank
 
@@ -59,6 +65,10 @@ def info(bank: BankName) -> None:
         "sha256": meta.sha256,
         "file": str(found.path),
     }
+    if accuracy:
+        from firthshot.cli._bank_accuracy import accuracy_facts
+
+        facts |= accuracy_facts(found)
     _print(_facts(facts))
 
 
