@@ -136,10 +136,10 @@ def _rendered(figure: Figure) -> dict[str, bytes]:
 
     figure.draw_without_rendering()  # lays it out
     figure.set_layout_engine("none")
-    figure.set_dpi(PNG_DPI)
     buffers = {kind: io.BytesIO() for kind in FORMATS}
     FigureCanvasSVG(figure).print_svg(buffers["svg"], metadata=_METADATA["svg"])
     FigureCanvasPdf(figure).print_pdf(buffers["pdf"], metadata=_METADATA["pdf"])
+    figure.set_dpi(PNG_DPI)  # the other two set it to 72
     FigureCanvasAgg(figure).print_png(buffers["png"], metadata=_METADATA["png"])
     return {kind: buffer.getvalue() for kind, buffer in buffers.items()}
 
