@@ -1,0 +1,134 @@
+"""Pictures and texts of a practitioner to features, with an encoder chosen for them.
+
+    features = embed_texts(["my card is lost", "hello"])
+
+Nothing is downloaded: the default encoders come with the extras ``torch`` and ``text``. What was
+embedded before, by content, is taken from the cache (`firthshot.backbones.cache`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from firthshot.backbones.cache import content_key, recall, remember
+from firthshot.backbones.images import map_ahead
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from firthshot.backbones.encoders import Encoder, ImageEncoder
+
+BATCH = 32
+Listener = Callable[[int, int], None]
+
+
+def encoder_mark(encoder: Encoder, spec: str | None = None) -> str:
+    """Return what a model file keeps of its encoder: how to load it, and its fingerprint."""
+    return f"{spec or encoder.name}@{encoder.fingerprint}"
+
+
+def recall_encoder(mark: str, given: str | None = None) -> Encoder:
+    """Load the encoder of a model file again; another one is refused.
+
+    Parameters
+    ----------
+    mark : str
+        What `encoder_mark` returned when the model was fitted.
+    given : str, optional
+        A path or name instead of the one on record: the file may have moved.
+    """
+    from firthshot.backbones.encoders import load_encoder
+
+    spec, _, wanted = mark.rpartition("@")
+    encoder = load_encoder(given or spec)
+    if encoder.fingerprint != wanted:
+        raise FirthshotError(
+            f"The model was fitted to features of the encoder {spec} with fingerprint "
+            f"{wanted[:12]}, but {given or spec} has {encoder.fingerprint[:12]}: give the encoder "
+            "it was fitted with, or fit again."
+        )
+    return encoder
+
+
+def embed_pictures(
+    pictures: Sequence[Path | bytes],
+    encoder: Encoder | None = None,
+    *,
+    listener: Listener | None = None,
+) -> np.ndarray:
+    """Return features (n, dim) float32 of pictures: paths, or the bytes of files.
+
+    Parameters
+    ----------
+    pictures : sequence of Path or bytes
+    encoder : Encoder, optional
+        Of pictures; EfficientNet-Lite0 by default.
+    listener : callable, optional
+        Hears how many are done, of how many.
+    """
+    chosen = cast("ImageEncoder", _encoder(encoder, "image"))
+    keys = list(map_ahead(_picture_key, pictures))
+
+    def prepare(row: int) -> np.ndarray:
+        return chosen.preparation.pixels(pictures[row])
+
+    def encode(rows: list[int]) -> np.ndarray:
+        return chosen.encode(np.stack(list(map_ahead(prepare, rows))))
+
+    return _embed(chosen, keys, encode, listener)
+
+
+def embed_texts(
+    texts: Sequence[str], encoder: Encoder | None = None, *, listener: Listener | None = None
+) -> np.ndarray:
+    """Return features (n, dim) float32 of texts; the default encoder is MiniLM-L6-v2."""
+    chosen = _encoder(encoder, "text")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise FirthshotError(f"Text {row + 1} is empty: leave it out.")
+    keys = [content_key(text.encode("utf-8", "surrogatepass")) for text in texts]
+    return _embed(chosen, keys, lambda rows: chosen.encode([texts[row] for row in rows]), listener)
+
+
+def _embed(
+    encoder: Encoder,
+    keys: list[str],
+    encode: Callable[[list[int]], np.ndarray],
+    listener: Listener | None,
+) -> np.ndarray:
+    """Encode what the cache does not know, each content once."""
+    known = recall(encoder.fingerprint, keys, encoder.dim)
+    fresh = [row for key, row in {k: r for r, k in enumerate(keys)}.items() if key not in known]
+    done = len(keys) - len(fresh)
+    for start in range(0, len(fresh), BATCH):
+        rows = fresh[start : start + BATCH]
+        found = dict(zip((keys[row] for row in rows), encode(rows), strict=True))
+        remember(encoder.fingerprint, found)
+        known |= found
+        done += len(rows)
+        if listener is not None:
+            listener(done, len(keys))
+    if not keys:
+        return np.empty((0, encoder.dim), np.float32)
+    return np.stack([known[key] for key in keys])
+
+
+def _encoder(encoder: Encoder | None, kind: str) -> Encoder:
+    from firthshot.backbones.encoders import DEFAULTS, load_encoder
+
+    chosen = load_encoder(DEFAULTS[kind]) if encoder is None else encoder
+    if chosen.kind != kind:
+        raise FirthshotError(f"Encoder {chosen.name} takes {chosen.kind}s, not {kind}s.")
+    return chosen
+
+
+def _picture_key(picture: Path | bytes) -> str:
+    if isinstance(picture, bytes):
+        return content_key(picture)
+    try:
+        return content_key(picture.read_bytes())
+    except OSError as error:
+        raise FirthshotError(f"{picture} cannot be read: {error.strerror}.") from None

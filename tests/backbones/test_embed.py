@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from backbones.pictures import write_folder
+from firthshot.backbones import embed
+from firthshot.backbones.cache import cache_folder
+from firthshot.backbones.embed import (
+    embed_pictures,
+    embed_texts,
+    encoder_mark,
+    recall_encoder,
+)
+from firthshot.backbones.encoders import ImageEncoder, TextEncoder, torch_encoder
+from firthshot.backbones.images import PictureError, Preparation
+from firthshot.errors import FirthshotError
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def seen() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def texts(seen: list[str]) -> TextEncoder:
+    """Return an encoder that counts letters and notes what it is asked."""
+
+    def run(batch: list[str]) -> np.ndarray:
+        seen.extend(batch)
+        return np.array([[text.count(letter) for letter in "abc"] for text in batch], np.float32)
+
+    return TextEncoder("letters", 3, "f1", run)
+
+
+@pytest.fixture
+def pictures() -> ImageEncoder:
+    torch.manual_seed(0)
+    return torch_encoder(nn.Conv2d(3, 4, 3), Preparation(12), name="tiny", weights="w")
+
+
+def test_texts_are_encoded_once_by_content(texts: TextEncoder, seen: list[str]) -> None:
+    first = embed_texts(["ab", "c", "ab"], texts)
+    np.testing.assert_array_equal(first, [[1, 1, 0], [0, 0, 1], [1, 1, 0]])
+    assert sorted(seen) == ["ab", "c"]
+    again = embed_texts(["c", "aa"], texts)
+    np.testing.assert_array_equal(again, [[0, 0, 1], [2, 0, 0]])
+    assert sorted(seen) == ["aa", "ab", "c"]
+
+
+def test_another_fingerprint_is_another_cache(texts: TextEncoder, seen: list[str]) -> None:
+    embed_texts(["ab"], texts)
+    embed_texts(["ab"], replace(texts, fingerprint="f2"))
+    assert seen == ["ab", "ab"]
+
+
+@pytest.mark.parametrize("fault", ["damaged", "not a folder", "other table", "wrong width"])
+def test_a_useless_cache_costs_time_only(
+    texts: TextEncoder, seen: list[str], fault: str, tmp_path: Path
+) -> None:
+    cache_folder().parent.mkdir(exist_ok=True)
+    if fault == "not a folder":
+        cache_folder().touch()
+    else:
+        cache_folder().mkdir()
+    file = cache_folder() / "embeddings.sqlite"
+    if fault == "damaged":
+        file.write_bytes(b"not a data base at all" * 100)
+    elif fault == "other table":
+        connection = sqlite3.connect(file)
+        connection.execute("CREATE TABLE embeddings (x)")
+        connection.close()
+    elif fault == "wrong width":
+        embed_texts(["ab"], replace(texts, dim=2, run=lambda batch: np.zeros((len(batch), 2))))
+    np.testing.assert_array_equal(embed_texts(["ab"], texts), [[1, 1, 0]])
+    assert seen == ["ab"]
+
+
+def test_pictures_are_known_by_their_bytes_not_their_names(
+    tmp_path: Path, pictures: ImageEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "zoo", {"ant": 3})
+    paths = sorted((folder / "ant").iterdir())
+    expected = pictures.encode(np.stack([pictures.preparation.pixels(path) for path in paths]))
+    heard: list[tuple[int, int]] = []
+    out = embed_pictures(paths, pictures, listener=lambda *pair: heard.append(pair))
+    np.testing.assert_allclose(out, expected, atol=1e-6)
+    assert heard == [(3, 3)]
+    moved = [path.rename(path.with_name(f"moved {path.name}")) for path in paths]
+    monkeypatch.setattr(ImageEncoder, "encode", None)  # nothing is left to encode
+    np.testing.assert_array_equal(embed_pictures(moved, pictures), out)
+    raw = [path.read_bytes() for path in moved]
+    np.testing.assert_array_equal(embed_pictures(raw, pictures), out)
+
+
+def test_bad_input_is_named(tmp_path: Path, pictures: ImageEncoder, texts: TextEncoder) -> None:
+    (tmp_path / "a.jpg").write_text("words")
+    with pytest.raises(PictureError, match=r"a\.jpg is not a picture"):
+        embed_pictures([tmp_path / "a.jpg"], pictures)
+    with pytest.raises(FirthshotError, match=r"b\.jpg cannot be read"):
+        embed_pictures([tmp_path / "b.jpg"], pictures)
+    with pytest.raises(FirthshotError, match="Text 2 is empty"):
+        embed_texts(["ab", " "], texts)
+    with pytest.raises(FirthshotError, match="takes texts, not images"):
+        embed_pictures([], texts)
+    assert embed_pictures([], pictures).shape == (0, 4)
+
+
+def test_a_model_knows_its_encoder_and_refuses_another(
+    texts: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import firthshot.backbones.encoders as encoders
+
+    loaded: list[Any] = []
+
+    def load(spec: str) -> TextEncoder:
+        loaded.append(spec)
+        return texts if spec == "letters" else replace(texts, fingerprint="f9")
+
+    monkeypatch.setattr(encoders, "load_encoder", load)
+    mark = encoder_mark(texts)
+    assert recall_encoder(mark) is texts
+    with pytest.raises(FirthshotError, match="give the encoder it was fitted with"):
+        recall_encoder(mark, "elsewhere")
+    assert loaded == ["letters", "elsewhere"]
+
+
+def test_the_cache_has_its_usual_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert embed.recall("no such encoder", ["k"], 3) == {}
+    monkeypatch.delenv("FIRTHSHOT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache_folder() == Path("/somewhere/firthshot")
