@@ -79,9 +79,7 @@ def _builder(name: str) -> Callable[[int | None, str], Backbone]:
         depth, width = (int(number) for number in wide.groups())
         if depth >= 10 and depth % 6 == 4 and width >= 1:
             return lambda *head: wide_resnet.WideResNet(depth, width, *head)
-        raise FirthshotError(
-            f"{name} is no wide ResNet: its depth must be 6 n + 4, as in 16 or 28."
-        )
+        raise FirthshotError(f"{name} is no wide ResNet: depths are 6 n + 4, as in wrn-16-2.")
     if name.startswith("densenet121") and name in ARCHITECTURES:
         return lambda *head: densenet.DenseNet((6, 12, 24, 16), name.endswith("-84"), *head)
     plain: dict[str, Callable[[int | None, str], Backbone]] = {

@@ -38,6 +38,9 @@ def draw_curves(history: list[EpochRecord], path: Path, title: str = "") -> None
     left, right = figure.subplots(1, 2)
     _draw_pair(left, history, "loss", 1.0)
     _draw_pair(right, history, "accuracy", 100.0)
+    # The monitored loss of a first epoch, with immature batch norms, may dwarf all others.
+    highest = max(record.loss for record in history)
+    left.set_ylim(top=min(left.get_ylim()[1], 1.5 * highest))
     left.set_ylabel("loss")
     right.set_ylabel("accuracy (%)")
     best = best_record(history)
