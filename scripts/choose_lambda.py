@@ -1,0 +1,399 @@
+"""Settle the default λ and l2 of FirthClassifier on base and validation classes of real banks.
+
+    python scripts/choose_lambda.py run      trains; may be interrupted and started again
+    python scripts/choose_lambda.py table    writes docs/choosing-lambda.csv and prints the tables
+
+Nothing here looks at novel classes. The cells, methods and numbers of trials are those below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from threadpoolctl import threadpool_limits
+
+from firthshot.banks import Bank, list_banks
+from firthshot.engine._closed_form import LOGIT_GAP, class_means, ridge_regression
+from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
+from firthshot.episodes import Episode, sample_episodes
+from firthshot.estimators._calibration import rounds, support_temperature
+from firthshot.estimators._cosine import FirthCosineClassifier
+from firthshot.estimators._linear import FirthClassifier
+from firthshot.estimators._loo import LeftOut
+from firthshot.estimators._support import Support
+from firthshot.estimators._temperature import fit_temperature
+from firthshot.experiments.statistics import half_width
+
+SPLITS = ("base", "val")
+WAYS = (2, 5, 10, 20, 30, 60, 100)  # those that the split holds
+SHOTS = (1, 2, 5, 10, 20)
+TRIALS = 2000
+WIDE_TRIALS = 200  # of the whole grid; the first ones of the 2,000
+WIDE_ROWS = 600  # the whole grid is trained on support sets up to this size
+QUERIES = 30  # per class
+BLOCK = 50
+TOLERANCE = 1e-5
+BASELINE = "LogisticRegression()"
+SCORES = ("accuracy", "nll", "ece")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a rule may know of a support set: classes, rows, and the spread of the rows.
+
+    The spread v is the mean squared distance of the rows from their mean (the trace of their
+    covariance). It has the unit of l2, so that l2 = c v gives the same predictions whatever the
+    scale of the features.
+    """
+
+    classes: int
+    rows: int
+    spread: float
+
+    @property
+    def shots(self) -> float:
+        """Return the rows per class, on average."""
+        return self.rows / self.classes
+
+
+Rule = Callable[[Facts], tuple[float, float]]
+RIDGES: dict[str, Callable[[Facts], float]] = {
+    "1": lambda _: 1.0,
+    "v": lambda f: f.spread,
+    "v/√shots": lambda f: f.spread / np.sqrt(f.shots),
+    "v/shots": lambda f: f.spread / f.shots,
+    "0.3 v": lambda f: 0.3 * f.spread,
+    "0.1 v": lambda f: 0.1 * f.spread,
+    "0.001 v": lambda f: 0.001 * f.spread,
+}
+LAMBDAS: dict[str, Callable[[Facts], float]] = {
+    **{f"{value:g}": lambda _, value=value: value for value in (0.0, 0.1, 0.3, 1.0, 3.0)},
+    "K/2": lambda f: f.classes / 2,
+}
+DEFAULT = ("0", "v/shots")
+
+
+def rule(lam: str, l2: str) -> Rule:
+    return lambda facts: (LAMBDAS[lam](facts), RIDGES[l2](facts))
+
+
+def named(lam: str, l2: str) -> str:
+    return f"λ = {lam}, l2 = {l2}"
+
+
+# Trained in every cell with 2,000 trials.
+CORE: dict[str, Rule] = {
+    BASELINE: lambda _: (0.0, 1.0),
+    named(*DEFAULT): rule(*DEFAULT),
+    named("1", DEFAULT[1]): rule("1", DEFAULT[1]),
+}
+# LogisticRegression() on features times ten has l2 = 1/100 on these, and the other way round.
+SCALED: dict[str, Rule] = {
+    "LogisticRegression(), features × 10": lambda _: (0.0, 0.01),
+    "LogisticRegression(), features × 0.1": lambda _: (0.0, 100.0),
+}
+SCALED_WAYS = (2, 5, 20)
+WIDE: dict[str, Rule] = {
+    BASELINE: CORE[BASELINE],
+    **{named(lam, l2): rule(lam, l2) for l2 in RIDGES for lam in LAMBDAS},
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Trials that are counted together."""
+
+    bank: Bank
+    split: str
+    ways: int
+    shots: int
+
+    @property
+    def rows(self) -> int:
+        """Return the size of the support set."""
+        return self.ways * self.shots
+
+    def part(self, folder: Path, kind: str, block: int) -> Path:
+        """Return the file of one block of trials."""
+        name = f"{self.bank.name}-{self.split}-{self.ways}-{self.shots}-{kind}-{block:03d}.parquet"
+        return folder / name
+
+
+def cells(banks: list[Bank]) -> list[Cell]:
+    """Return every cell that the banks hold."""
+    return [
+        Cell(bank, split, ways, shots)
+        for bank in banks
+        for split in SPLITS
+        if split in bank.splits
+        for ways in WAYS
+        if ways <= len(bank.classes(split))
+        for shots in SHOTS
+        if min(map(len, bank.class_rows(split))) >= shots + QUERIES
+    ]
+
+
+def real_banks(names: list[str]) -> list[Bank]:
+    """Return the banks of these names, or all that can be found, each name once."""
+    found: dict[str, Bank] = {}
+    for entry in list_banks():
+        if entry.bank is not None and (not names or entry.name in names):
+            found.setdefault(entry.name, entry.bank)
+    return list(found.values())
+
+
+# One trial
+
+
+def facts_of(X: np.ndarray, ways: int) -> Facts:
+    spread = float(np.square(X - X.mean(0)).sum() / len(X))
+    return Facts(ways, len(X), spread)
+
+
+def support_of(X: np.ndarray, y: np.ndarray, ways: int) -> Support:
+    return Support(X, y, np.ones(len(y)), np.full(ways, 1 / ways))
+
+
+def core_trial(
+    X: np.ndarray, y: np.ndarray, Q: np.ndarray, ways: int
+) -> tuple[list[str], list[np.ndarray]]:
+    """Return the names of the methods and their logits of the queries."""
+    head, facts = FirthClassifier(tol=TOLERANCE), facts_of(X, ways)
+    rules = CORE | (SCALED if ways in SCALED_WAYS else {})
+    path = [make(facts) for make in rules.values()]
+    support = support_of(X, y, ways)
+    fits = head._fit_path(support, path)
+    names, logits = list(rules), [head._logits(Q, fit.parameters) for fit in fits]
+    default = list(rules).index(named(*DEFAULT))
+    own = head._logits(X, fits[default].parameters)
+    names.append("default: calibrated")
+    logits.append(logits[default] / temperature(head, support, path[default], own))
+    for name, more in rivals(X, y, Q, ways, facts).items():
+        names.append(name)
+        logits.append(more)
+    return names, logits
+
+
+def temperature(
+    head: FirthClassifier, support: Support, pair: tuple[float, float], own: np.ndarray
+) -> float:
+    """Return the temperature from rows left out, or from the support where there is one shot."""
+    left, logits = [], []
+    for rows in rounds(support.labels):
+        kept = np.setdiff1d(np.arange(len(support.labels)), rows)
+        rest = support_of(support.X[kept], support.labels[kept], support.n_classes)
+        fit = head._fit_path(rest, [pair])[0]
+        left.append(rows)
+        logits.append(head._logits(support.X[rows], fit.parameters))
+    if not left:
+        return support_temperature(own, support.labels)
+    rows = np.concatenate(left)
+    labels = support.labels[rows]
+    return fit_temperature(LeftOut(rows, labels, np.ones(len(rows)), np.concatenate(logits)))
+
+
+def rivals(
+    X: np.ndarray, y: np.ndarray, Q: np.ndarray, ways: int, facts: Facts
+) -> dict[str, np.ndarray]:
+    """Return the logits of the closed forms: least squares and the nearest class mean."""
+    targets = np.eye(ways)[y] - 1 / ways
+    found = {}
+    for name, ridge in (("least squares, ridge 1", 1.0), ("least squares, ridge v", facts.spread)):
+        coef, intercept = ridge_regression(X, targets, ridge)
+        found[name] = LOGIT_GAP * (Q @ coef.T + intercept)
+    means = class_means(X, y, ways)
+    found["nearest class mean"] = Q @ means.T - 0.5 * (means**2).sum(1)
+    return found
+
+
+def wide_trial(
+    X: np.ndarray, y: np.ndarray, Q: np.ndarray, ways: int
+) -> tuple[list[str], list[np.ndarray]]:
+    """Return the whole grid of the linear head, and a smaller one of the cosine head."""
+    head, facts = FirthClassifier(tol=TOLERANCE), facts_of(X, ways)
+    path = [make(facts) for make in WIDE.values()]
+    fits = head._fit_path(support_of(X, y, ways), path)
+    names, logits = list(WIDE), [head._logits(Q, fit.parameters) for fit in fits]
+    scale = 2.0
+    rows, queries = (scale * Z / (np.linalg.norm(Z, axis=1, keepdims=True) + 1e-5) for Z in (X, Q))
+    cosine, around = FirthCosineClassifier(tol=TOLERANCE), facts_of(rows, ways)
+    grid = [(lam, l2) for l2 in ("1", "v", "v/shots") for lam in ("0", "0.3", "1", "3")]
+    path = [rule(*pair)(around) for pair in grid]
+    for pair, fit in zip(grid, cosine._fit_path(support_of(rows, y, ways), path), strict=True):
+        names.append("cosine, " + named(*pair))
+        logits.append(cosine._logits(queries, fit.parameters))
+    return names, logits
+
+
+def scores(logits: list[np.ndarray], labels: np.ndarray) -> np.ndarray:
+    """Return accuracy, nll and ECE of every method, shape (3, methods)."""
+    n, ways = logits[0].shape
+    padded = -(-n // 16) * 16
+    stacked = np.zeros((ways, len(logits), padded))
+    for l, z in enumerate(logits):
+        stacked[:, l, :n] = (z - z.max(axis=1, keepdims=True)).T
+    column_labels = np.full(padded, -1)
+    column_labels[:n] = labels
+    accuracy, nll, brier, ece = (np.empty(len(logits)) for _ in range(4))
+    bins = np.empty((len(logits), RELIABILITY_BINS, 3))
+    predicted = np.empty((len(logits), padded), np.int32)
+    score_queries(stacked, column_labels, predicted, accuracy, nll, brier, ece, bins)
+    return np.stack([accuracy, nll, ece])
+
+
+# Running
+
+
+KINDS = {"core": (core_trial, TRIALS), "wide": (wide_trial, WIDE_TRIALS)}
+
+
+def run(banks: list[Bank], folder: Path, trials: int, kinds: list[str], threads: int) -> None:
+    """Fill in whatever part is missing: first a few trials of every cell, then more."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = planned(banks, trials, kinds)
+    with threadpool_limits(limits=1), ThreadPoolExecutor(threads) as pool:
+        for cell, kind, block in wanted:
+            path = cell.part(folder, kind, block)
+            if not path.exists():
+                start = time.perf_counter()
+                train_part(cell, kind, block, path, pool)
+                seconds = time.perf_counter() - start
+                print(f"{path.stem}: {seconds:.1f} s", flush=True)
+    print(f"All {len(wanted)} parts are there.")
+
+
+def planned(banks: list[Bank], trials: int, kinds: list[str]) -> list[tuple[Cell, str, int]]:
+    """Return all parts, ordered by what the cell has cost when the part is done.
+
+    So every cell soon has some trials, and the cheap ones soon have all of them.
+    """
+    parts = [
+        (cell, kind, block)
+        for cell in cells(banks)
+        for kind in kinds
+        if kind == "core" or cell.rows <= WIDE_ROWS
+        for block in range(-(-min(trials, KINDS[kind][1]) // BLOCK))
+    ]
+    return sorted(parts, key=lambda part: part[0].rows * part[0].ways * (part[2] + 1))
+
+
+def train_part(cell: Cell, kind: str, block: int, path: Path, pool: ThreadPoolExecutor) -> None:
+    numbers = range(block * BLOCK, (block + 1) * BLOCK)
+    episodes = sample_episodes(
+        cell.bank, cell.split, ways=cell.ways, shots=cell.shots, trials=list(numbers),
+        queries=QUERIES,
+    )  # fmt: skip
+    found = list(pool.map(lambda t: trial_scores(cell, kind, episodes[t]), range(BLOCK)))
+    names = found[0][0]
+    values = np.stack([scored for _, scored in found])  # (trials, 3, methods)
+    table = pl.DataFrame(
+        {
+            "trial": np.repeat(list(numbers), len(names)),
+            "method": names * BLOCK,
+            **{score: values[:, at].ravel() for at, score in enumerate(SCORES)},
+        }
+    ).select(
+        pl.lit(cell.bank.name).alias("bank"), pl.lit(cell.split).alias("split"),
+        pl.lit(cell.ways).alias("ways"), pl.lit(cell.shots).alias("shots"), pl.all(),
+    )  # fmt: skip
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    table.write_parquet(temporary)
+    temporary.replace(path)
+
+
+def trial_scores(cell: Cell, kind: str, episode: Episode) -> tuple[list[str], np.ndarray]:
+    """Return the methods' names and their scores, shape (3, methods)."""
+    features = cell.bank.features
+    X, Q = (features[rows].astype(np.float64) for rows in (episode.support, episode.query))
+    names, logits = KINDS[kind][0](X, episode.support_labels, Q, cell.ways)
+    return names, scores(logits, episode.query_labels)
+
+
+def check_against_sklearn(bank: Bank, trials: int = 20) -> None:
+    """Compare λ = 0, l2 = 1 with scikit-learn's own on some trials of each of three cells."""
+    from sklearn.linear_model import LogisticRegression
+
+    worst, others = 0.0, 0
+    for ways, shots in ((2, 5), (5, 1), (20, 5)):
+        episodes = sample_episodes(
+            bank, "val", ways=ways, shots=shots, trials=trials, queries=QUERIES
+        )
+        for t in range(trials):
+            one = episodes[t]
+            X, Q = (bank.features[rows].astype(np.float64) for rows in (one.support, one.query))
+            ours = FirthClassifier(lam=0.0, l2=1.0, calibrate=False).fit(X, one.support_labels)
+            theirs = LogisticRegression(tol=1e-8, max_iter=1000).fit(X, one.support_labels)
+            gap = np.abs(ours.predict_proba(Q) - theirs.predict_proba(Q)).max()
+            worst = max(worst, float(gap))
+            others += int((ours.predict(Q) != theirs.predict(Q)).sum())
+    print(
+        f"λ = 0, l2 = 1 against scikit-learn: largest difference of a probability {worst:.1e}, "
+        f"{others} different predictions."
+    )
+
+
+# Tables
+
+
+def summarise(folder: Path) -> pl.DataFrame:
+    """Return one line per cell and method, with paired differences to LogisticRegression()."""
+    files = sorted(folder.glob("*.parquet"))
+    rows = pl.concat([pl.read_parquet(file) for file in files]).unique(
+        ["bank", "split", "ways", "shots", "trial", "method"], keep="first", maintain_order=True
+    )
+    keys = ["bank", "split", "ways", "shots", "trial"]
+    base = rows.filter(pl.col("method") == BASELINE).drop("method")
+    joined = rows.join(base, on=keys, suffix="_base")
+    lines = []
+    for (bank, split, ways, shots, method), group in joined.group_by(
+        "bank", "split", "ways", "shots", "method", maintain_order=True
+    ):
+        line = {"bank": bank, "split": split, "ways": ways, "shots": shots, "method": method}
+        line["trials"] = group.height
+        for score in SCORES:
+            difference = (group[score] - group[f"{score}_base"]).to_numpy()
+            line[score] = float(group[score].mean())
+            line[f"{score}_difference"] = float(difference.mean())
+            line[f"{score}_ci"] = half_width(difference)
+        lines.append(line)
+    return pl.DataFrame(lines).sort("bank", "split", "ways", "shots", maintain_order=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["run", "table", "check"])
+    parser.add_argument("--bank", action="append", default=[], help="only this bank; repeatable")
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--kind", action="append", choices=list(KINDS))
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--parts", type=Path, default=Path("runs/choosing-lambda"))
+    parser.add_argument("--out", type=Path, default=Path("docs/choosing-lambda.csv"))
+    arguments = parser.parse_args()
+    banks = real_banks(arguments.bank)
+    if arguments.what == "run":
+        run(
+            banks,
+            arguments.parts,
+            arguments.trials,
+            arguments.kind or list(KINDS),
+            arguments.threads,
+        )
+    elif arguments.what == "check":
+        check_against_sklearn(banks[0])
+    else:
+        table = summarise(arguments.parts)
+        table.with_columns(pl.col(pl.Float64).round(5)).write_csv(arguments.out)
+        print(f"{arguments.out}: {table.height} lines.", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

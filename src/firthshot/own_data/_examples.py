@@ -1,0 +1,95 @@
+"""What every source becomes: features, and whatever else the source says of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table mean what; all others are features.
+
+    Attributes
+    ----------
+    label : str
+        The class of each row.
+    id : str or None
+        What to call each row in predictions; a column called ``id`` if not given.
+    drop : tuple of str
+        Columns to leave away.
+    features : tuple of str or None
+        The features by name, in their order, where a model asks for them; other columns are then
+        left away. None: every column that is nothing else is a feature.
+    """
+
+    label: str = "label"
+    id: str | None = None
+    drop: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows of a source.
+
+    Attributes
+    ----------
+    source : str
+        What was read, as the user wrote it.
+    features : (n, d), floating point and finite
+    labels : (n,) whole numbers or text, or None where the source has none
+    names : tuple of d names, or None where features are only numbered
+    ids : (n,) or None
+        What the source calls its rows.
+    id_name : str
+        The heading of the ids.
+    encoder : str or None
+        What made the features, where the source knows.
+    """
+
+    source: str
+    features: Array
+    labels: Array | None = None
+    names: tuple[str, ...] | None = None
+    ids: Array | None = None
+    id_name: str = "row"
+    encoder: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def row_ids(self) -> Array:
+        """Return what to call each row: its id, or its number from 1."""
+        return np.arange(1, len(self) + 1) if self.ids is None else self.ids
+
+    def as_input(self) -> Any:
+        """Return the features as estimators take them: with their names, if they have any."""
+        if self.names is None:
+            return self.features
+        import polars as pl
+
+        return pl.DataFrame(self.features, schema=list(self.names))
+
+
+def listed(names: Iterable[object], most: int = 6) -> str:
+    """Return names with commas between; a list that goes on ends in "…"."""
+    texts = [str(name) for name in names]
+    return ", ".join(texts[:most] + ["…"] * (len(texts) > most))
+
+
+def unknown_column(name: str, columns: Iterable[str], source: str) -> str:
+    """Return the sentence that a column is not there, with the nearest name that is."""
+    from difflib import get_close_matches
+
+    known = list(columns)
+    lower = {column.lower(): column for column in known}
+    close = [lower[match] for match in get_close_matches(name.lower(), list(lower), n=1)]
+    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {listed(known)}."
+    return f"{source} has no column {name!r}: {hint}"

@@ -1,0 +1,123 @@
+"""What a user should know about a labelled table before trusting a model of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.own_data._examples import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firthshot.own_data._examples import Array, Examples
+
+UNEVEN = 10  # times as many rows in the largest class as in the smallest
+WIDER = 100.0  # times the spread of the median column
+
+
+def remarks(examples: Examples, classes: Array, counts: Array) -> list[str]:
+    """Return a sentence for everything remarkable, the gravest first."""
+    return [
+        *_contradictions(examples),
+        *_column_remarks(examples),
+        *_class_remarks(classes, counts),
+    ]
+
+
+def _class_remarks(classes: Array, counts: Array) -> Iterator[str]:
+    single = classes[counts == 1]
+    if len(single):
+        kind = "Class" if len(single) == 1 else "Classes"
+        have = "has one example" if len(single) == 1 else "have one example each"
+        yield (
+            f"{kind} {listed(map(repr, single.tolist()))} {have}: no test without more, so that "
+            "nothing is known of how well it is told apart."
+        )
+    least, most = int(counts.argmin()), int(counts.argmax())
+    if counts[most] >= UNEVEN * counts[least]:
+        yield (
+            f"Class {classes[most].item()!r} has {counts[most]} examples and "
+            f"{classes[least].item()!r} has {counts[least]}: if new data will not be so uneven, "
+            "fit with --class-weight balanced."
+        )
+
+
+def _contradictions(examples: Examples) -> Iterator[str]:
+    """Find equal rows: with different labels they contradict, otherwise they are copies."""
+    assert examples.labels is not None
+    _, which, sizes = np.unique(examples.features, axis=0, return_inverse=True, return_counts=True)
+    which = which.ravel()
+    if sizes.max() == 1:
+        return
+    _, labels = np.unique(examples.labels, return_inverse=True)
+    low, high = np.full(len(sizes), len(labels)), np.full(len(sizes), -1)
+    np.minimum.at(low, which, labels)
+    np.maximum.at(high, which, labels)
+    torn = np.flatnonzero(low != high)
+    if len(torn):
+        rows = np.flatnonzero(which == torn[0])
+        first = rows[0]
+        other = rows[examples.labels[rows] != examples.labels[first]][0]
+        more = f"; {len(torn) - 1} more such groups" if len(torn) > 1 else ""
+        yield (
+            f"Rows {first + 1} and {other + 1} are equal but labelled "
+            f"{examples.labels[first].item()!r} and {examples.labels[other].item()!r}{more}: "
+            "one of the labels is wrong, or the features do not tell these classes apart."
+        )
+    copies = int((sizes[low == high] - 1).sum())
+    if copies:
+        yield (
+            f"{copies} rows are copies of others with the same label, which makes the "
+            "leave-one-out accuracy too good: remove them."
+        )
+
+
+def _column_remarks(examples: Examples) -> Iterator[str]:
+    X = examples.features
+    names = examples.names or tuple(str(j + 1) for j in range(X.shape[1]))
+    spread = X.std(axis=0)
+    constant = np.flatnonzero(spread == 0)
+    if len(constant):
+        have = "has" if len(constant) == 1 else "have"
+        yield (
+            f"{_columns(names, constant)} {have} the same value in every row and "
+            f"{'says' if len(constant) == 1 else 'say'} nothing: remove or mend."
+        )
+    counting = _counting(X)
+    if len(counting):
+        is_are = "counts the rows: it is probably an index" if len(counting) == 1 else (
+            "count the rows: they are probably indices"
+        )  # fmt: skip
+        drops = " ".join(f"--drop {_quoted(names[j])}" for j in counting[:3])
+        yield f"{_columns(names, counting)} {is_are} and no feature; leave it out with {drops}."
+    typical = float(np.median(spread[spread > 0])) if (spread > 0).any() else 0.0
+    wide = np.setdiff1d(np.flatnonzero(spread > WIDER * typical), counting)
+    if len(wide):
+        yield (
+            f"{_columns(names, wide)} {'varies' if len(wide) == 1 else 'vary'} "
+            f"more than {WIDER:g} times as much as most others and will decide alone: bring the "
+            "columns to one scale."
+        )
+
+
+def _counting(X: Array) -> Array:
+    """Return the columns that go up by one from row to row, as an index does."""
+    if len(X) < 4:
+        return np.empty(0, np.int64)
+    starts = np.isin(X[0], (0.0, 1.0))
+    candidates = np.flatnonzero(starts)
+    steps = np.diff(X[:, candidates], axis=0)
+    return np.asarray(candidates[(steps == 1).all(axis=0)])
+
+
+def _columns(names: tuple[str, ...], which: Array) -> str:
+    shown = listed((repr(names[j]) for j in which), most=3)
+    return f"Column {shown}" if len(which) == 1 else f"Columns {shown}"
+
+
+def _quoted(name: str) -> str:
+    import shlex
+
+    return shlex.quote(name)

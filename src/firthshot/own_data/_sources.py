@@ -1,0 +1,100 @@
+"""From what the user names to `Examples`: the one place that knows the kinds of sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.own_data._examples import Columns, Examples
+from firthshot.own_data._tables import TABLES, read_examples_table
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+
+
+def read_examples(
+    source: str,
+    columns: Columns | None = None,
+    *,
+    split: str | None = None,
+    needs_label: bool = True,
+) -> Examples:
+    """Read the rows of a source.
+
+    Parameters
+    ----------
+    source : str
+        A table (.csv, .tsv, .parquet), a feature file as `firthshot bank import` takes them (.npz
+        with X and y, features.npy,labels.npy, …), or the name or path of a bank.
+    columns : Columns
+        What the columns of a table mean.
+    split : str or None
+        Only this split of a bank; all its classes otherwise.
+    needs_label : bool
+        Whether rows without labels are refused.
+
+    Raises
+    ------
+    FirthshotError
+        For anything that is missing, damaged or not a finite number, in one sentence.
+    """
+    columns = columns or Columns()
+    kind = Path(source).suffix.lower()
+    if split is not None and not _is_bank(source):
+        raise FirthshotError(f"--split {split} is for banks, and {source} is none: leave it out.")
+    if Path(source).is_dir():
+        raise FirthshotError(
+            f"{source} is a folder: give a table, a feature file or a bank of features."
+        )
+    if kind in TABLES:
+        return read_examples_table(Path(source), columns, needs_label=needs_label)
+    if _is_bank(source):
+        return _bank_examples(source, split)
+    return _file_examples(source)
+
+
+def _is_bank(source: str) -> bool:
+    """Tell whether a source is a bank: by its ending, or because it has none."""
+    return Path(source).suffix.lower() in (".bank", "") and not Path(source).is_dir()
+
+
+def _bank_examples(source: str, split: str | None) -> Examples:
+    from firthshot.banks import load_bank
+
+    bank = load_bank(source)
+    rows = np.arange(len(bank.labels)) if split is None else bank.rows(split)
+    features = np.asarray(bank.features[rows], np.float32)
+    labels = np.array(bank.meta.classes)[bank.labels[rows]]
+    _refuse_not_finite(features, source)
+    return Examples(source, features, labels, encoder=_encoder(bank))
+
+
+def _encoder(bank: Bank) -> str | None:
+    return bank.meta.backbone or None
+
+
+def _file_examples(source: str) -> Examples:
+    """Read a feature file through the importers of banks."""
+    from firthshot.banks._sources import read_source
+
+    found = read_source(source)
+    names = None if found.names is None else np.array(found.names)
+    labels = found.owners if names is None else names[found.owners]
+    features = np.asarray(found.features)
+    if features.dtype not in (np.float32, np.float64):
+        features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
+    _refuse_not_finite(features, source)
+    return Examples(source, features, labels)
+
+
+def _refuse_not_finite(features: np.ndarray, source: str) -> None:
+    bad = ~np.isfinite(features)
+    if bad.any():
+        row, column = (int(found[0]) for found in np.nonzero(bad))
+        raise FirthshotError(
+            f"{source} has no finite number in row {row + 1}, column {column + 1}: mend or remove "
+            "the row."
+        )

@@ -1,0 +1,189 @@
+"""Tables of features: every cell is a finite number, or its row and column are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.banks._sources import naming_errors
+from firthshot.banks._tables import TABLES, load_table
+from firthshot.errors import FirthshotError
+from firthshot.own_data._examples import Array, Columns, Examples, listed, unknown_column
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["TABLES", "read_examples_table", "table_examples"]
+
+
+def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> Examples:
+    """Read a .csv, .tsv or .parquet file.
+
+    Parameters
+    ----------
+    path : Path
+    columns : Columns
+    needs_label : bool
+        Whether a table without the label column is refused; otherwise it has no labels.
+    """
+    with naming_errors(path):
+        if not path.stat().st_size:
+            raise FirthshotError("the file is empty")
+        table = load_table(path)
+    return table_examples(table, str(path), columns, needs_label=needs_label)
+
+
+def table_examples(
+    table: pl.DataFrame, source: str, columns: Columns, *, needs_label: bool
+) -> Examples:
+    """Take a table apart into features, labels and ids."""
+    if not table.height:
+        raise FirthshotError(f"{source} has no rows: give a table with data below its header.")
+    label = columns.label if needs_label or columns.label in table.columns else None
+    id_column = columns.id or _own_id(table, label)
+    special = [name for name in (label, id_column) if name is not None]
+    for name in (*special, *columns.drop):
+        if name not in table.columns:
+            raise FirthshotError(unknown_column(name, table.columns, source))
+    rest = table.drop([*dict.fromkeys([*special, *columns.drop])])
+    features, names = _features(_chosen(rest, columns.features, source), source)
+    return Examples(
+        source,
+        features,
+        None if label is None else _labels(table[label], source),
+        names,
+        None if id_column is None else np.array(table[id_column].to_list()),
+        id_column or "row",
+    )
+
+
+def _chosen(table: pl.DataFrame, names: tuple[str, ...] | None, source: str) -> pl.DataFrame:
+    """Return the columns of these names in their order, or all."""
+    import polars as pl
+
+    if names is None or (table.width == 1 and isinstance(table.dtypes[0], pl.List | pl.Array)):
+        return table
+    missing = [name for name in names if name not in table.columns]
+    if len(missing) == len(names):
+        raise FirthshotError(
+            f"{source} has none of the columns that the model was fitted to ({listed(names)}): it "
+            f"has {listed(table.columns) or 'none'}."
+        )
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise FirthshotError(
+            unknown_column(missing[0], table.columns, source).replace(
+                f"column {missing[0]!r}", f"column {missing[0]!r}{more} that the model needs"
+            )
+        )
+    return table.select(names)
+
+
+def _own_id(table: pl.DataFrame, label: str | None) -> str | None:
+    """Return the column that is called id, if there is one."""
+    return next((name for name in table.columns if name.lower() == "id" and name != label), None)
+
+
+def _labels(column: pl.Series, source: str) -> Array:
+    if column.null_count():
+        row = int(column.is_null().arg_max() or 0) + 1
+        raise FirthshotError(
+            f"{source} has no label in row {row} of column {column.name!r}: fill it in or remove "
+            "the row."
+        )
+    if column.dtype.is_float():
+        raise FirthshotError(
+            f"Column {column.name!r} of {source} holds fractional numbers, which are no classes: "
+            "write them as words or whole numbers, or name another --label."
+        )
+    values = column.to_list()
+    return np.array(values if column.dtype.is_integer() else [str(value) for value in values])
+
+
+def _features(table: pl.DataFrame, source: str) -> tuple[Array, tuple[str, ...] | None]:
+    """Return the features and their names; one column of lists has features without names."""
+    import polars as pl
+
+    if not table.width:
+        raise FirthshotError(f"{source} has no feature columns beside label and id.")
+    first = table.to_series(0)
+    if table.width == 1 and isinstance(first.dtype, pl.List | pl.Array):
+        return _lists(first, source), None
+    for name in table.columns:
+        _refuse_words(table[name], source)
+    features = table.cast(pl.Float64).to_numpy() if _mixed(table) else table.to_numpy()
+    return _finite(np.asarray(features, _float(features)), table.columns, source), tuple(
+        table.columns
+    )
+
+
+def _mixed(table: pl.DataFrame) -> bool:
+    return len(set(table.dtypes)) > 1 or any(table[name].null_count() for name in table.columns)
+
+
+def _float(features: Array) -> type:
+    return np.float32 if features.dtype == np.float32 else np.float64
+
+
+def _lists(column: pl.Series, source: str) -> Array:
+    rows = column.to_list()
+    first = len(rows[0]) if rows[0] is not None else 0
+    for number, row in enumerate(rows, 1):
+        if row is None or len(row) != first or not first or None in row:
+            found = 0 if row is None else len(row)
+            raise FirthshotError(
+                f"Row {number} of column {column.name!r} in {source} has {found} values or gaps "
+                f"where {first} numbers are expected."
+            )
+    try:
+        features = np.array(rows, np.float64)
+    except (TypeError, ValueError):
+        raise FirthshotError(
+            f"The lists in column {column.name!r} of {source} do not hold numbers."
+        ) from None
+    return _finite(features, [f"{column.name}[{j}]" for j in range(first)], source)
+
+
+def _refuse_words(column: pl.Series, source: str) -> None:
+    """Refuse a column that is not numeric, naming its first cell that is no number."""
+    import polars as pl
+
+    if column.dtype.is_numeric():
+        return
+    where = f"Column {column.name!r} of {source}"
+    if column.dtype != pl.String:
+        raise FirthshotError(
+            f"{where} is of type {column.dtype}, not a number: leave it out with "
+            f"--drop {column.name}."
+        )
+    numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+    words = numbers.is_null() & column.is_not_null()
+    if words.mean() == 1.0 or not words.any():
+        raise FirthshotError(
+            f"{where} holds text, such as {_short(column.drop_nulls()[0])}: leave it out with "
+            f"--drop {column.name}, or name it as --id or --label."
+        )
+    row = int(words.arg_max() or 0)
+    raise FirthshotError(
+        f"{where} holds {_short(column[row])} in row {row + 1} where a number is expected: mend "
+        f"it, or leave the column out with --drop {column.name}."
+    )
+
+
+def _short(word: str) -> str:
+    return repr(word if len(word) <= 40 else word[:39] + "…")
+
+
+def _finite(features: Array, names: list[str], source: str) -> Array:
+    bad = ~np.isfinite(features)
+    if bad.any():
+        row, column = (int(found[0]) for found in np.nonzero(bad))
+        others = int(bad.sum()) - 1
+        more = f" ({others} more such cells)" if others else ""
+        raise FirthshotError(
+            f"{source} has no finite number in row {row + 1}, column {names[column]!r}{more}: fill "
+            "it in or remove the row."
+        )
+    return features
