@@ -1,0 +1,140 @@
+"""The cosine head at its optimum: a convex problem once it is written in the right variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from firthshot.engine._cosine import published_scale
+from firthshot.engine.options import Cosine
+from firthshot.errors import FirthshotError
+from firthshot.estimators._linear import FirthClassifier
+from firthshot.estimators._support import Array
+
+DEFAULT_LAM: float | str = 1.0
+DEFAULT_L2: float | str = 1.0
+
+
+class FirthCosineClassifier(FirthClassifier):
+    """The paper's cosine head with Firth bias reduction, at its optimum.
+
+    The logits are those of `firthshot.engine.Cosine` and `firthshot.torch.CosineHead`,
+
+        z_k = s · g_k ⟨v_k/‖v_k‖, x/(‖x‖ + 1e-5)⟩,
+
+    with a norm g and a direction v for every class and no intercept. They depend on
+    w_k = g_k v_k/‖v_k‖ alone, and any w_k is reached. In w the objective
+
+        Σ_i w_i [ CE(y_i‖p_i) + lam · KL(u‖p_i) ] + (l2 / 2) Σ_k g_k²
+
+    is convex, since g_k = ‖w_k‖: it is that of `FirthClassifier` without intercept on rows of
+    length s. So the optimum is found by the same Newton solver, is unique for ``l2 > 0``, and
+    depends on no start. The published weight decay also acts on v, whose length does not matter:
+    that part has no effect on the optimum. For a mean loss with weight decay c it is
+    ``l2 = c · N``.
+
+    The lengths of the rows are lost, which helps where they carry no class. For two classes the L2
+    term is (l2 / 2) ‖w_1 - w_0‖², as in `FirthClassifier`.
+
+    Parameters
+    ----------
+    lam : float, "theory" or "loo"
+        Strength of the bias reduction, as in `FirthClassifier`.
+    l2 : float or "loo"
+        The L2 coefficient on the norms g.
+    prior : "uniform", "class-frequency" or array-like of shape (n_classes,), default="uniform"
+        The distribution u to which the penalty pulls, in the order of ``classes_``.
+    scale : float, default=None
+        The factor s; by the published rule 2, and 10 above 200 classes. ``l2 / scale²`` is what
+        matters.
+    class_weight : "balanced", dict or None, default=None
+    calibrate : bool, default=False
+        Divide logits by a temperature fitted to leave-one-out predictions before they become
+        probabilities.
+    tol : float, default=1e-11
+        Largest entry of the gradient by w, of the objective divided by Σ w, at the end.
+    max_iter : int, default=200
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
+        w, which acts on rows of length s; for two classes the difference of the two.
+    intercept_ : ndarray of zeros of shape (n_classes,), or (1,) for two classes
+    directions_, norms_ : ndarray of shape (n_classes, n_features) and (n_classes,)
+        v_k/‖v_k‖ and g_k: what to load into a `firthshot.torch.CosineHead`.
+    scale_ : float
+        The factor s that was used.
+    classes_, lam_, l2_, temperature_, n_iter_, converged_, …
+        As in `FirthClassifier`.
+    """
+
+    fit_intercept = False
+
+    def __init__(
+        self,
+        *,
+        lam: float | str = DEFAULT_LAM,
+        l2: float | str = DEFAULT_L2,
+        prior: Any = "uniform",
+        scale: float | None = None,
+        class_weight: Any = None,
+        calibrate: bool = False,
+        tol: float = 1e-11,
+        max_iter: int = 200,
+    ) -> None:
+        self.lam = lam
+        self.l2 = l2
+        self.prior = prior
+        self.scale = scale
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+        self.tol = tol
+        self.max_iter = max_iter
+
+    @property
+    def scale_(self) -> float:
+        """The factor s: given, or by the published rule."""
+        return float(published_scale(Cosine(self.scale), len(self.classes_)))
+
+    @property
+    def directions_(self) -> Array:
+        """Unit vectors v_k/‖v_k‖, (n_classes, n_features); zero where the norm is zero."""
+        norms = self.norms_[:, None]
+        return np.divide(self._both(), norms, where=norms > 0, out=np.zeros_like(self._both()))
+
+    @property
+    def norms_(self) -> Array:
+        """The norms g_k, (n_classes,)."""
+        return np.asarray(np.linalg.norm(self._both(), axis=1))
+
+    def _both(self) -> Array:
+        """Return w of every class, also where there are two."""
+        w: Array = self.coef_
+        return np.concatenate([-w / 2, w / 2]) if len(w) == 1 else w
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Without an intercept no class wins everywhere, whatever its weight: with class_weight
+        # scikit-learn expects that of a classifier on two features unless it says so here.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _prepare(self, X: Any) -> Any:
+        """Return s · x/(‖x‖ + 1e-5) for every row."""
+        factors = (self.scale_ / (_lengths(X) + 1e-5)).astype(X.dtype)
+        if isinstance(X, np.ndarray):
+            return X * factors[:, None]
+        return X.multiply(factors[:, None]).tocsr()
+
+
+def _lengths(X: Any) -> Array:
+    """Return the length of every row in float64, or refuse a row whose square overflows."""
+    if isinstance(X, np.ndarray):
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    else:
+        squares = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+    if not np.isfinite(squares).all():
+        row = int(np.flatnonzero(~np.isfinite(squares))[0])
+        raise FirthshotError(f"Row {row} is too long for its length to be computed: scale it.")
+    return np.asarray(np.sqrt(squares))

@@ -1,0 +1,246 @@
+"""The 3-layer head, trained on the whole support set at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from firthshot.errors import FirthshotError
+from firthshot.estimators._base import FewShotClassifier, Fit
+from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
+from firthshot.estimators._linear import dense_columns
+from firthshot.estimators._support import Array, Support
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_LAM: float | str = 1.0
+DEFAULT_L2: float | str = 0.1
+FOLDS = 10
+
+
+class FirthMLPClassifier(FewShotClassifier):
+    """A small ReLU network with Firth bias reduction, trained to a tolerance.
+
+    The layers are those of the paper, features → 100 → 50 → classes. The objective is
+
+        Σ_i w_i [ CE(y_i‖p_i) + lam · KL(u‖p_i) ] + (l2 / 2) Σ_layers ‖W‖²
+
+    with free biases. It is not convex: the result is the local optimum that L-BFGS reaches from a
+    Xavier start drawn from ``random_state``, the same in every run and, since rows are first put
+    into one order and equal ones joined, for every order of the rows. The part of the first
+    layer's start outside the span of the rows is dropped: no row sees it, and it would only add
+    noise to new ones.
+
+    Parameters
+    ----------
+    lam : float, "theory" or "loo"
+        Strength of the bias reduction. "theory" is K · rank(X) / (2N), which for this head is a
+        rule of thumb. "loo" takes the value of a grid under which rows are most likely by heads
+        that were fitted without them. Rows are left out one by one up to 10 of them and in 10
+        folds above, and every such head starts afresh: started from the network that knows the
+        rows it would not forget them.
+    l2 : float or "loo"
+        L2 on the weights of all layers. Above some value all weights go to zero, which is much
+        lower than for one layer.
+    prior : "uniform", "class-frequency" or array-like of shape (n_classes,), default="uniform"
+        The distribution u to which the penalty pulls, in the order of ``classes_``.
+    hidden : tuple of int, default=(100, 50)
+        Widths of the hidden layers, one or more.
+    class_weight : "balanced", dict or None, default=None
+    calibrate : bool, default=False
+        Divide logits by a temperature fitted to left-out predictions (as for ``lam="loo"``) before
+        they become probabilities.
+    tol : float, default=1e-3
+        The descent ends when the largest entry of the gradient, of the objective divided by
+        (1 + lam) Σ w, is at most this; or, at a kink, when ten steps together lower the objective
+        (above its value for perfect predictions and no weights) by less than tol of itself.
+    max_iter : int, default=1000
+    random_state : int, RandomState instance or None, default=0
+        Determines the start.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coefs_, intercepts_ : list of ndarray
+        Weights (inputs, outputs) and biases (outputs,) of the layers, as in scikit-learn.
+    lam_, l2_, lam_source_, l2_source_, loo_path_, temperature_
+        As in `FirthClassifier`.
+    n_iter_ : int
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where the features have names
+    """
+
+    _accepts_sparse: ClassVar[bool] = True
+    fit_intercept: ClassVar[bool] = True  # every layer has a bias
+
+    def __init__(
+        self,
+        *,
+        lam: float | str = DEFAULT_LAM,
+        l2: float | str = DEFAULT_L2,
+        prior: Any = "uniform",
+        hidden: tuple[int, ...] = (100, 50),
+        class_weight: Any = None,
+        calibrate: bool = False,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        self.lam = lam
+        self.l2 = l2
+        self.prior = prior
+        self.hidden = hidden
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @property
+    def coefs_(self) -> list[Array]:
+        """Weights of the layers, (inputs, outputs) each."""
+        return [W for W, _ in _layers(self._fitted_parameters())]
+
+    @property
+    def intercepts_(self) -> list[Array]:
+        """Biases of the layers."""
+        return [b for _, b in _layers(self._fitted_parameters())]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        widths = self.hidden if isinstance(self.hidden, tuple | list) else ()
+        whole = [isinstance(width, int | np.integer) and width >= 1 for width in widths]
+        if not whole or not all(whole):
+            raise FirthshotError(
+                f"hidden is {self.hidden!r}; give the widths of the hidden layers, as in (100, 50)."
+            )
+
+    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
+        """Return heads that all start alike: they are as if fitted one by one."""
+        X, columns = dense_columns(support.X)
+        merged = merge_equal_rows(replace(support, X=X))
+        rows, basis = rows_in_their_span(merged.X)
+        if columns is not None:  # columns without entries have no part in any row
+            basis = _spread(basis, columns, support.X.shape[1])
+        inside = replace(merged, X=rows)
+        return [self._descend(inside, basis, lam, l2, support.X.dtype) for lam, l2 in path]
+
+    def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
+        return self._fit_path(support, [(lam, l2)])[0]
+
+    def _descend(self, support: Support, basis: Array, lam: float, l2: float, dtype: Any) -> Fit:
+        """Return the head fitted to rows that are given in a basis (d, r) of their span."""
+        widths, theta = self._start(basis, support.n_classes)
+        total = support.weights.sum()
+        targets = (support.one_hot() + lam * support.prior) * (support.weights / total)[:, None]
+        found = minimise(
+            theta, widths, support.X, targets, l2 / total, tolerance=self.tol * (1 + lam),
+            stall=self.tol, max_iterations=self.max_iter,
+        )  # fmt: skip
+        layers = layers_of(found.theta, widths)
+        problem = _problem(forward(support.X, layers)[-1], lam, found.converged)
+        layers[0] = (basis @ layers[0][0], layers[0][1])
+        return Fit(_parameters(layers, dtype), found.n_iter, not problem, problem)
+
+    def _start(self, basis: Array, n_classes: int) -> tuple[list[int], Array]:
+        """Return widths and start inside the span; the first layer is drawn, then projected."""
+        widths = [len(basis), *self.hidden, n_classes]
+        theta = xavier_start(widths, check_random_state(self.random_state))
+        first, size = layers_of(theta, widths)[0][0], len(basis) * self.hidden[0]
+        widths[0] = basis.shape[1]
+        return widths, np.concatenate([(basis.T @ first).ravel(), theta[size:]])
+
+    def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
+        return forward(X, _layers(parameters))[-1]
+
+    def _left_out_logits(
+        self,
+        support: Support,
+        rows: Array,
+        path: Sequence[tuple[float, float]],
+        fits: list[Fit],  # noqa: ARG002
+    ) -> Array:
+        """Return logits of each row by heads fitted, from the start, without its fold."""
+        found = np.empty((len(path), len(rows), support.n_classes))
+        for fold in folds(support.labels[rows], FOLDS):
+            kept = np.ones(len(support.labels), bool)
+            kept[rows[fold]] = False
+            rest = replace(
+                support,
+                X=support.X[kept],
+                labels=support.labels[kept],
+                weights=support.weights[kept],
+            )
+            for l, fit in enumerate(self._fit_path(rest, path)):
+                found[l, fold] = self._logits(support.X[rows[fold]], fit.parameters)
+        return found
+
+
+def folds(labels: Array, n_folds: int) -> list[Array]:
+    """Deal the positions of labels, class by class, to as many folds as there are, or n_folds.
+
+    A class of two or more is never all in one fold.
+    """
+    order = np.argsort(labels, kind="stable")
+    n = min(n_folds, len(labels))
+    return [order[first::n] for first in range(n)]
+
+
+def merge_equal_rows(support: Support) -> Support:
+    """Return a support set in a canonical order, equal rows of one class joined by their weights.
+
+    Floating-point sums depend on the order of their terms, and a descent on an objective that is
+    not convex may carry such a difference anywhere.
+    """
+    keyed = np.column_stack([support.labels, support.X])
+    _, first, group = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
+    weights = np.bincount(group.ravel(), support.weights)
+    return replace(support, X=support.X[first], labels=support.labels[first], weights=weights)
+
+
+def _spread(basis: Array, columns: Array, n_features: int) -> Array:
+    """Return a basis of some of the columns as one of all of them."""
+    spread = np.zeros((n_features, basis.shape[1]))
+    spread[columns] = basis
+    return spread
+
+
+def rows_in_their_span(X: Array) -> tuple[Array, Array]:
+    """Return the rows (N, r) in an orthonormal basis (d, r) of their span, in float64."""
+    left, sizes, right = np.linalg.svd(np.asarray(X, np.float64), full_matrices=False)
+    r = max(1, int((sizes > max(X.shape) * np.finfo(X.dtype).eps * sizes[0]).sum()))
+    return left[:, :r] * sizes[:r], np.ascontiguousarray(right[:r].T)
+
+
+def _parameters(layers: list[tuple[Array, Array]], dtype: Any) -> dict[str, Array]:
+    """Name the arrays of the layers by the attributes that will hold them."""
+    named = {}
+    for number, (W, b) in enumerate(layers):
+        named[f"coef_{number}_"] = np.array(W, dtype, order="C")
+        named[f"intercept_{number}_"] = np.array(b, dtype)
+    return named
+
+
+def _layers(parameters: dict[str, Array]) -> list[tuple[Array, Array]]:
+    return [
+        (parameters[f"coef_{number}_"], parameters[f"intercept_{number}_"])
+        for number in range(len(parameters) // 2)
+    ]
+
+
+def _problem(logits: Array, lam: float, converged: bool) -> str:
+    """Say what is wrong with a fit, or nothing."""
+    if not np.isfinite(logits).all():
+        return "The descent ran off to infinity: scale the features."
+    if not converged:
+        return "L-BFGS stopped before reaching tol: raise max_iter, or scale the features."
+    n_classes = logits.shape[1]
+    gap = min(1.0, np.log1p(n_classes / lam)) if lam else 1.0  # what a free network would reach
+    if np.ptp(logits, axis=0).max() < 0.01 * gap:
+        return "Every row gets the same logits: lower l2, unless the rows are all alike."
+    return ""
