@@ -1,4 +1,4 @@
-"""The linear head at its optimum: one rotation of the features, then Newton per coefficient.
+"""The linear head at its optimum: rows reduced once, then Newton per coefficient.
 
 The objective of coefficient l is, with the weighted mean over samples (weights that sum to one),
 
@@ -12,13 +12,16 @@ intercept, as in the closed form W = log(1 + K/λ) [X 1]⁺ (Y − 1/K) for inde
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.engine._dual import Rows, Start, gather_rows, minimise_from, weights_of
 from firthshot.engine._form import GradientForm
+from firthshot.engine._guess import Guesses, walk
 from firthshot.engine._kernels.converged import minimise
 from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._queries import round_up
@@ -30,6 +33,9 @@ from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
 
 Array = npt.NDArray[Any]
+
+# Up to this condition number conjugate gradients on the Gram matrix need no preconditioner.
+_WELL_CONDITIONED = 500.0
 
 
 @dataclass(frozen=True)
@@ -111,8 +117,8 @@ def solve(
     sample_weight : (N,), optional
         Not negative; only their proportions count, because losses are averaged.
     warm_start : bool
-        Start each coefficient at the optimum of the one before, which is faster on a path; results
-        then depend on the other coefficients, within the tolerance. A confidence penalty, which
+        Start each coefficient from the optima of others, which is faster on a path; results then
+        depend on the other coefficients, within the tolerance. A confidence penalty, which
         may have several optima, always starts at zero.
 
     Returns
@@ -124,7 +130,8 @@ def solve(
     kinds = [problem.bias_of(l) for l in range(len(form.label))]
     for kind in dict.fromkeys(kinds):
         chosen = [l for l, other in enumerate(kinds) if other == kind]
-        _minimise_all(problem, kind, chosen, tolerance, max_iterations, warm_start, found)
+        stop = Converged(tolerance=tolerance, max_iterations=max_iterations)
+        _minimise_all(problem, kind, chosen, stop, warm_start, found)
     status = found.status
     late = (status == Status.OK) & ~(found.gradient_norm <= tolerance)
     status[late] = Status.NOT_CONVERGED
@@ -184,35 +191,90 @@ def _minimise_all(
     problem: _Problem,
     kind: Bias,
     chosen: list[int],
-    tolerance: float,
-    max_iterations: int,
+    stop: Converged,
     warm_start: bool,
     found: Solution,
 ) -> None:
     """Minimise for the coefficients whose intercept is of one kind, and write what was found."""
+    steepness = _steepness(problem.form, chosen)
+    order = walk(problem.form, chosen, warm_start)
+    rows = _gram_rows(problem, kind, chosen, steepness)
+    if rows is not None:
+        _minimise_by_gram(problem, rows, order, stop, found)
+    else:
+        _minimise_in_span(problem, kind, steepness, order, stop, found)
+
+
+def _gram_rows(problem: _Problem, kind: Bias, chosen: list[int], steepness: Array) -> Rows | None:
+    """Return the rows as a Gram matrix, None where the span of the rows is the better place.
+
+    Without L2 the rows may be dependent; far from well-conditioned they need the preconditioner of
+    rotated features; beyond twice as many rows as features a product by the Gram matrix is the
+    longer way.
+    """
+    n, d = problem.X.shape
+    if n > 2 * d or not np.isfinite(steepness).all() or problem.form.confidence[chosen].any():
+        return None
+    rows = gather_rows(problem.X, problem.weights, kind)
+    return rows if steepness.max() * rows.largest <= _WELL_CONDITIONED else None
+
+
+def _minimise_by_gram(
+    problem: _Problem,
+    rows: Rows,
+    order: Iterator[tuple[int, Guesses]],
+    stop: Converged,
+    found: Solution,
+) -> None:
     form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
-    span = span_of_rows(problem.X, problem.weights, kind, _steepness(form, chosen), n_classes)
+    padded = len(rows.root)
+    at = Start.zero(n_classes, padded)
+    for l, guesses in order:
+        targets = problem.targets(l)
+        guesses.fill(at.b, at.nu, at.scaled)
+        found.iterations[l], found.objective[l], g = minimise_from(
+            rows, pad_columns(targets, padded), float(form.probability[l]),
+            float(form.weight_decay[l]), stop.tolerance, stop.max_iterations, at,
+        )  # fmt: skip
+        found.coef[l], found.intercept[l] = weights_of(rows, at.nu, at.b)
+        found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
+        if rows.bias == "free" and not (targets > 0).any(1).all():
+            found.status[l] = Status.NO_OPTIMUM  # a class without targets: b falls for ever
+        elif found.gradient_norm[l] <= stop.tolerance:
+            guesses.add(at.b, at.nu, at.scaled)
+
+
+def _minimise_in_span(
+    problem: _Problem,
+    kind: Bias,
+    steepness: Array,
+    order: Iterator[tuple[int, Guesses]],
+    stop: Converged,
+    found: Solution,
+) -> None:
+    form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
+    span = span_of_rows(problem.X, problem.weights, kind, steepness, n_classes)
     padded = round_up(n, lanes_of(np.float64))
     wide, weights = pad_columns(span.features.T, padded), pad_columns(problem.weights, padded)
     tall = np.ascontiguousarray(wide.T)
     features = (wide, tall, wide.astype(np.float32), tall.astype(np.float32))
     shift = float(np.linalg.norm(span.mean))
     g, theta = np.empty((n_classes, padded)), np.zeros((n_classes, len(wide)))
-    for l in chosen:
+    slopes = slice(-1) if kind == "free" else slice(None)
+    for l, guesses in order:
         targets, decay = problem.targets(l), _decay(form, span, l)
-        if not warm_start or form.confidence[l]:
-            theta[:] = 0.0
+        guesses.fill(theta[:, len(wide) - (kind == "free") :], theta[:, slopes])
         found.iterations[l], _, found.objective[l] = minimise(
             *features, span.squares, decay, kind == "free", shift,
             pad_columns(targets, padded), weights, float(form.probability[l]),
-            float(form.confidence[l]), tolerance, max_iterations, theta, g,
+            float(form.confidence[l]), stop.tolerance, stop.max_iterations, theta, g,
         )  # fmt: skip
         found.coef[l], found.intercept[l] = span.weights(theta)
         found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
         if escapes(span, targets, decay, form.confidence[l], theta):
             found.status[l] = Status.NO_OPTIMUM
-        if found.status[l] or not found.gradient_norm[l] <= tolerance:
-            theta[:] = 0.0  # no start for the next
+        elif found.gradient_norm[l] <= stop.tolerance:
+            guesses.add(theta[:, len(wide) - (kind == "free") :], theta[:, slopes])
 
 
 def _largest_entry(problem: _Problem, l: int, g: Array, found: Solution) -> float:

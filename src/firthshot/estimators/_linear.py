@@ -10,6 +10,7 @@ from firthshot.engine._converged import solve
 from firthshot.engine._form import GradientForm
 from firthshot.engine.results import Status
 from firthshot.estimators._base import FewShotClassifier, Fit
+from firthshot.estimators._left_out import Optimum, left_out_logits
 from firthshot.estimators._support import Array, Support
 
 if TYPE_CHECKING:
@@ -117,6 +118,27 @@ class FirthClassifier(FewShotClassifier):
             for l in range(len(path))
         ]
 
+    def _left_out_logits(
+        self,
+        support: Support,
+        rows: Array,
+        path: Sequence[tuple[float, float]],
+        fits: list[Fit],
+    ) -> Array:
+        X = np.asarray(dense_columns(support.X)[0], np.float64)
+        gram, labels = X @ X.T, support.one_hot()
+        found = np.empty((len(path), len(rows), support.n_classes))
+        for l, ((lam, l2), fit) in enumerate(zip(path, fits, strict=True)):
+            optimum = Optimum(
+                support.weights,
+                labels + lam * support.prior,
+                np.asarray(self._logits(support.X, fit.parameters), np.float64),
+                1.0 + lam,
+                l2 * ridge_rows(support.n_classes),
+            )
+            found[l] = left_out_logits(gram, optimum, rows, self.fit_intercept)
+        return found
+
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
         z = np.asarray(X @ parameters["coef_"].T + parameters["intercept_"])
         return np.hstack([-z / 2, z / 2]) if z.shape[1] == 1 else z
@@ -125,8 +147,7 @@ class FirthClassifier(FewShotClassifier):
 def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> GradientForm:
     """Return the objective of the module's equation, divided by Σ w, for pairs (λ, l2)."""
     lam, l2 = np.array(path, float).T
-    # The one row of two classes is the difference of two opposite halves: ½ ‖w‖² = ‖W‖².
-    decay = l2 * (2.0 if support.n_classes == 2 else 1.0) / support.weights.sum()
+    decay = l2 * ridge_rows(support.n_classes) / support.weights.sum()
     zero = np.zeros_like(lam)
     return GradientForm(
         probability=1.0 + lam,
@@ -138,6 +159,14 @@ def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> Gradie
         decay_with_batch=True,
         decays=bool(l2.any()),
     )
+
+
+def ridge_rows(n_classes: int) -> float:
+    """Return the factor that l2 takes on K rows of weights.
+
+    The one row w of two classes is the difference of two opposite halves: ½ ‖w‖² = ‖W‖².
+    """
+    return 2.0 if n_classes == 2 else 1.0
 
 
 def dense_columns(X: Any) -> tuple[Array, Array | None]:
@@ -155,7 +184,11 @@ def dense_columns(X: Any) -> tuple[Array, Array | None]:
 
 
 def _public(coef: Array, intercept: Array, columns: Array | None, X: Any) -> dict[str, Array]:
-    """Return coefficients in scikit-learn's shapes and the type of the features."""
+    """Return coefficients in scikit-learn's shapes and the type of the features.
+
+    What all classes share changes no probability; it is zero at the optimum of least norm.
+    """
+    coef, intercept = coef - coef.mean(0), intercept - intercept.mean()
     if len(coef) == 2:
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
     if columns is not None:

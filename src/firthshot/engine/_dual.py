@@ -1,0 +1,142 @@
+"""Rows of a linear head with L2 as their Gram matrix, which all coefficients of a path share.
+
+Where rows are at most about twice as many as features, everything but the Gram matrix and the
+final weights is computed in N dimensions. See :mod:`firthshot.engine._kernels.dual`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.engine._kernels.dual import minimise
+from firthshot.engine._kernels.simd import lanes_of
+from firthshot.engine._queries import round_up
+from firthshot.engine._trial import pad_columns
+
+Array = npt.NDArray[Any]
+Bias = Literal["joint", "free", "none"]
+
+# A centred Gram matrix made from an uncentred one loses digits where the mean is this much larger.
+FAR_AWAY = 1e4
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a problem as the solver sees them.
+
+    Attributes
+    ----------
+    gram : (n, n), S^½ X X' S^½, of centred rows where ``bias`` is "free", of [X 1] where it is
+        "joint"; padded by zeros to whole vectors
+    single : the same in float32
+    weights, root, back : (n,), s, √s, and 1/√s, zero for padding
+    largest, mean_square : bound on the largest eigenvalue of ``gram``, and their mean
+    shift : norm of the mean of the rows, where they are centred
+    """
+
+    X: Array  # (N, d)
+    bias: Bias
+    gram: Array
+    single: Array
+    weights: Array
+    root: Array
+    back: Array
+    root_single: Array
+    largest: float
+    mean_square: float
+    shift: float
+    mean: Array | None  # (d,), where the rows had to be centred before the product
+    onto_mean: Array  # (N,), X times the mean
+
+
+def gather_rows(X: Array, weights: Array, bias: Bias) -> Rows:
+    """Compute the Gram matrix of rows X (N, d), whose positive weights sum to one."""
+    n, root = len(X), np.sqrt(weights)
+    padded = round_up(n, lanes_of(np.float64))
+    gram, mean, onto_mean, shift = _centred(X, weights) if bias == "free" else (X @ X.T, *_NO_MEAN)
+    if bias == "joint":
+        gram += 1.0
+    gram *= root
+    gram *= root[:, None]
+    if padded > n:
+        gram = pad_columns(pad_columns(gram, padded).T, padded)
+    root = pad_columns(root, padded)
+    back = np.zeros(padded)
+    np.divide(1.0, root, out=back, where=root > 0)
+    return Rows(
+        X, bias, gram, gram.astype(np.float32), pad_columns(weights, padded), root, back,
+        root.astype(np.float32), float(np.linalg.norm(gram)), float(gram.trace()) / n, shift,
+        mean, onto_mean,
+    )  # fmt: skip
+
+
+_NO_MEAN: tuple[Array | None, Array, float] = (None, np.empty(0), 0.0)
+
+
+def _centred(X: Array, weights: Array) -> tuple[Array, Array | None, Array, float]:
+    """Return (X − m)(X − m)', and m only if it had to be taken off first; X m; ‖m‖."""
+    gram = X @ X.T
+    onto_mean = gram @ weights
+    square = float(weights @ onto_mean)
+    if square > FAR_AWAY * (float(weights @ np.diag(gram)) - square):
+        mean = weights @ X
+        rows = X - mean
+        return rows @ rows.T, mean, X @ mean, float(np.linalg.norm(mean))
+    gram -= onto_mean
+    gram -= (onto_mean - square)[:, None]
+    return gram, None, onto_mean, np.sqrt(max(square, 0.0))
+
+
+def minimise_from(
+    rows: Rows,
+    targets: Array,
+    probability: float,
+    decay: float,
+    tolerance: float,
+    max_iterations: int,
+    start: Start,
+) -> tuple[int, float, Array]:
+    """Minimise for one coefficient, in place of the start; return steps, value and dLoss/dZ.
+
+    Parameters
+    ----------
+    targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
+    """
+    curvature, by_logits = probability / len(targets), np.empty_like(targets)
+    iterations, _, value = minimise(
+        rows.gram, rows.single, decay + curvature * rows.mean_square, curvature, rows.root_single,
+        rows.back, rows.weights, rows.bias == "free", rows.shift, targets, probability, decay,
+        tolerance, max_iterations, start.nu, start.b, start.scaled, by_logits,
+    )  # fmt: skip
+    return iterations, value, by_logits
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the solver is: ν (C, n), the intercept b (C,) and ν G (C, n)."""
+
+    nu: Array
+    b: Array
+    scaled: Array
+
+    @classmethod
+    def zero(cls, n_classes: int, n: int) -> Start:
+        """Return zeros."""
+        return cls(np.zeros((n_classes, n)), np.zeros(n_classes), np.zeros((n_classes, n)))
+
+
+def weights_of(rows: Rows, nu: Array, b: Array) -> tuple[Array, Array]:
+    """Return coef (C, d) and intercept (C,) of coefficients ν (C, n) of the rows."""
+    n = len(rows.X)
+    along = nu[:, :n] * rows.root[:n]
+    if rows.bias != "free":
+        return along @ rows.X, along.sum(1) if rows.bias == "joint" else np.zeros(len(along))
+    along -= along.sum(1, keepdims=True) * rows.weights[:n]
+    if rows.mean is None:
+        return along @ rows.X, b - along @ rows.onto_mean
+    coef = along @ (rows.X - rows.mean)
+    return coef, b - coef @ rows.mean

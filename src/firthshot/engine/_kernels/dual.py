@@ -1,0 +1,248 @@
+"""Newton's method with conjugate gradients for the linear head, on the Gram matrix of its rows.
+
+With W = ν S^½ X (S the sample weights, X the rows, centred where the intercept is free), all that
+a solver needs of the rows is G = S^½ X X' S^½. The gradient by W is ρ S^½ X and the Hessian takes
+ν to the coefficients A(ν G + β √s') + decay ν, A acting on each sample's classes: one product with
+an (n, n) matrix per step of conjugate gradients, and none that knows the number of features.
+
+Classes lie along the rows, (C, n). Gradients and values are float64; what only has to point
+downhill is float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from firthshot.engine._kernels.converged import MOST_PRODUCTS, search
+from firthshot.engine._kernels.mean_loss import bend, likeliest, objective
+
+# A direction is good enough when its residual is this small; smaller near the optimum.
+LOOSEST, TIGHTEST = 0.05, 1e-3
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def sum_of_products(left, right):
+    """Return Σ left · right over two matrices of the same shape, summed in float64 by rows."""
+    value = 0.0
+    for c in range(left.shape[0]):
+        row = left.dtype.type(0.0)
+        for i in range(left.shape[1]):
+            row += left[c, i] * right[c, i]
+        value += row
+    return value
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def bent_direction(g_toward, toward_b, root, ones, p, best, probability, toward, decay, v):
+    """Write A(G d + √s b) to ``v`` and return the curvature along the direction (d, b)."""
+    for c in range(v.shape[0]):
+        for i in range(v.shape[1]):
+            v[c, i] = g_toward[c, i] + root[i] * toward_b[c]
+    bend(p, best, np.empty((0, 0), v.dtype), ones, probability, v.dtype.type(0.0), v)
+    value = 0.0
+    for c in range(v.shape[0]):
+        loss, l2 = v.dtype.type(0.0), v.dtype.type(0.0)
+        for i in range(v.shape[1]):
+            loss += (g_toward[c, i] + root[i] * toward_b[c]) * v[c, i]
+            l2 += toward[c, i] * g_toward[c, i]
+        value += loss + decay * l2
+    return value
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def advance(
+    step, size, v, root, decay, free, toward, g_toward, toward_b, rest, rest_b, d, g_d, d_b
+):  # fmt: skip
+    """Move the solution along the direction, and take its image off the residual.
+
+    Centred rows have G √s = 0: what lies along √s belongs to the intercept, and would only come
+    back as rounding.
+    """
+    for c in range(v.shape[0]):
+        total = v.dtype.type(0.0)
+        for i in range(v.shape[1]):
+            d[c, i] += step * size * toward[c, i]
+            g_d[c, i] += step * size * g_toward[c, i]
+            rest[c, i] -= step * (v[c, i] + decay * toward[c, i])
+            total += root[i] * v[c, i]
+        if free:
+            d_b[c] += step * size * toward_b[c]
+            rest_b[c] -= step * total
+            for i in range(v.shape[1]):
+                rest[c, i] += step * total * root[i]
+
+
+@njit(nogil=True, cache=True)
+def descend(
+    gram, level, curvature, root, ones, p, probability, decay, free, ease, rho, g_rho, q, d, g_d,
+    d_b,
+):  # fmt: skip
+    """Write to (d, d_b) an approximate Newton step from the gradient (ρ, q), and G d to g_d.
+
+    Parameters
+    ----------
+    gram : (n, n); root, ones : (n,); p, g_rho : (C, n); numbers : all of them float32
+    level, curvature : the Hessian's typical size by W and by the intercept, which precondition
+    free : whether there is an intercept
+    ease : share of the residual that may remain whatever else is asked for
+    rho, d, g_d : (C, n) and q, d_b : (C,) in float64
+    """
+    n_classes, n = rho.shape
+    d[:], g_d[:], d_b[:] = 0.0, 0.0, 0.0
+    energy = sum_of_products(rho, g_rho.astype(np.float64)) / level + np.sum(q * q) / curvature
+    if not energy > 0.0:
+        return
+    # float32 squares of a small gradient would vanish
+    size = np.sqrt(energy)
+    rest, rest_b = (rho / -size).astype(np.float32), (q / -size).astype(np.float32)
+    g_rest = g_rho * np.float32(-1.0 / size)
+    toward, g_toward, toward_b = rest / level, g_rest / level, rest_b / curvature
+    v, best, energy = np.empty_like(p), likeliest(p), 1.0
+    goal = max(TIGHTEST, ease, min(LOOSEST, np.sqrt(size))) ** 2
+    for _ in range(MOST_PRODUCTS):
+        bending = bent_direction(
+            g_toward, toward_b, root, ones, p, best, probability, toward, decay, v
+        )
+        if not bending > 0.0:
+            return
+        step = np.float32(energy / bending)
+        advance(
+            step, size, v, root, decay, free, toward, g_toward, toward_b, rest, rest_b, d, g_d, d_b
+        )  # fmt: skip
+        np.dot(rest, gram, g_rest)
+        before = energy
+        energy = sum_of_products(rest, g_rest) / level
+        for c in range(n_classes):
+            energy += rest_b[c] * rest_b[c] / curvature
+        if not energy > goal:
+            return
+        ratio = np.float32(energy / before)
+        for c in range(n_classes):
+            for i in range(n):
+                toward[c, i] = rest[c, i] / level + ratio * toward[c, i]
+                g_toward[c, i] = g_rest[c, i] / level + ratio * g_toward[c, i]
+            toward_b[c] = rest_b[c] / curvature + ratio * toward_b[c]
+
+
+@njit(nogil=True, cache=True)
+def to_logits(scaled, back, b, z):
+    """Write the logits of scaled ones (ν G) and an intercept."""
+    for c in range(z.shape[0]):
+        for i in range(z.shape[1]):
+            z[c, i] = scaled[c, i] * back[i] + b[c]
+
+
+@njit(nogil=True, cache=True)
+def gradient(grad_z, back, root, nu, decay, free, rho, q):
+    """Write the gradient's coefficients ρ by W, and q by the intercept; see :func:`advance`."""
+    for c in range(nu.shape[0]):
+        total, along = 0.0, 0.0
+        for i in range(nu.shape[1]):
+            rho[c, i] = grad_z[c, i] * back[i] + decay * nu[c, i]
+            total += grad_z[c, i]
+            along += rho[c, i] * root[i]
+        q[c] = total if free else 0.0
+        if free:
+            for i in range(nu.shape[1]):
+                rho[c, i] -= along * root[i]
+
+
+@njit(nogil=True, cache=True)
+def largest_entry_bound(rho, g_rho, q, shift):
+    """Return a bound on the largest entry of the gradient by W and b.
+
+    No entry exceeds the norm of its row, (ρ G ρ')_cc; the rows are centred by a mean of norm
+    ``shift``, which a gradient by the intercept puts back.
+    """
+    worst = 0.0
+    for c in range(rho.shape[0]):
+        square = 0.0
+        for i in range(rho.shape[1]):
+            square += rho[c, i] * g_rho[c, i]
+        worst = max(worst, np.sqrt(max(square, 0.0)) + shift * abs(q[c]), abs(q[c]))
+    return worst
+
+
+@njit(nogil=True, cache=True)
+def minimise(
+    gram, gram_single, level, curvature, root, back, weights, free, shift, targets, probability,
+    decay, tolerance, max_iterations, nu, b, z_scaled, grad_z,
+):  # fmt: skip
+    """Minimise the objective from (ν, b), in place, and return how it ended.
+
+    Steps in float32 let the logits drift from ν G by their rounding; whenever the gradient seems
+    small enough, or no step helps, they are computed afresh in float64.
+
+    Parameters
+    ----------
+    gram, gram_single : (n, n), G in float64 and float32
+    level, curvature : see :func:`descend`
+    root, back, weights : (n,), √s, 1 / √s (0 for padding) and s
+    free : whether there is an intercept; shift : see :func:`largest_entry_bound`
+    targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
+    nu : (C, n), b : (C,), z_scaled : (C, n), ν G
+    grad_z : (C, n), receives dLoss/dZ
+
+    Returns
+    -------
+    iterations, bound on the largest entry of the gradient, value
+    """
+    n_classes, n = targets.shape
+    z, step_z, tried = np.empty_like(nu), np.empty_like(nu), np.empty_like(nu)
+    p, rho, d, g_d = np.empty_like(nu), np.empty_like(nu), np.empty_like(nu), np.empty_like(nu)
+    q, d_b, top, total = np.empty(n_classes), np.empty(n_classes), np.empty(n), np.empty(n)
+    none, ones = np.empty((0, 0)), np.ones(n, np.float32)
+    g_rho = np.empty((n_classes, n), np.float32)
+    l2, value, bound = 0.0, 0.0, np.inf
+    iteration, stale, refresh = 0, False, True
+    while True:
+        if refresh:
+            if stale:
+                np.dot(nu, gram, z_scaled)
+            to_logits(z_scaled, back, b, z)
+            value = objective(z, targets, weights, probability, 0.0, p, grad_z, none, top, total)
+            l2 = 0.5 * decay * sum_of_products(nu, z_scaled)
+            value += l2
+            stale = refresh = False
+        gradient(grad_z, back, root, nu, decay, free, rho, q)
+        np.dot(rho.astype(np.float32), gram_single, g_rho)
+        bound = largest_entry_bound(rho, g_rho, q, shift)
+        if bound <= tolerance or iteration >= max_iterations or not np.isfinite(bound):
+            if not stale or not np.isfinite(bound):
+                break
+            refresh = True
+            continue
+        descend(
+            gram_single, np.float32(level), np.float32(curvature), root, ones,
+            p.astype(np.float32), np.float32(probability), np.float32(decay), free,
+            min(LOOSEST, 0.1 * tolerance / bound), rho, g_rho, q, d, g_d, d_b,
+        )  # fmt: skip
+        to_logits(g_d, back, d_b, step_z)
+        slope = sum_of_products(rho, g_d)
+        for c in range(n_classes):
+            slope += q[c] * d_b[c]
+        bends = decay * sum_of_products(d, g_d)
+        tilts = decay * sum_of_products(nu, g_d)
+        step = 0.0
+        if slope < 0.0:
+            step, value = search(
+                z, step_z, (l2, tilts, bends), targets, weights, probability, 0.0, value, slope,
+                (tried, p, grad_z, none, top, total),
+            )  # fmt: skip
+        if step == 0.0:
+            if not stale:
+                objective(z, targets, weights, probability, 0.0, p, grad_z, none, top, total)
+                break
+            refresh = True
+            continue
+        l2 += step * (tilts + 0.5 * step * bends)
+        for c in range(n_classes):
+            b[c] += step * d_b[c]
+            for i in range(n):
+                nu[c, i] += step * d[c, i]
+                z_scaled[c, i] += step * g_d[c, i]
+        z, tried = tried, z
+        stale = True
+        iteration += 1
+    return iteration, bound, value

@@ -1,0 +1,131 @@
+"""Left-out logits of the linear head without refitting: one Newton step per left-out row.
+
+At the optimum of Σ_i w_i [CE_i + λ KL_i] + (l2/2) ‖W‖² the gradient of the objective without row i
+is −w_i g_i x_i', g_i = (1 + λ) p_i − y_i − λ u, and its Hessian H − x_i x_i' ⊗ A_i,
+A_i = w_i (1 + λ)(diag p_i − p_i p_i'). With J_i = (I ⊗ x_i') H⁻¹ (I ⊗ x_i), (K, K), Newton's step
+moves the logits of row i, by the formula of Sherman, Morrison and Woodbury, to
+
+    z_i + (I − J_i A_i)⁻¹ J_i w_i g_i.
+
+All J_i at once cost about 5 K N³ operations, because H is the sum of one block per class and a
+coupling of rank N (the structure of Laplace's approximation for multi-class Gaussian processes).
+Beyond a budget H is replaced by its value where all samples are equally curved: J_i is then the
+leverage of row i times the identity, which is the better, the more rows there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from firthshot.estimators._support import Array
+from firthshot.objective import softmax
+
+# Operations (5 K N³) and numbers (K N²) that one pair of coefficients may take.
+MOST_OPERATIONS = 5e10
+MOST_NUMBERS = 1e8
+# The prior precision that stands for a free intercept, as a share of what the data say of it.
+INTERCEPT_SHARE = 1e-4
+# The least ridge, as a share of the loss's curvature: without any, H has no inverse.
+RIDGE_SHARE = 1e-8
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A fitted linear head: the rows' weights, targets and logits, and its coefficients.
+
+    Attributes
+    ----------
+    weights : (N,); targets : (N, K), y + λ u; logits : (N, K)
+    scale : 1 + λ
+    l2 : ridge on K rows of weights
+    """
+
+    weights: Array
+    targets: Array
+    logits: Array
+    scale: float
+    l2: float
+
+
+def left_out_logits(gram: Array, optimum: Optimum, rows: Array, intercept: bool) -> Array:
+    """Return logits (R, K) of some rows by the head without each, after one Newton step.
+
+    Parameters
+    ----------
+    gram : (N, N), products of the rows
+    """
+    p = softmax(optimum.logits)
+    kernel = _kernel(gram, optimum, intercept)
+    n, n_classes = p.shape
+    if 5 * n_classes * n**3 > MOST_OPERATIONS or n_classes * n**2 > MOST_NUMBERS:
+        blocks = _equal_curvature(kernel, optimum, p, rows)
+    else:
+        blocks = _exact(kernel, optimum, p, rows)
+    return _newton_step(optimum, p, blocks, rows)
+
+
+def _kernel(gram: Array, optimum: Optimum, intercept: bool) -> Array:
+    """Return X X' / l2, plus the prior variance of the intercept."""
+    n_classes = optimum.targets.shape[1]
+    curvature = optimum.scale * optimum.weights.sum() / n_classes
+    l2 = max(optimum.l2, RIDGE_SHARE * curvature * float(np.diag(gram).mean()))
+    kernel = gram / (l2 or 1.0)
+    if intercept:
+        kernel = kernel + 1 / (INTERCEPT_SHARE * curvature)
+    return np.asarray(kernel)
+
+
+def _exact(kernel: Array, optimum: Optimum, p: Array, rows: Array) -> Array:
+    """Return J_i of some rows, (R, K, K).
+
+    With D_c = diag(w (1 + λ) p_c) and E_c = D_c^½ (I + D_c^½ k D_c^½)⁻¹ D_c^½, block (c, c') of
+    the posterior covariance is δ_cc' (k − k E_c k) + k E_c (Σ_c E_c)⁻¹ E_c' k.
+    """
+    n, n_classes = p.shape
+    half = np.sqrt(np.maximum(optimum.scale * optimum.weights[:, None] * p, 1e-300)).T
+    taken = kernel[:, rows]
+    total, along = np.zeros((n, n)), np.empty((n_classes, n, len(rows)))
+    for c in range(n_classes):
+        inner = half[c, :, None] * kernel * half[c]
+        inner[np.diag_indices(n)] += 1.0
+        inverse = cho_solve(cho_factor(inner, lower=True, check_finite=False), np.diag(half[c]))
+        inverse *= half[c, :, None]
+        total += inverse
+        along[c] = inverse @ taken
+    own = kernel[rows, rows] - np.einsum("nr,cnr->cr", taken, along)
+    factor = np.linalg.cholesky(total)
+    flat = along.transpose(1, 0, 2).reshape(n, -1)
+    coupling = solve_triangular(factor, flat, lower=True, check_finite=False)
+    coupling = coupling.reshape(n, n_classes, len(rows)).transpose(2, 1, 0)
+    blocks = coupling @ coupling.transpose(0, 2, 1)
+    blocks[:, np.arange(n_classes), np.arange(n_classes)] += own.T
+    return blocks
+
+
+def _equal_curvature(kernel: Array, optimum: Optimum, p: Array, rows: Array) -> Array:
+    """Return J_i as if all samples had the mean curvature, (R, K, K)."""
+    n_classes = p.shape[1]
+    flat = (1 - (p**2).sum(1)) / (n_classes - 1)
+    half = np.sqrt(optimum.scale * float(np.average(flat, weights=optimum.weights)))
+    half = half * np.sqrt(optimum.weights)
+    inner = half[:, None] * kernel * half
+    inner[np.diag_indices(len(p))] += 1.0
+    factor = np.linalg.cholesky(inner)
+    along = solve_triangular(factor, half[:, None] * kernel[:, rows], lower=True)
+    leverage = kernel[rows, rows] - (along**2).sum(0)
+    return np.asarray(leverage[:, None, None] * np.eye(n_classes))
+
+
+def _newton_step(optimum: Optimum, p: Array, blocks: Array, rows: Array) -> Array:
+    """Return z + (I − J A)⁻¹ J w g of the rows."""
+    p, weights, n_classes = p[rows], optimum.weights[rows, None], p.shape[1]
+    g = optimum.scale * p - optimum.targets[rows]
+    curvature = -p[:, :, None] * p[:, None, :]
+    curvature[:, np.arange(n_classes), np.arange(n_classes)] += p
+    curvature *= optimum.scale * weights[:, :, None]
+    pull = (blocks @ (weights * g)[:, :, None])[:, :, 0]
+    step = np.linalg.solve(np.eye(n_classes) - blocks @ curvature, pull[:, :, None])[:, :, 0]
+    return np.asarray(optimum.logits[rows] + step)
