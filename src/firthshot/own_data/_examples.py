@@ -27,12 +27,15 @@ class Columns:
     features : tuple of str or None
         The features by name, in their order, where a model asks for them; other columns are then
         left away. None: every column that is nothing else is a feature.
+    text : str or None
+        The column of texts to embed, if the rows are texts.
     """
 
     label: str = "label"
     id: str | None = None
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True)

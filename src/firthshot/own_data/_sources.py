@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import FirthshotError
+from firthshot.own_data._encoded import Listener, encoded_kind, read_encoded
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import TABLES, read_examples_table
 
@@ -21,20 +22,26 @@ def read_examples(
     *,
     split: str | None = None,
     needs_label: bool = True,
+    encoder: str | None = None,
+    mark: str | None = None,
+    listener: Listener | None = None,
 ) -> Examples:
     """Read the rows of a source.
 
     Parameters
     ----------
     source : str
-        A table (.csv, .tsv, .parquet), a feature file as `firthshot bank import` takes them (.npz
-        with X and y, features.npy,labels.npy, …), or the name or path of a bank.
+        A folder of class folders of pictures or one picture, a table of texts or of features
+        (.csv, .tsv, .parquet), a feature file as `firthshot bank import` takes them (.npz with X
+        and y, features.npy,labels.npy, …), or the name or path of a bank.
     columns : Columns
         What the columns of a table mean.
     split : str or None
         Only this split of a bank; all its classes otherwise.
     needs_label : bool
         Whether rows without labels are refused.
+    encoder, mark, listener
+        For pictures and texts: see `firthshot.own_data._encoded.read_encoded`.
 
     Raises
     ------
@@ -45,9 +52,20 @@ def read_examples(
     kind = Path(source).suffix.lower()
     if split is not None and not _is_bank(source):
         raise FirthshotError(f"--split {split} is for banks, and {source} is none: leave it out.")
-    if Path(source).is_dir():
+    encoded = encoded_kind(source, columns, mark)
+    if encoded is not None:
+        return read_encoded(
+            source,
+            encoded,
+            columns,
+            encoder=encoder,
+            mark=mark,
+            needs_label=needs_label,
+            listener=listener,
+        )
+    if encoder is not None or columns.text is not None:
         raise FirthshotError(
-            f"{source} is a folder: give a table, a feature file or a bank of features."
+            f"{source} holds features, neither pictures nor texts: leave out --encoder and --text."
         )
     if kind in TABLES:
         return read_examples_table(Path(source), columns, needs_label=needs_label)

@@ -53,18 +53,18 @@ def read_texts(
     return Found(examples, f"column {column!r} of a table", homes, "text")
 
 
-def load_table(path: Path) -> pl.DataFrame:
-    """Read a table, every column of a CSV as text."""
+def load_table(path: Path, rows: int | None = None) -> pl.DataFrame:
+    """Read a table, or its first rows; every column of a CSV comes as text."""
     import polars as pl
 
     kind = path.suffix.lower()
     try:
         if kind == ".parquet":
-            return pl.read_parquet(path)
+            return pl.read_parquet(path, n_rows=rows)
         if kind in (".jsonl", ".ndjson"):
-            return pl.read_ndjson(path, infer_schema_length=None)
+            return pl.read_ndjson(path, infer_schema_length=None, n_rows=rows)
         separator = "\t" if kind == ".tsv" else ","
-        return pl.read_csv(path, separator=separator, infer_schema=False)
+        return pl.read_csv(path, separator=separator, infer_schema=False, n_rows=rows)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".")
         raise FirthshotError(f"The table {path} cannot be read: {reason}.") from None

@@ -1,0 +1,233 @@
+"""Pictures and texts as sources: embedded with an encoder that the model then remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.own_data._examples import Columns, Examples
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from firthshot.backbones.encoders import Encoder
+
+Kind = Literal["image", "text"]
+Listener = Callable[[int, int], None]
+_SAMPLE = 100  # rows that show what a column holds
+
+
+def encoded_kind(source: str, columns: Columns, mark: str | None = None) -> Kind | None:
+    """Tell whether a source holds pictures or texts; None for features.
+
+    A folder and a picture file are pictures. A table is one of texts when the column ``--text`` is
+    named, when the model was fitted to texts, or when its only column beside label and id holds
+    words.
+
+    Parameters
+    ----------
+    source : str
+    columns : Columns
+    mark : str or None
+        The encoder of the model, when there is one (`encoder_mark`).
+    """
+    from firthshot.backbones.datasets._texts import ENDINGS as TABLES
+    from firthshot.backbones.images import ENDINGS as PICTURES
+
+    path = Path(source)
+    if path.is_dir() or path.suffix.lower() in PICTURES:
+        return "image"
+    if path.suffix.lower() not in TABLES or not path.is_file():
+        return None
+    fitted_to_texts = mark is not None and _kind_of_mark(mark) == "text"
+    if columns.text is not None or path.suffix.lower() in (".jsonl", ".ndjson") or fitted_to_texts:
+        return "text"
+    return "text" if _looks_like_texts(path, columns) else None
+
+
+def read_encoded(
+    source: str,
+    kind: Kind,
+    columns: Columns,
+    *,
+    encoder: str | None = None,
+    mark: str | None = None,
+    needs_label: bool = True,
+    listener: Listener | None = None,
+) -> Examples:
+    """Embed the pictures or texts of a source.
+
+    Parameters
+    ----------
+    source : str
+        A folder of class folders, or, without labels, of pictures; a picture; a table of texts.
+    kind : {"image", "text"}
+        From `encoded_kind`.
+    columns : Columns
+        What the columns of a table mean.
+    encoder : str, optional
+        Name or path of the encoder; else that of the model, else the default.
+    mark : str, optional
+        The encoder that a model was fitted with: another is refused.
+    needs_label : bool
+        Whether pictures that are not in class folders, or a table without labels, are refused.
+    listener : callable, optional
+        Hears how many are embedded, of how many.
+    """
+    from firthshot.backbones.embed import embed_pictures, embed_texts, encoder_mark
+
+    loaded = choose_encoder(kind, encoder, mark)
+    own_mark = mark or encoder_mark(loaded, _spec(encoder))
+    if kind == "image":
+        paths, labels = _pictures(Path(source), needs_label)
+        features = embed_pictures(paths, loaded, listener=listener)
+        ids = np.array([path.name for path in paths])
+        return Examples(source, features, labels, ids=ids, id_name="picture", encoder=own_mark)
+    texts, labels, ids, heading = _texts(Path(source), columns, needs_label)
+    features = embed_texts(texts, loaded, listener=listener)
+    return Examples(source, features, labels, ids=ids, id_name=heading, encoder=own_mark)
+
+
+def embed_lines(text: str, mark: str, source: str = "Standard input") -> Examples:
+    """Embed texts, one per line, with the encoder of a model."""
+    from firthshot.backbones.embed import embed_texts
+
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise FirthshotError(f"{source} is empty: give one text per line.")
+    features = embed_texts(lines, choose_encoder("text", None, mark))
+    return Examples(source, features, ids=np.array(lines), id_name="text", encoder=mark)
+
+
+def choose_encoder(kind: Kind, encoder: str | None, mark: str | None) -> Encoder:
+    """Load the encoder of the model, the one that is named, or the default."""
+    from firthshot.backbones.embed import recall_encoder
+    from firthshot.backbones.encoders import DEFAULTS, load_encoder
+
+    if mark is not None and "@" not in mark:
+        raise FirthshotError(
+            f"The model was fitted to features ({mark}), not to {kind}s: give features made the "
+            f"same way, or fit it to {kind}s."
+        )
+    loaded = (
+        load_encoder(encoder or DEFAULTS[kind]) if mark is None else recall_encoder(mark, encoder)
+    )
+    if loaded.kind != kind:
+        raise FirthshotError(
+            f"The encoder {loaded.name} takes {loaded.kind}s, but the source holds {kind}s."
+        )
+    return loaded
+
+
+def is_mark(mark: str | None) -> bool:
+    """Tell whether a model's encoder is one that can be loaded again."""
+    return mark is not None and "@" in mark
+
+
+def same_encoder(one: str | None, other: str | None) -> bool:
+    """Tell whether features of two sources may be mixed; unknown encoders may."""
+    if one is None or other is None:
+        return True
+    return one.rpartition("@")[2] == other.rpartition("@")[2]
+
+
+def _kind_of_mark(mark: str) -> str | None:
+    """Return what the encoder of a model takes, without loading it where its name says it."""
+    from firthshot.backbones.encoders import ENCODERS
+
+    if not is_mark(mark):
+        return None
+    spec = mark.rpartition("@")[0]
+    if spec in ENCODERS:
+        return ENCODERS[spec].kind
+    folder = Path(spec)  # only transformers' folders take texts
+    return (
+        "text"
+        if folder.is_dir() and not (folder / "preprocessor_config.json").exists()
+        else "image"
+    )
+
+
+def _spec(encoder: str | None) -> str | None:
+    """Return how to find the encoder again: a path is kept whole, for any later folder."""
+    return (
+        None
+        if encoder is None
+        else str(Path(encoder).resolve())
+        if Path(encoder).exists()
+        else encoder
+    )
+
+
+def _pictures(source: Path, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
+    from firthshot.backbones.images import ENDINGS
+
+    if source.is_file() or not source.is_dir():
+        if needs_label:
+            raise FirthshotError(f"{source} is one picture: give a folder of class folders.")
+        return [source], None
+    flat = sorted(path for path in source.iterdir() if path.suffix.lower() in ENDINGS)
+    if flat and not needs_label:
+        return flat, None
+    from firthshot.backbones.datasets import open_dataset
+
+    data = open_dataset(source)
+    return list(data.contents), np.array(data.classes)[data.labels]
+
+
+def _texts(
+    path: Path, columns: Columns, needs_label: bool
+) -> tuple[list[str], np.ndarray | None, np.ndarray, str]:
+    """Return texts, labels, ids and their heading; without ids the texts name themselves."""
+    from firthshot.backbones.datasets._texts import load_table, text_column
+
+    table = load_table(path)
+    if needs_label and columns.label not in table.columns:
+        raise FirthshotError(
+            f"{path} has no column {columns.label!r} of labels, but {', '.join(table.columns)}: "
+            "name it with --label."
+        )
+    others = (columns.label, columns.id or "id", *columns.drop)
+    column = text_column(table, path, columns.text, others)
+    texts = _filled(table, column, path)
+    labelled = columns.label in table.columns
+    labels = np.array(_filled(table, columns.label, path)) if labelled else None
+    ids = columns.id or ("id" if "id" in table.columns else column)
+    if ids not in table.columns:
+        raise FirthshotError(f"{path} has no column {ids!r}, but {', '.join(table.columns)}.")
+    return texts, labels, np.array(table[ids].to_list()), ids
+
+
+def _filled(table: pl.DataFrame, column: str, path: Path) -> list[str]:
+    values = table[column].to_list()
+    for row, value in enumerate(values, 1):
+        if value is None or not str(value).strip():
+            raise FirthshotError(f"{path} has an empty cell in row {row} of column {column!r}.")
+    return [str(value) for value in values]
+
+
+def _looks_like_texts(path: Path, columns: Columns) -> bool:
+    """Tell whether the only column beside label and id holds words."""
+    import polars as pl
+
+    from firthshot.backbones.datasets._texts import load_table
+
+    try:
+        table = load_table(path, rows=_SAMPLE)
+    except FirthshotError:
+        return False  # the reader of tables has its own words for it
+    special = {columns.label, columns.id or "id", *columns.drop}
+    rest = [name for name in table.columns if name not in special and name.lower() != "id"]
+    if len(rest) != 1 or table.schema[rest[0]] != pl.String:
+        return "text" in rest and table.schema["text"] == pl.String and not _numeric(table["text"])
+    return not _numeric(table[rest[0]])
+
+
+def _numeric(column: pl.Series) -> bool:
+    import polars as pl
+
+    return bool(column.str.strip_chars().cast(pl.Float64, strict=False).is_not_null().all())
