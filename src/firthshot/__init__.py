@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from firthshot.banks import Bank, load_bank, save_bank
     from firthshot.engine import train
     from firthshot.episodes import Episodes, sample_episodes
-    from firthshot.estimators import FirthClassifier
+    from firthshot.estimators import (
+        FirthClassifier,
+        FirthCosineClassifier,
+        FirthMLPClassifier,
+        load_model,
+    )
     from firthshot.jeffreys import JeffreysLogisticRegression
 
 __version__ = "0.1.0"
@@ -27,6 +32,9 @@ _HOME = {
     "sample_episodes": "firthshot.episodes",
     "train": "firthshot.engine",
     "FirthClassifier": "firthshot.estimators",
+    "FirthCosineClassifier": "firthshot.estimators",
+    "FirthMLPClassifier": "firthshot.estimators",
+    "load_model": "firthshot.estimators",
     "JeffreysLogisticRegression": "firthshot.jeffreys",
 }
 
@@ -34,10 +42,13 @@ __all__ = [
     "Bank",
     "Episodes",
     "FirthClassifier",
+    "FirthCosineClassifier",
+    "FirthMLPClassifier",
     "FirthshotError",
     "JeffreysLogisticRegression",
     "__version__",
     "load_bank",
+    "load_model",
     "sample_episodes",
     "save_bank",
     "train",
