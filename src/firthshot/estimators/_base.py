@@ -24,7 +24,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from firthshot.errors import FirthshotError
+from firthshot.estimators._calibration import rounds, support_temperature
 from firthshot.estimators._loo import Choice, LeftOut, choose, leavable_rows
+from firthshot.estimators._saving import Saving
 from firthshot.estimators._support import (
     FLOATS,
     Array,
@@ -33,6 +35,7 @@ from firthshot.estimators._support import (
     class_prior,
     encode,
     is_plain,
+    scale_l2,
     used_rows,
     weigh_classes,
 )
@@ -69,7 +72,7 @@ class Fit:
     problem: str = ""
 
 
-class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators: subclasses declare their parameters in their own ``__init__``.
 
     Expected parameters: ``lam``, ``l2``, ``prior``, ``class_weight`` and ``calibrate``.
@@ -82,6 +85,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     calibrate: bool
 
     _accepts_sparse: ClassVar[bool] = False
+    _l2_grid: ClassVar[tuple[float, ...]] = L2_GRID
+    _l2_fallback: ClassVar[float] = L2_FALLBACK
 
     # What a head implements
 
@@ -151,13 +156,25 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._publish(choice.fit)
         self.temperature_ = 1.0
         if self.calibrate:
-            left = choice.left_out
-            if left is None:
-                left = self._left_out(support, [(self.lam_, self.l2_)], [choice.fit])[0]
-            self.temperature_ = fit_temperature(left)
+            self.temperature_ = self._fit_temperature(support, choice.fit)
         if choice.fell_back:
             self._say_fallback()
         return self
+
+    def _fit_temperature(self, support: Support, fit: Fit) -> float:
+        """Return the temperature from rows left out in rounds, or from the support itself."""
+        pair = (self.lam_, self.l2_)
+        left, logits = [], []
+        for rows in rounds(support.labels):
+            without = self._fit_head(support.without(rows), *pair)
+            left.append(rows)
+            logits.append(self._logits(support.X[rows], without.parameters))
+        if not left:
+            own = self._logits(support.X, fit.parameters)
+            return support_temperature(own, support.labels)
+        rows = np.concatenate(left)
+        labels, weights = support.labels[rows], support.weights[rows]
+        return fit_temperature(LeftOut(rows, labels, weights, np.concatenate(logits)))
 
     def leave_one_out(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -208,7 +225,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         for name in ("lam", "l2"):
             value = getattr(self, name)
-            words = ("theory", "loo") if name == "lam" else ("loo",)
+            words = ("theory", "loo") if name == "lam" else ("scale", "loo")
             if isinstance(value, str) and value in words:
                 continue
             if isinstance(value, str) or not 0.0 <= value < np.inf:
@@ -223,7 +240,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         wished = "loo" in (self.lam, self.l2)
         by_loo = wished and len(rows) > 0
         lams, lam_source = self._candidates(self.lam, LAM_GRID, LAM_FALLBACK, by_loo, support)
-        l2s, l2_source = self._candidates(self.l2, L2_GRID, L2_FALLBACK, by_loo, support)
+        l2s, l2_source = self._candidates(
+            self.l2, self._l2_grid, self._l2_fallback, by_loo, support
+        )
         path = [(lam, l2) for l2 in l2s for lam in lams]
         fits = self._fit_path(support, path)
         if not by_loo:
@@ -243,6 +262,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the values to try for a coefficient, and where they come from."""
         if value == "theory":
             return (self._theory(support),), "theory"
+        if value == "scale":
+            return (scale_l2(support),), "scale"
         if value == "loo":
             return (grid, "loo") if by_loo else ((fallback,), "fallback")
         return (float(value),), "given"

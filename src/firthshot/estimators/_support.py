@@ -48,9 +48,10 @@ class Support:
         """Return the labels as probabilities, (N, K) in float64."""
         return np.eye(self.n_classes)[self.labels]
 
-    def without(self, row: int) -> Support:
-        """Return the support set without one row; the prior stays as it is."""
-        kept = np.arange(len(self.labels)) != row
+    def without(self, rows: int | Array) -> Support:
+        """Return the support set without some rows; the prior stays as it is."""
+        kept = np.ones(len(self.labels), bool)
+        kept[rows] = False
         return replace(self, X=self.X[kept], labels=self.labels[kept], weights=self.weights[kept])
 
 
@@ -135,6 +136,24 @@ def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Ar
             f"not {prior}."
         )
     return u
+
+
+def scale_l2(support: Support) -> float:
+    """Return the l2 of ``"scale"``: the spread of the rows over the rows per class, v K / N.
+
+    v is the mean squared distance of the rows from their mean, so that predictions do not depend
+    on the scale of the features; N is the sum of the weights. ``docs/choosing-lambda.md`` has the
+    measurements behind it. Rows that are all equal get 1.
+    """
+    X, total = support.X, float(support.weights.sum())
+    share = support.weights / total
+    mean = np.asarray(share @ X, np.float64)
+    if isinstance(X, np.ndarray):
+        away = X - mean
+        spread = float(share @ np.einsum("ij,ij->i", away, away))
+    else:
+        spread = float(share @ np.asarray(X.multiply(X).sum(axis=1)).ravel() - mean @ mean)
+    return spread * support.n_classes / total if spread > 0 else 1.0
 
 
 def used_rows(weights: Array, classes: Array, labels: Array) -> Array:

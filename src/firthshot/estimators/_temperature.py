@@ -8,8 +8,9 @@ from scipy.optimize import minimize_scalar
 from firthshot.estimators._loo import LeftOut
 from firthshot.objective import log_softmax
 
-# Logits are never sharpened or flattened by more than this factor.
-LARGEST = 20.0
+# Logits are never sharpened or flattened by more than this factor (a strong l2 on features of
+# small scale asks for a lot).
+LARGEST = 1e4
 
 
 def fit_temperature(left: LeftOut) -> float:
