@@ -32,7 +32,7 @@ FORMAT = 1
 META_KEY = "firthshot-model"
 PARAMETERS, LOO_PATH = "parameters/", "loo_path/"
 FITTED = ("lam_", "l2_", "lam_source_", "l2_source_", "temperature_", "n_iter_", "converged_")
-SOURCES = ("given", "theory", "loo", "fallback")
+SOURCES = ("given", "theory", "scale", "loo", "fallback")
 
 
 class Saving:
@@ -105,7 +105,8 @@ def _linear_shapes(_model: Any, d: int, K: int) -> Shapes:
 
 
 def _mlp_shapes(model: Any, d: int, K: int) -> Shapes:
-    widths, shapes = [d, *model.hidden, K], {}
+    widths = [d, *model.hidden, K]
+    shapes: Shapes = {}
     for layer in range(len(widths) - 1):
         shapes[f"coef_{layer}_"] = (widths[layer], widths[layer + 1])
         shapes[f"intercept_{layer}_"] = (widths[layer + 1],)
