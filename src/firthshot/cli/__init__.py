@@ -7,7 +7,18 @@ import sys
 import typer
 
 from firthshot import __version__
-from firthshot.cli import backbone, bank, bench, presets, regress, run, status, validate
+from firthshot.cli import (
+    backbone,
+    bank,
+    bench,
+    fit,
+    predict,
+    presets,
+    regress,
+    run,
+    status,
+    validate,
+)
 from firthshot.errors import FirthshotError
 
 app = typer.Typer(
@@ -17,7 +28,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run.run, status.status, presets.presets, validate.validate, regress.regress):
+for command in (
+    fit.fit,
+    predict.predict,
+    run.run,
+    status.status,
+    presets.presets,
+    validate.validate,
+    regress.regress,
+):
     app.command()(command)
 app.add_typer(backbone.app, name="backbone")
 app.add_typer(bank.app, name="bank")

@@ -32,8 +32,8 @@ def _class_remarks(classes: Array, counts: Array) -> Iterator[str]:
         kind = "Class" if len(single) == 1 else "Classes"
         have = "has one example" if len(single) == 1 else "have one example each"
         yield (
-            f"{kind} {listed(map(repr, single.tolist()))} {have}: no test without more, so that "
-            "nothing is known of how well it is told apart."
+            f"{kind} {listed(map(repr, single.tolist()))} {have}: how well it is told apart "
+            "cannot be tested without more."
         )
     least, most = int(counts.argmin()), int(counts.argmax())
     if counts[most] >= UNEVEN * counts[least]:
@@ -81,10 +81,7 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
     constant = np.flatnonzero(spread == 0)
     if len(constant):
         have = "has" if len(constant) == 1 else "have"
-        yield (
-            f"{_columns(names, constant)} {have} the same value in every row and "
-            f"{'says' if len(constant) == 1 else 'say'} nothing: remove or mend."
-        )
+        yield f"{_columns(names, constant)} {have} the same value in every row, which says nothing."
     counting = _counting(X)
     if len(counting):
         is_are = "counts the rows: it is probably an index" if len(counting) == 1 else (

@@ -1,0 +1,165 @@
+"""``firthshot fit``: a head for the user's own rows, and what they say of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from firthshot.own_data import Examples, FitReport
+
+HEADS = ("linear", "cosine", "mlp")
+
+
+def fit(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Table (.csv, .tsv, .parquet), feature file (.npz, …), or name of a bank."
+        ),
+    ],
+    model: Annotated[
+        Path, typer.Option("--model", help="File to write the model to, such as pets.firth.")
+    ],
+    label: Annotated[str, typer.Option(help="Column with the class of each row.")] = "label",
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column that names the rows; else one called id.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
+    head: Annotated[str, typer.Option(help="linear, cosine or mlp.")] = "linear",
+    lam: Annotated[
+        str | None, typer.Option(help="Firth coefficient: a number, theory or loo.")
+    ] = None,
+    l2: Annotated[
+        str | None,
+        typer.Option(help="L2 coefficient, 1/C of scikit-learn: a number, scale or loo."),
+    ] = None,
+    class_weight: Annotated[
+        str | None, typer.Option(help="balanced: let every class weigh the same.")
+    ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate/--no-calibrate", help="Fit a temperature to rows that were left out."
+        ),
+    ] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Fit a classifier to labelled rows and write it to a file."""
+    from firthshot.own_data import Columns, read_examples, report_fit
+
+    estimator = _make(head, lam, l2, class_weight, calibrate)
+    _check_model_path(model, source)
+    columns = Columns(label, id_column, tuple(drop or ()))
+    examples = read_examples(source, columns, split=split)
+    notes = _fit(estimator, examples)
+    report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
+    _save(estimator, model, examples)
+    if as_json:
+        typer.echo(json.dumps({**report.to_dict(), "model": str(model)}, ensure_ascii=False))
+    else:
+        _show(report, notes, model, examples, quiet=quiet)
+
+
+def _make(
+    head: str, lam: str | None, l2: str | None, class_weight: str | None, calibrate: bool
+) -> Any:
+    """Return the estimator, with its own defaults for what is not given."""
+    if head not in HEADS:
+        raise FirthshotError(f"--head {head} is unknown: choose from {', '.join(HEADS)}.")
+    if class_weight not in (None, "balanced"):
+        raise FirthshotError(f"--class-weight {class_weight} is unknown: only balanced is.")
+    from firthshot import estimators
+
+    name = {"linear": "FirthClassifier", "cosine": "FirthCosineClassifier"}
+    make = getattr(estimators, name.get(head, "FirthMLPClassifier"))
+    given = {"lam": _coefficient("--lam", lam), "l2": _coefficient("--l2", l2)}
+    chosen = {key: value for key, value in given.items() if value is not None}
+    return make(class_weight=class_weight, calibrate=calibrate, **chosen)
+
+
+def _coefficient(option: str, text: str | None) -> float | str | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        words = ("theory", "loo") if option == "--lam" else ("scale", "loo")
+        if text in words:
+            return text
+        raise FirthshotError(
+            f"{option} {text} is unknown: give a number or {' or '.join(words)}."
+        ) from None
+
+
+def _check_model_path(model: Path, source: str) -> None:
+    """Refuse a place that cannot or must not be written to, before any work is done."""
+    if Path(source).exists() and model.resolve() == Path(source).resolve():
+        raise FirthshotError(f"--model {model} would overwrite the data: give another name.")
+    if model.is_dir():
+        raise FirthshotError(f"--model {model} is a folder: give the name of a file.")
+    if not model.parent.is_dir():
+        raise FirthshotError(f"The folder {model.parent} of --model does not exist: create it.")
+
+
+def _fit(estimator: Any, examples: Examples) -> list[str]:
+    """Fit, and return what the estimator warned of."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            estimator.fit(examples.as_input(), examples.labels)
+        except FirthshotError as error:
+            raise FirthshotError(f"{examples.source} cannot be fitted: {error}") from None
+    return [str(warning.message) for warning in caught]
+
+
+def _name_defaults(report: FitReport, lam: str | None, l2: str | None) -> FitReport:
+    """Say of a number that the user did not give that it is the default."""
+    from dataclasses import replace
+
+    if lam is None and report.lam_source == "given":
+        report = replace(report, lam_source="default")
+    if l2 is None and report.l2_source == "given":
+        report = replace(report, l2_source="default")
+    return report
+
+
+def _save(estimator: Any, model: Path, examples: Examples) -> None:
+    estimator.save(model, encoder=examples.encoder)
+
+
+def _show(
+    report: FitReport, notes: list[str], model: Path, examples: Examples, *, quiet: bool
+) -> None:
+    from rich.console import Console
+
+    from firthshot.cli import _fit_screen as screen
+
+    console = Console(highlight=False)
+    if not quiet:
+        screen.show_report(console, report)
+    _show_warnings(Console(highlight=False, stderr=True) if quiet else console, report, notes)
+    if not quiet:
+        again = "new" + (Path(examples.source).suffix or ".csv")
+        command = f"firthshot predict {shlex.quote(str(model))} {again} --out predictions.csv"
+        screen.show_next(console, model, command)
+
+
+def _show_warnings(console: Console, report: FitReport, notes: list[str]) -> None:
+    from firthshot.cli import _fit_screen as screen
+
+    screen.show_warnings(console, [*notes, *report.remarks])

@@ -1,0 +1,144 @@
+"""``firthshot predict``: what a model says of new rows, with probabilities."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from firthshot.own_data import Columns, Examples, Predictions
+
+SHOWN = 20
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model that `firthshot fit` wrote.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT", help="Table, feature file or bank; - reads standard input."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write: .csv, .tsv, .parquet or .jsonl.")
+    ] = None,
+    label: Annotated[
+        str, typer.Option(help="Label column, if there is one: then the accuracy is said.")
+    ] = "label",
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column that names the rows; else one called id.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the predictions only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
+) -> None:
+    """Predict the class of new rows.
+
+    Without --out the predictions go to standard output: as a table at a terminal, as CSV (or, with
+    --json, as JSON lines) in a pipe.
+    """
+    from firthshot.own_data import Columns
+    from firthshot.own_data import predict as predict_examples
+    from firthshot.own_data._match import model_features
+
+    _check_target(out, source, model)
+    loaded = _load(model)
+    columns = Columns(label, id_column, tuple(drop or ()), model_features(loaded))
+    predictions = predict_examples(loaded, _read(source, columns, split))
+    _write(predictions, out, as_json=as_json)
+    if not quiet:
+        _say(predictions, out)
+
+
+def _check_target(out: Path | None, source: str, model: Path) -> None:
+    """Refuse an output file that cannot or must not be written, before any work is done."""
+    from firthshot.own_data._predictions import KINDS
+
+    if out is None:
+        return
+    if out.suffix.lower() not in KINDS:
+        raise FirthshotError(f"--out {out} is of no known kind: end its name in {listed(KINDS)}.")
+    for other, what in ((Path(source), "input"), (model, "model")):
+        if other.exists() and out.resolve() == other.resolve():
+            raise FirthshotError(f"--out {out} would overwrite the {what}: give another name.")
+    if out.is_dir() or not out.parent.is_dir():
+        raise FirthshotError(f"--out {out} cannot be written: its folder does not exist.")
+
+
+def listed(kinds: tuple[str, ...]) -> str:
+    """Return file endings as words."""
+    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+
+
+def _load(model: Path) -> Any:
+    from firthshot.estimators import load_model
+
+    return load_model(model)
+
+
+def _read(source: str, columns: Columns, split: str | None) -> Examples:
+    from firthshot.own_data import parse_items, read_examples
+
+    if source == "-":
+        return parse_items(sys.stdin.read(), columns)
+    return read_examples(source, columns, split=split, needs_label=False)
+
+
+def _write(predictions: Predictions, out: Path | None, *, as_json: bool) -> None:
+    """Write to the file, else show a table at a terminal, else print the whole."""
+    from firthshot.own_data import render, write
+
+    if out is not None:
+        write(predictions, out)
+    elif sys.stdout.isatty() and not as_json:
+        _show(predictions)
+    else:
+        kind = ".jsonl" if as_json else ".csv"
+        typer.echo(render(predictions, kind).decode(), nl=False)
+
+
+def _show(predictions: Predictions) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from firthshot.cli._fit_screen import plain
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in (predictions.id_name, "prediction", "probability", "next"):
+        table.add_column(column, overflow="fold")
+    order = (-predictions.probabilities).argsort(axis=1)
+    for at in range(min(SHOWN, len(predictions))):
+        p, second = predictions.probabilities[at], order[at, 1]
+        table.add_row(
+            plain(str(predictions.ids[at])),
+            plain(str(predictions.predicted[at])),
+            f"{predictions.confidence[at]:.3f}",
+            plain(f"{predictions.classes[second]} {p[second]:.3f}", "dim"),
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    if len(predictions) > SHOWN:
+        hidden = len(predictions) - SHOWN
+        console.print(plain(f"… and {hidden} more rows; --out FILE writes them all.", "dim"))
+
+
+def _say(predictions: Predictions, out: Path | None) -> None:
+    """Say on standard error what is no prediction, so that a pipe stays clean."""
+    if out is not None:
+        rows = "1 row" if len(predictions) == 1 else f"{len(predictions)} rows"
+        typer.echo(f"Wrote {out}: {rows}.", err=True)
+    if predictions.accuracy is not None:
+        typer.echo(
+            f"Accuracy {100 * predictions.accuracy:.1f} % by the labels of {len(predictions)} "
+            "rows, which were not used otherwise.",
+            err=True,
+        )
