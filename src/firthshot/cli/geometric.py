@@ -20,8 +20,8 @@ def run_here(
     out: Path | None,
     workers: int | None,
     quiet: bool,
-) -> None:
-    """Run the experiment into a folder and print what it found."""
+) -> Path:
+    """Run the experiment into a folder, print what it found and return the folder."""
     from firthshot.cli.run import resume_command
     from firthshot.experiments.geometric import run_geometric
     from firthshot.experiments.geometric_spec import load_geometric
@@ -44,6 +44,7 @@ def run_here(
         for line in read_geometric(folder).sentences():
             typer.echo(line)
         typer.echo(f"The table is in {folder}/summary.")
+    return folder
 
 
 def describe(source: str, foreign: dict[str, Any]) -> None:

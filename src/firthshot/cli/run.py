@@ -42,8 +42,11 @@ def run(
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="End with figures, tables and report.html.")
+    ] = True,
 ) -> None:
-    """Train what a preset or spec asks for; the same command again resumes."""
+    """Train what a preset or spec asks for, and report; the same command again resumes."""
     from rich.console import Console
 
     from firthshot.experiments.choose import bank_remark
@@ -53,7 +56,8 @@ def run(
         from firthshot.cli.geometric import run_here
 
         foreign = {"--bank": bank, "--dask": dask, "--until-ci": until_ci}
-        run_here(source, foreign, trials, assignments, out, workers, quiet)
+        folder = run_here(source, foreign, trials, assignments, out, workers, quiet)
+        _report(folder, report, quiet, Console())
         return
     spec = _resolve(source, bank, trials, assignments, until_ci)
     folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
@@ -65,6 +69,9 @@ def run(
     except KeyboardInterrupt:
         _leave(folder, console)
     _tell(outcome, folder, quiet, console)
+    _report(folder, report, quiet, console)
+    if outcome.failed:
+        raise typer.Exit(1)
 
 
 def _resolve(
@@ -116,7 +123,7 @@ def _leave(folder: Path, console: Any) -> None:
 
 
 def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
-    """Print what was found and what failed; the exit code says whether all is well."""
+    """Print what was found and what failed."""
     from firthshot.experiments.overview import invalid_trials
 
     if not quiet:
@@ -138,7 +145,17 @@ def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
             f"{len(outcome.failed)} of {outcome.cells:,} cells failed (reasons in "
             f"{folder}/failures); retry them with: {resume_command(folder)}",
         )
-        raise typer.Exit(1)
+
+
+def _report(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
+    """Write the report of whatever is finished, and say where it is."""
+    if not wanted or not any((folder / "parts").glob("*.parquet")):
+        return
+    from firthshot.cli.report import write
+
+    page = write([folder])
+    if not quiet:
+        _say(console, f"The report is {page}")
 
 
 def _show_results(folder: Path, console: Any) -> None:

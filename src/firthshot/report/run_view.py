@@ -62,7 +62,7 @@ def _number(value: Any) -> bool:
 
 
 def _progress(run: Run) -> Iterator[Fact]:
-    if run.kind == TRIALS and run.progress.total:
+    if run.progress.total:
         yield "Cells", f"{run.progress.finished:,} of {run.progress.total:,} finished"
 
 

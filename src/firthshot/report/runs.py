@@ -157,7 +157,7 @@ def read_run(path: Path) -> Run:
         banks,
         tuple(condense(_notes(path))),
         sessions,
-        _progress(path, fields, banks) if kind == TRIALS else Progress(1, 1),
+        _progress(path, fields, banks),
     )
 
 
@@ -219,6 +219,8 @@ def _progress(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) 
 
 def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -> tuple[str, ...]:
     """Name the settings that lack cells; nothing where the plan cannot be made again."""
+    if not banks:  # another kind of run, whose cells are blocks of trials
+        return ()
     from firthshot.experiments.plan import make_plan
     from firthshot.experiments.reading import build_spec
 

@@ -1,0 +1,32 @@
+"""``firthshot report``: figures, tables and one page from one or several run folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Run folders; several make one report.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the report; else the run's own, or runs/A+B for several."),
+    ] = None,
+) -> None:
+    """Write report.html, figures/ and tables/ of run folders, finished or not."""
+    typer.echo(f"report in {write(folders, out)}")
+
+
+def write(folders: list[Path], out: Path | None = None) -> Path:
+    """Write a report; that of several runs goes beside the first of them."""
+    from firthshot.report.build import write_report
+
+    distinct = list({folder.resolve(): folder for folder in folders}.values())
+    if out is None and len(distinct) > 1:
+        names = "+".join(folder.resolve().name for folder in distinct)
+        out = distinct[0].resolve().parent / names
+    return write_report(distinct, out)
