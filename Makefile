@@ -8,7 +8,7 @@ INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m p
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint clean-kernels clean
+.PHONY: help demo test test-slow chromium lint clean-kernels clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -28,8 +28,16 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.core ## Create the environment and run the main job on the embedded bank
 	$(BIN)/firthshot run quickstart --out runs/quickstart
 
-test: $(VENV)/.dev lint ## Create the environment, lint, type-check and run the tests
+test: $(VENV)/.dev lint chromium ## Create the environment, lint, type-check and run the tests
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+# The report's page is tested in a real browser. Root on Debian gets one; elsewhere those tests are skipped with a sentence.
+chromium:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then \
+	  echo "Installing Chromium for the browser tests"; \
+	  { apt-get install -y --no-install-recommends chromium || { apt-get update && apt-get install -y --no-install-recommends chromium; }; } >/dev/null 2>&1 \
+	    || echo "Chromium cannot be installed: the browser tests are skipped."; \
+	fi
 
 test-slow: $(VENV)/.dev ## Run the long and the real-data checks
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
