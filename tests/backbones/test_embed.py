@@ -14,9 +14,9 @@ from backbones.pictures import write_folder
 from firthshot.backbones import embed
 from firthshot.backbones.cache import cache_folder
 from firthshot.backbones.embed import (
+    EncoderMark,
     embed_pictures,
     embed_texts,
-    encoder_mark,
     recall_encoder,
 )
 from firthshot.backbones.encoders import ImageEncoder, TextEncoder, torch_encoder
@@ -130,11 +130,13 @@ def test_a_model_knows_its_encoder_and_refuses_another(
         return texts if spec == "letters" else replace(texts, fingerprint="f9")
 
     monkeypatch.setattr(encoders, "load_encoder", load)
-    mark = encoder_mark(texts)
+    mark = EncoderMark(texts.name, texts.fingerprint)
     assert recall_encoder(mark) is texts
     with pytest.raises(FirthshotError, match="give the encoder it was fitted with"):
         recall_encoder(mark, "elsewhere")
     assert loaded == ["letters", "elsewhere"]
+    with pytest.raises(FirthshotError, match="whose encoder it does not know"):
+        recall_encoder(EncoderMark("somebody's features", None))
 
 
 def test_the_cache_has_its_usual_place(monkeypatch: pytest.MonkeyPatch) -> None:

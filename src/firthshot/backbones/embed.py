@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -25,30 +25,40 @@ BATCH = 32
 Listener = Callable[[int, int], None]
 
 
-def encoder_mark(encoder: Encoder, spec: str | None = None) -> str:
-    """Return what a model file keeps of its encoder: how to load it, and its fingerprint."""
-    return f"{spec or encoder.name}@{encoder.fingerprint}"
+class EncoderMark(NamedTuple):
+    """What a model file keeps of its encoder: how to load it, and its fingerprint.
+
+    A model fitted to features that were made elsewhere has words instead of the first, and no
+    fingerprint.
+    """
+
+    spec: str
+    fingerprint: str | None
 
 
-def recall_encoder(mark: str, given: str | None = None) -> Encoder:
+def recall_encoder(mark: EncoderMark, given: str | None = None) -> Encoder:
     """Load the encoder of a model file again; another one is refused.
 
     Parameters
     ----------
-    mark : str
-        What `encoder_mark` returned when the model was fitted.
+    mark : EncoderMark
+        The encoder that the model was fitted with.
     given : str, optional
         A path or name instead of the one on record: the file may have moved.
     """
     from firthshot.backbones.encoders import load_encoder
 
-    spec, _, wanted = mark.rpartition("@")
-    encoder = load_encoder(given or spec)
-    if encoder.fingerprint != wanted:
+    if mark.fingerprint is None:
         raise FirthshotError(
-            f"The model was fitted to features of the encoder {spec} with fingerprint "
-            f"{wanted[:12]}, but {given or spec} has {encoder.fingerprint[:12]}: give the encoder "
-            "it was fitted with, or fit again."
+            f"The model was fitted to features ({mark.spec}) whose encoder it does not know: give "
+            "features made the same way, or fit it to pictures or texts."
+        )
+    encoder = load_encoder(given or mark.spec)
+    if encoder.fingerprint != mark.fingerprint:
+        raise FirthshotError(
+            f"The model was fitted to features of the encoder {mark.spec} with fingerprint "
+            f"{mark.fingerprint[:12]}, but {given or mark.spec} has {encoder.fingerprint[:12]}: "
+            "give the encoder it was fitted with, or fit again."
         )
     return encoder
 

@@ -23,7 +23,8 @@ def fit(
     source: Annotated[
         str,
         typer.Argument(
-            help="Table (.csv, .tsv, .parquet), feature file (.npz, …), or name of a bank."
+            help="Folder of class folders of pictures, table of texts or of features (.csv, .tsv, "
+            ".parquet), feature file (.npz, …), or name of a bank."
         ),
     ],
     model: Annotated[
@@ -35,6 +36,11 @@ def fit(
     ] = None,
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of texts to embed.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Encoder of pictures or texts (see backbone ls); else the default."),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
     head: Annotated[str, typer.Option(help="linear, cosine or mlp.")] = "linear",
@@ -58,12 +64,14 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Fit a classifier to labelled rows and write it to a file."""
+    from firthshot.cli._embedding import embedding_progress
     from firthshot.own_data import Columns, read_examples, report_fit
 
     estimator = _make(head, lam, l2, class_weight, calibrate)
     _check_model_path(model, source)
-    columns = Columns(label, id_column, tuple(drop or ()))
-    examples = read_examples(source, columns, split=split)
+    columns = Columns(label, id_column, tuple(drop or ()), text=text)
+    with embedding_progress() as listener:
+        examples = read_examples(source, columns, split=split, encoder=encoder, listener=listener)
     notes = _fit(estimator, examples)
     report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
     _save(estimator, model, examples)
@@ -139,7 +147,7 @@ def _name_defaults(report: FitReport, lam: str | None, l2: str | None) -> FitRep
 
 
 def _save(estimator: Any, model: Path, examples: Examples) -> None:
-    estimator.save(model, encoder=examples.encoder)
+    estimator.save(model, encoder=examples.encoder, fingerprint=examples.fingerprint)
 
 
 def _show(
@@ -154,9 +162,13 @@ def _show(
         screen.show_report(console, report)
     _show_warnings(Console(highlight=False, stderr=True) if quiet else console, report, notes)
     if not quiet:
-        again = "new" + (Path(examples.source).suffix or ".csv")
+        again = "new" + (Path(examples.source).suffix or _usual_ending(examples))
         command = f"firthshot predict {shlex.quote(str(model))} {again} --out predictions.csv"
         screen.show_next(console, model, command)
+
+
+def _usual_ending(examples: Examples) -> str:
+    return ".jpg" if examples.id_name == "picture" else ".csv"
 
 
 def _show_warnings(console: Console, report: FitReport, notes: list[str]) -> None:

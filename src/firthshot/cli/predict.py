@@ -18,10 +18,12 @@ SHOWN = 20
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model that `firthshot fit` wrote.")],
-    source: Annotated[
-        str,
+    sources: Annotated[
+        list[str],
         typer.Argument(
-            metavar="INPUT", help="Table, feature file or bank; - reads standard input."
+            metavar="INPUT...",
+            help="Pictures or folders of them, tables of texts or features, feature files or "
+            "banks, as the model was fitted; - reads standard input.",
         ),
     ],
     out: Annotated[
@@ -36,6 +38,10 @@ def predict(
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
     ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of texts to embed.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Where the model's encoder is now, if it has moved.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the predictions only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
@@ -45,20 +51,21 @@ def predict(
     Without --out the predictions go to standard output: as a table at a terminal, as CSV (or, with
     --json, as JSON lines) in a pipe.
     """
-    from firthshot.own_data import Columns
+    from firthshot.own_data import Columns, join_examples
     from firthshot.own_data import predict as predict_examples
     from firthshot.own_data._match import model_features
 
-    _check_target(out, source, model)
+    _check_target(out, sources, model)
     loaded = _load(model)
-    columns = Columns(label, id_column, tuple(drop or ()), model_features(loaded))
-    predictions = predict_examples(loaded, _read(source, columns, split))
+    columns = Columns(label, id_column, tuple(drop or ()), model_features(loaded), text)
+    examples = [_read(source, columns, split, encoder, loaded) for source in sources]
+    predictions = predict_examples(loaded, join_examples(examples))
     _write(predictions, out, as_json=as_json)
     if not quiet:
         _say(predictions, out)
 
 
-def _check_target(out: Path | None, source: str, model: Path) -> None:
+def _check_target(out: Path | None, sources: list[str], model: Path) -> None:
     """Refuse an output file that cannot or must not be written, before any work is done."""
     from firthshot.own_data._predictions import KINDS
 
@@ -66,7 +73,7 @@ def _check_target(out: Path | None, source: str, model: Path) -> None:
         return
     if out.suffix.lower() not in KINDS:
         raise FirthshotError(f"--out {out} is of no known kind: end its name in {listed(KINDS)}.")
-    for other, what in ((Path(source), "input"), (model, "model")):
+    for other, what in (*((Path(source), "input") for source in sources), (model, "model")):
         if other.exists() and out.resolve() == other.resolve():
             raise FirthshotError(f"--out {out} would overwrite the {what}: give another name.")
     if out.is_dir() or not out.parent.is_dir():
@@ -84,12 +91,29 @@ def _load(model: Path) -> Any:
     return load_model(model)
 
 
-def _read(source: str, columns: Columns, split: str | None) -> Examples:
-    from firthshot.own_data import parse_items, read_examples
+def _read(
+    source: str, columns: Columns, split: str | None, encoder: str | None, model: Any
+) -> Examples:
+    """Read one source; pictures and texts go through the encoder that the model remembers."""
+    from firthshot.backbones.embed import EncoderMark
+    from firthshot.cli._embedding import embedding_progress
+    from firthshot.own_data import embed_lines, parse_items, read_examples, takes_texts
 
+    name = model.encoder_name_ or "a table of them"
+    mark = EncoderMark(name, model.encoder_fingerprint_)
     if source == "-":
-        return parse_items(sys.stdin.read(), columns)
-    return read_examples(source, columns, split=split, needs_label=False)
+        lines = sys.stdin.read()
+        return embed_lines(lines, mark) if takes_texts(mark) else parse_items(lines, columns)
+    with embedding_progress() as listener:
+        return read_examples(
+            source,
+            columns,
+            split=split,
+            needs_label=False,
+            encoder=encoder,
+            mark=mark,
+            listener=listener,
+        )
 
 
 def _write(predictions: Predictions, out: Path | None, *, as_json: bool) -> None:

@@ -3,7 +3,8 @@
 `read_examples` is the one place that turns a source (a table, a bank, arrays) into `Examples`.
 """
 
-from firthshot.own_data._examples import Columns, Examples
+from firthshot.own_data._encoded import embed_lines, takes_texts
+from firthshot.own_data._examples import Columns, Examples, join_examples
 from firthshot.own_data._match import matched_features
 from firthshot.own_data._predictions import Predictions, predict, render, write
 from firthshot.own_data._report import FitReport, report_fit
@@ -15,11 +16,14 @@ __all__ = [
     "Examples",
     "FitReport",
     "Predictions",
+    "embed_lines",
+    "join_examples",
     "matched_features",
     "parse_items",
     "predict",
     "read_examples",
     "render",
     "report_fit",
+    "takes_texts",
     "write",
 ]

@@ -14,6 +14,7 @@ from firthshot.own_data._examples import Columns, Examples
 if TYPE_CHECKING:
     import polars as pl
 
+    from firthshot.backbones.embed import EncoderMark
     from firthshot.backbones.encoders import Encoder
 
 Kind = Literal["image", "text"]
@@ -21,7 +22,7 @@ Listener = Callable[[int, int], None]
 _SAMPLE = 100  # rows that show what a column holds
 
 
-def encoded_kind(source: str, columns: Columns, mark: str | None = None) -> Kind | None:
+def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None) -> Kind | None:
     """Tell whether a source holds pictures or texts; None for features.
 
     A folder and a picture file are pictures. A table is one of texts when the column ``--text`` is
@@ -32,8 +33,8 @@ def encoded_kind(source: str, columns: Columns, mark: str | None = None) -> Kind
     ----------
     source : str
     columns : Columns
-    mark : str or None
-        The encoder of the model, when there is one (`encoder_mark`).
+    mark : EncoderMark or None
+        The encoder of the model, when there is one.
     """
     from firthshot.backbones.datasets._texts import ENDINGS as TABLES
     from firthshot.backbones.images import ENDINGS as PICTURES
@@ -43,8 +44,11 @@ def encoded_kind(source: str, columns: Columns, mark: str | None = None) -> Kind
         return "image"
     if path.suffix.lower() not in TABLES or not path.is_file():
         return None
-    fitted_to_texts = mark is not None and _kind_of_mark(mark) == "text"
-    if columns.text is not None or path.suffix.lower() in (".jsonl", ".ndjson") or fitted_to_texts:
+    if (
+        columns.text is not None
+        or path.suffix.lower() in (".jsonl", ".ndjson")
+        or takes_texts(mark)
+    ):
         return "text"
     return "text" if _looks_like_texts(path, columns) else None
 
@@ -55,7 +59,7 @@ def read_encoded(
     columns: Columns,
     *,
     encoder: str | None = None,
-    mark: str | None = None,
+    mark: EncoderMark | None = None,
     needs_label: bool = True,
     listener: Listener | None = None,
 ) -> Examples:
@@ -71,28 +75,35 @@ def read_encoded(
         What the columns of a table mean.
     encoder : str, optional
         Name or path of the encoder; else that of the model, else the default.
-    mark : str, optional
+    mark : EncoderMark, optional
         The encoder that a model was fitted with: another is refused.
     needs_label : bool
         Whether pictures that are not in class folders, or a table without labels, are refused.
     listener : callable, optional
         Hears how many are embedded, of how many.
     """
-    from firthshot.backbones.embed import embed_pictures, embed_texts, encoder_mark
+    from firthshot.backbones.embed import embed_pictures, embed_texts
 
     loaded = choose_encoder(kind, encoder, mark)
-    own_mark = mark or encoder_mark(loaded, _spec(encoder))
     if kind == "image":
         paths, labels = _pictures(Path(source), needs_label)
+        ids, heading = np.array([path.name for path in paths]), "picture"
         features = embed_pictures(paths, loaded, listener=listener)
-        ids = np.array([path.name for path in paths])
-        return Examples(source, features, labels, ids=ids, id_name="picture", encoder=own_mark)
-    texts, labels, ids, heading = _texts(Path(source), columns, needs_label)
-    features = embed_texts(texts, loaded, listener=listener)
-    return Examples(source, features, labels, ids=ids, id_name=heading, encoder=own_mark)
+    else:
+        texts, labels, ids, heading = _texts(Path(source), columns, needs_label)
+        features = embed_texts(texts, loaded, listener=listener)
+    return Examples(
+        source,
+        features,
+        labels,
+        ids=ids,
+        id_name=heading,
+        encoder=_spec(encoder) or loaded.name,
+        fingerprint=loaded.fingerprint,
+    )
 
 
-def embed_lines(text: str, mark: str, source: str = "Standard input") -> Examples:
+def embed_lines(text: str, mark: EncoderMark, source: str = "Standard input") -> Examples:
     """Embed texts, one per line, with the encoder of a model."""
     from firthshot.backbones.embed import embed_texts
 
@@ -100,19 +111,14 @@ def embed_lines(text: str, mark: str, source: str = "Standard input") -> Example
     if not lines:
         raise FirthshotError(f"{source} is empty: give one text per line.")
     features = embed_texts(lines, choose_encoder("text", None, mark))
-    return Examples(source, features, ids=np.array(lines), id_name="text", encoder=mark)
+    return Examples(source, features, ids=np.array(lines), id_name="text")
 
 
-def choose_encoder(kind: Kind, encoder: str | None, mark: str | None) -> Encoder:
+def choose_encoder(kind: Kind, encoder: str | None, mark: EncoderMark | None) -> Encoder:
     """Load the encoder of the model, the one that is named, or the default."""
     from firthshot.backbones.embed import recall_encoder
     from firthshot.backbones.encoders import DEFAULTS, load_encoder
 
-    if mark is not None and "@" not in mark:
-        raise FirthshotError(
-            f"The model was fitted to features ({mark}), not to {kind}s: give features made the "
-            f"same way, or fit it to {kind}s."
-        )
     loaded = (
         load_encoder(encoder or DEFAULTS[kind]) if mark is None else recall_encoder(mark, encoder)
     )
@@ -123,33 +129,16 @@ def choose_encoder(kind: Kind, encoder: str | None, mark: str | None) -> Encoder
     return loaded
 
 
-def is_mark(mark: str | None) -> bool:
-    """Tell whether a model's encoder is one that can be loaded again."""
-    return mark is not None and "@" in mark
-
-
-def same_encoder(one: str | None, other: str | None) -> bool:
-    """Tell whether features of two sources may be mixed; unknown encoders may."""
-    if one is None or other is None:
-        return True
-    return one.rpartition("@")[2] == other.rpartition("@")[2]
-
-
-def _kind_of_mark(mark: str) -> str | None:
-    """Return what the encoder of a model takes, without loading it where its name says it."""
+def takes_texts(mark: EncoderMark | None) -> bool:
+    """Tell whether the encoder of a model takes texts, without loading it."""
     from firthshot.backbones.encoders import ENCODERS
 
-    if not is_mark(mark):
-        return None
-    spec = mark.rpartition("@")[0]
-    if spec in ENCODERS:
-        return ENCODERS[spec].kind
-    folder = Path(spec)  # only transformers' folders take texts
-    return (
-        "text"
-        if folder.is_dir() and not (folder / "preprocessor_config.json").exists()
-        else "image"
-    )
+    if mark is None or mark.fingerprint is None:
+        return False
+    if mark.spec in ENCODERS:
+        return ENCODERS[mark.spec].kind == "text"
+    folder = Path(mark.spec)  # of transformers: no other path can be a text encoder
+    return (folder / "config.json").is_file() and not (folder / "preprocessor_config.json").exists()
 
 
 def _spec(encoder: str | None) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from firthshot.errors import FirthshotError
 
 Array = npt.NDArray[Any]
 
@@ -55,6 +57,8 @@ class Examples:
         The heading of the ids.
     encoder : str or None
         What made the features, where the source knows.
+    fingerprint : str or None
+        What identifies the encoder's weights, where it was loaded here.
     """
 
     source: str
@@ -64,6 +68,7 @@ class Examples:
     ids: Array | None = None
     id_name: str = "row"
     encoder: str | None = None
+    fingerprint: str | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -79,6 +84,23 @@ class Examples:
         import polars as pl
 
         return pl.DataFrame(self.features, schema=list(self.names))
+
+
+def join_examples(parts: Sequence[Examples]) -> Examples:
+    """Put the rows of several sources below one another; labels stay where all have them."""
+    if len(parts) == 1:
+        return parts[0]
+    widths = {part.features.shape[1] for part in parts}
+    if len(widths) > 1:
+        raise FirthshotError(f"The inputs differ in the number of features: {listed(widths)}.")
+    labels = [part.labels for part in parts if part.labels is not None]
+    return replace(
+        parts[0],
+        source=", ".join(part.source for part in parts),
+        features=np.concatenate([part.features for part in parts]),
+        labels=np.concatenate(labels) if len(labels) == len(parts) else None,
+        ids=np.concatenate([part.row_ids() for part in parts]),
+    )
 
 
 def listed(names: Iterable[object], most: int = 6) -> str:

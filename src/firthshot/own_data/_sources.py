@@ -13,6 +13,7 @@ from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import TABLES, read_examples_table
 
 if TYPE_CHECKING:
+    from firthshot.backbones.embed import EncoderMark
     from firthshot.banks import Bank
 
 
@@ -23,7 +24,7 @@ def read_examples(
     split: str | None = None,
     needs_label: bool = True,
     encoder: str | None = None,
-    mark: str | None = None,
+    mark: EncoderMark | None = None,
     listener: Listener | None = None,
 ) -> Examples:
     """Read the rows of a source.
