@@ -1,0 +1,23 @@
+"""Distribution Calibration: support + base statistics → a larger support, and its classifier.
+
+Yang, Liu & Xu, *Free Lunch for Few-Shot Learning: Distribution Calibration* (ICLR 2021), with
+Firth bias reduction as in the paper's Section "Comparison with Additional State-of-the-Art
+Method". ``docs/calibration.md`` has every rule.
+"""
+
+from __future__ import annotations
+
+from firthshot.calibration._head import CalibratedLinear
+from firthshot.calibration._sampling import Stream, calibrate, draw
+from firthshot.calibration._statistics import BaseStatistics, base_statistics
+from firthshot.calibration._tukey import tukey
+
+__all__ = [
+    "BaseStatistics",
+    "CalibratedLinear",
+    "Stream",
+    "base_statistics",
+    "calibrate",
+    "draw",
+    "tukey",
+]

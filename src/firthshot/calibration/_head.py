@@ -1,0 +1,104 @@
+"""Distribution Calibration as a head of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from firthshot.calibration._sampling import Stream, check_fit, draw
+from firthshot.calibration._solver import Array, Rows, Terms, solve_path
+from firthshot.calibration._statistics import BaseStatistics
+from firthshot.engine._converged import fit_converged, query_logits
+from firthshot.engine._form import GradientForm
+from firthshot.engine._heads import register_head
+from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine.options import Converged, Head, Linear
+from firthshot.errors import FirthshotError
+
+
+@dataclass(frozen=True)
+class CalibratedLinear(Head):
+    """A linear head on the support rows and artificial rows drawn around them.
+
+    Attributes
+    ----------
+    statistics : BaseStatistics
+        Of the base classes of the source.
+    artificial : int
+        Artificial rows per class; with 0 this is the plain linear head.
+    neighbours : int
+        Base classes that lend their mean and covariance to a support row.
+    alpha : float
+        Added to every entry of a covariance.
+    """
+
+    statistics: BaseStatistics = field(repr=False)
+    artificial: int = 750
+    neighbours: int = 2
+    alpha: float = 0.21
+    name = "calibrated"
+
+    def __post_init__(self) -> None:
+        if self.artificial < 0:
+            raise FirthshotError(f"artificial = {self.artificial} must not be negative.")
+        if not 0 <= self.alpha < np.inf:
+            raise FirthshotError(f"alpha = {self.alpha} must be finite and at least 0.")
+        check_fit(self.statistics.d, self.statistics, self.neighbours)
+
+    def draw(
+        self, support: Array, labels: Array, key: int, trial: int, *, centre: bool = True
+    ) -> Rows:
+        """Return the training rows of a task."""
+        return draw(
+            support, labels, self.statistics, Stream(key, trial), artificial=self.artificial,
+            neighbours=self.neighbours, alpha=self.alpha, centre=centre,
+        )  # fmt: skip
+
+
+def fit_calibrated(
+    trial: Trial, head: CalibratedLinear, solver: Converged, form: GradientForm, keep_weights: bool
+) -> dict[int, Fitted]:
+    """Draw the rows of one trial and bring the head to its optimum with every coefficient."""
+    if head.artificial == 0:
+        return fit_converged(trial, Linear(), solver, form, keep_weights)
+    rows = head.draw(trial.support, trial.labels, trial.key, trial.number)
+    path = form_terms(form, len(trial.labels), rows.count)
+    found = solve_path(rows, trial.n_classes, path, solver.tolerance, solver.max_iterations)
+    status = np.array([one.status for one in found], np.int8)
+    return {0: fitted(trial, [rows.weights(one.theta) for one in found], status, keep_weights)}
+
+
+def form_terms(form: GradientForm, n_support: int, n_rows: int) -> list[Terms]:
+    """Return the coefficients of a form that was made for the support alone.
+
+    The ridge is ½‖W‖² over the number of rows trained on: artificial rows count.
+    """
+    if form.confidence.any():
+        raise FirthshotError("Distribution Calibration has no confidence penalty: use 'firth'.")
+    if form.bias_decay.any():
+        raise FirthshotError("Distribution Calibration needs l2_kind 'ridge', which spares biases.")
+    share = n_support / n_rows
+    return [
+        Terms(
+            float(form.probability[l]), float(form.label[l]), form.target[:, l],
+            share * float(form.weight_decay[l]),
+        )
+        for l in range(len(form.label))
+    ]  # fmt: skip
+
+
+def fitted(
+    trial: Trial, weights: list[tuple[Array, Array]], status: Array | None, keep_weights: bool
+) -> Fitted:
+    """Return what the engine scores: logits of the queries, squared norms, weights on request."""
+    coef, intercept = (np.stack(part) for part in zip(*weights, strict=True))
+    norms = (coef**2).sum((1, 2)) + (intercept**2).sum(1)
+    kept: dict[str, Any] = {}
+    if keep_weights:
+        kept = {"coef": coef.astype(trial.dtype), "intercept": intercept.astype(trial.dtype)}
+    return Fitted(query_logits(trial, coef, intercept), norms, kept, status)
+
+
+register_head(CalibratedLinear, Converged, fit_calibrated)

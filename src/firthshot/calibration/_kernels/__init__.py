@@ -1,0 +1,1 @@
+"""The loops of Distribution Calibration that run for every row: draws, products, passes."""
