@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from firthshot.calibration._head import CalibratedLinear
 from firthshot.calibration._sampling import Stream, calibrate, draw
+from firthshot.calibration._shared import SharedLbfgs, train_shared
 from firthshot.calibration._statistics import BaseStatistics, base_statistics
 from firthshot.calibration._tukey import tukey
 
 __all__ = [
     "BaseStatistics",
     "CalibratedLinear",
+    "SharedLbfgs",
     "Stream",
     "base_statistics",
     "calibrate",
     "draw",
+    "train_shared",
     "tukey",
 ]

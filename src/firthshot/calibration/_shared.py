@@ -1,0 +1,293 @@
+"""The published stopping rule of Distribution Calibration: ten tasks under one L-BFGS.
+
+The authors stack ten tasks into one problem, the mean of their losses, and minimise it by L-BFGS
+with history 20: ten rounds of at most ten iterations and twelve evaluations each, one strong-Wolfe
+line search and one stopping test (gradient 1e-5, change 1e-9) for all ten tasks. A task therefore
+ends where its company lets it. It is here to reproduce that; nothing else should use it.
+
+Which tasks are stacked depends on the trial numbers alone: 0 … 9, 10 … 19 and so on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
+from firthshot.calibration._kernels.passes import logits, pull_back
+from firthshot.calibration._solver import F32, Array, Rows, Terms
+from firthshot.engine._form import gradient_form
+from firthshot.engine._kernels.mean_loss import evaluate
+from firthshot.engine._run import _record, _Source
+from firthshot.engine._trial import Trial
+from firthshot.engine.options import Penalty, Solver
+from firthshot.engine.results import Results
+from firthshot.episodes import Episodes
+from firthshot.errors import FirthshotError
+
+TOGETHER = 10
+Objective = Callable[[Array], tuple[float, Array]]
+
+
+@dataclass(frozen=True)
+class SharedLbfgs(Solver):
+    """The published settings: rounds × iterations, history, tolerances."""
+
+    rounds: int = 10
+    iterations: int = 10
+    history: int = 20
+    tolerance_gradient: float = 1e-5
+    tolerance_change: float = 1e-9
+    name = "shared-lbfgs"
+
+
+def train_shared(
+    features: Array,
+    episodes: Episodes,
+    head: CalibratedLinear,
+    solver: SharedLbfgs,
+    penalty: Penalty,
+    *,
+    dtype: Literal["float32", "float64"] = "float32",
+) -> Results:
+    """Train and score trials as `firthshot.engine.train` does, ten under one line search.
+
+    Raises
+    ------
+    FirthshotError
+        Unless the trials are whole tens: what a task comes to depends on its company.
+    """
+    check_tens(episodes.trials)
+    results = Results.empty(episodes.trials, penalty.coefficients)
+    source = _Source(features, np.dtype(dtype), 2e9)
+    with threadpool_limits(limits=1), np.errstate(all="ignore"):
+        for first in range(0, len(episodes), TOGETHER):
+            _train_ten(source, episodes, first, head, solver, penalty, results)
+    return results
+
+
+def check_tens(trials: Array) -> None:
+    """Refuse trials that are not whole tens in order."""
+    whole = len(trials) % TOGETHER == 0
+    tens = np.asarray(trials).reshape(-1, TOGETHER) if whole else np.empty((0, TOGETHER))
+    starts = tens[:, :1] if whole else tens
+    if not (whole and (starts % TOGETHER == 0).all() and (np.diff(tens) == 1).all()):
+        raise FirthshotError(
+            "The published stopping rule trains trials 0 … 9, 10 … 19 and so on together: give "
+            "whole tens."
+        )
+
+
+def _train_ten(
+    source: _Source,
+    episodes: Episodes,
+    first: int,
+    head: CalibratedLinear,
+    solver: SharedLbfgs,
+    penalty: Penalty,
+    results: Results,
+) -> None:
+    """Train the trials from ``first`` on; a broken one is left out of its ten."""
+    places, tasks = [], []
+    for t in range(first, first + TOGETHER):
+        try:
+            tasks.append(source.trial(episodes[t], episodes.key, episodes.ways))
+            places.append(t)
+        except FirthshotError as error:
+            results.notes[int(episodes.trials[t])] = str(error)
+    if not tasks:
+        return
+    trials = [task[0] for task in tasks]
+    weights = _fit_together(trials, head, solver, penalty)
+    for t, (trial, labels, columns), each in zip(places, tasks, weights, strict=True):
+        _record(results, t, labels, columns, fitted(trial, each, None, keep_weights=False))
+
+
+def _fit_together(
+    trials: list[Trial], head: CalibratedLinear, solver: SharedLbfgs, penalty: Penalty
+) -> list[list[tuple[Array, Array]]]:
+    """Return coef and intercept by task and coefficient."""
+    # Iterates of L-BFGS depend on where the features' origin is: it stays where it was published.
+    rows = [head.draw(t.support, t.labels, t.key, t.number, centre=False) for t in trials]
+    n_classes, d = trials[0].n_classes, trials[0].support.shape[1]
+    paths = []
+    for trial, mine in zip(trials, rows, strict=True):
+        form = gradient_form(penalty, trial.labels, n_classes, head.parameter_count(d, n_classes))
+        paths.append(form_terms(form, len(trial.labels), mine.count))
+    found: list[list[tuple[Array, Array]]] = [[] for _ in trials]
+    for l in range(len(penalty.coefficients)):
+        tasks = [_Task(mine, n_classes, path[l]) for mine, path in zip(rows, paths, strict=True)]
+        theta = lbfgs(_mean_of(tasks), np.zeros(sum(task.size for task in tasks)), solver)
+        for own, mine, part in zip(found, rows, np.split(theta, len(tasks)), strict=True):
+            own.append(mine.weights(part.reshape(n_classes, -1)))
+    return found
+
+
+class _Task:
+    """One task's loss and gradient at any parameters."""
+
+    def __init__(self, rows: Rows, n_classes: int, terms: Terms) -> None:
+        self.rows, self.probability = rows, F32(terms.probability)
+        n, width = rows.x.shape
+        self.shape, self.size = (n_classes, width), n_classes * width
+        self.z, self.p, self.g = (np.empty((n_classes, n), F32) for _ in range(3))
+        self.top, self.total = np.empty(n, F32), np.empty(n, F32)
+        self.weights = np.zeros(n, F32)
+        self.weights[: rows.count] = 1 / rows.count
+        self.targets = np.zeros((n_classes, n), F32)
+        self.targets[:, : rows.count] = terms.target[:, None]
+        self.targets[rows.labels, np.arange(rows.count)] += F32(terms.label)
+        self.decay = np.where(np.arange(width) < rows.d, terms.decay, 0.0)
+
+    def __call__(self, flat: Array) -> tuple[float, Array]:
+        theta = flat.reshape(self.shape)
+        logits(self.rows.x, theta.astype(F32), self.z)
+        loss = evaluate(
+            self.z, self.targets, self.weights, self.probability, self.p, self.g, self.top,
+            self.total,
+        )  # fmt: skip
+        gradient = np.empty(self.shape, F32)
+        pull_back(self.rows.x, self.g, gradient)
+        by_theta = gradient + self.decay * theta
+        return float(loss) + 0.5 * float((self.decay * theta**2).sum()), by_theta.ravel()
+
+
+def _mean_of(tasks: list[_Task]) -> Objective:
+    def objective(theta: Array) -> tuple[float, Array]:
+        found = [task(part) for task, part in zip(tasks, np.split(theta, len(tasks)), strict=True)]
+        values, gradients = zip(*found, strict=True)
+        return sum(values) / len(tasks), np.concatenate(gradients) / len(tasks)
+
+    return objective
+
+
+def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
+    """Minimise by L-BFGS under the published rule: rounds that each count anew."""
+    pairs: deque[tuple[Array, Array]] = deque(maxlen=solver.history)
+    most_evaluations = solver.iterations * 5 // 4
+    value, gradient = objective(theta)
+    begun = False
+    for _ in range(solver.rounds):
+        evaluations = 1
+        for _ in range(solver.iterations):
+            if np.abs(gradient).max() <= solver.tolerance_gradient:
+                return theta
+            direction = _two_loops(pairs, gradient)
+            slope = float(gradient @ direction)
+            if slope > -solver.tolerance_change:
+                break
+            first = 1.0 if begun else min(1.0, 1.0 / float(np.abs(gradient).sum()))
+            begun = True
+            step, new, there, used = strong_wolfe(
+                objective, theta, direction, value, gradient, first, solver.tolerance_change
+            )
+            moved, turned = step * direction, there - gradient
+            if float(moved @ turned) > 1e-10:
+                pairs.append((moved, turned))
+            change, theta, value, gradient = abs(new - value), theta + moved, new, there
+            evaluations += used
+            still = np.abs(moved).max() <= solver.tolerance_change
+            if evaluations >= most_evaluations or still or change < solver.tolerance_change:
+                break
+    return theta
+
+
+def _two_loops(pairs: deque[tuple[Array, Array]], gradient: Array) -> Array:
+    direction, shares = -gradient, []
+    for moved, turned in reversed(pairs):
+        shares.append(float(moved @ direction) / float(moved @ turned))
+        direction = direction - shares[-1] * turned
+    if pairs:
+        moved, turned = pairs[-1]
+        direction = direction * (float(moved @ turned) / float(turned @ turned))
+    for (moved, turned), share in zip(pairs, reversed(shares), strict=True):
+        direction += (share - float(turned @ direction) / float(moved @ turned)) * moved
+    return direction
+
+
+@dataclass(frozen=True)
+class _Point:
+    step: float
+    value: float
+    gradient: Array
+    slope: float
+
+
+def strong_wolfe(
+    objective: Objective,
+    theta: Array,
+    direction: Array,
+    value: float,
+    gradient: Array,
+    step: float,
+    shortest: float,
+    *,
+    decrease: float = 1e-4,
+    flatten: float = 0.9,
+    most: int = 25,
+) -> tuple[float, float, Array, int]:
+    """Return a step under the strong Wolfe conditions, value and gradient there, evaluations.
+
+    Bracket by growing the step, then shrink the bracket by cubic interpolation.
+    """
+    used = 0
+
+    def at(step: float) -> _Point:
+        nonlocal used
+        used += 1
+        new, there = objective(theta + step * direction)
+        return _Point(step, new, there, float(there @ direction))
+
+    start = _Point(0.0, value, gradient, float(gradient @ direction))
+
+    def too_high(point: _Point, best: _Point | None) -> bool:
+        above = point.value > value + decrease * point.step * start.slope
+        return above or (best is not None and point.value >= best.value)
+
+    before, now = start, at(step)
+    while used < most and not too_high(now, None if before is start else before):
+        if abs(now.slope) <= -flatten * start.slope:
+            return now.step, now.value, now.gradient, used
+        if now.slope >= 0:
+            break
+        longer = _cubic(before, now, now.step + 0.01 * (now.step - before.step), now.step * 10)
+        before, now = now, at(longer)
+    low, high = (before, now) if before.value <= now.value else (now, before)
+    while used < most and abs(high.step - low.step) * np.abs(direction).max() >= shortest:
+        ends = sorted((low.step, high.step))
+        margin = 0.1 * (ends[1] - ends[0])
+        middle = at(_cubic(low, high, ends[0] + margin, ends[1] - margin))
+        if too_high(middle, low):
+            high = middle
+            continue
+        if abs(middle.slope) <= -flatten * start.slope:
+            low = middle
+            break
+        if middle.slope * (high.step - low.step) >= 0:
+            high = low
+        low = middle
+    return low.step, low.value, low.gradient, used
+
+
+def _cubic(a: _Point, b: _Point, lowest: float, highest: float) -> float:
+    """Return where the cubic through two points and slopes is least, within bounds."""
+    left, right = (a, b) if a.step <= b.step else (b, a)
+    width = left.step - right.step
+    if width == 0:
+        return (lowest + highest) / 2
+    d1 = left.slope + right.slope - 3 * (left.value - right.value) / width
+    square = d1 * d1 - left.slope * right.slope
+    if not square >= 0:
+        return (lowest + highest) / 2
+    d2 = math.sqrt(square)
+    bottom = right.slope - left.slope + 2 * d2
+    if bottom == 0:
+        return (lowest + highest) / 2
+    least: Any = right.step + width * (right.slope + d2 - d1) / bottom
+    return float(min(max(least, lowest), highest))
