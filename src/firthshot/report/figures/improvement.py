@@ -21,9 +21,10 @@ from firthshot.report.figures.style import (
     zero_line,
 )
 from firthshot.report.outcomes import ALPHA
-from firthshot.report.wording import Condition
+from firthshot.report.wording import Condition, head_name
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.axes import Axes
 
     from firthshot.report.gather import Gathered
@@ -73,6 +74,7 @@ BASELINE = Quantity(
     "95 % intervals over trials",
     about_zero=False,
 )
+_WITHOUT_PENALTY = ("head", "solver", "transform", "source", "artificial", "l2")
 _FILLED = "Filled markers: significant after Holm's correction (p < 0.05)."
 
 
@@ -86,7 +88,7 @@ def draw(gathered: Gathered) -> Iterator[Drawing]:
         x = main_axis(part.rows)
         if (rows := drawable(part.rows, x)) and _relative(rows):
             yield _against(part, rows, x, RELATIVE)
-    for part in _baselines(group(chosen)):
+    for part in _baselines(chosen):
         x = main_axis(part.rows)
         if rows := drawable(part.rows, x):
             yield _against(part, rows, x, BASELINE)
@@ -115,26 +117,22 @@ def _relative(rows: Sequence[Row]) -> bool:
     return all(row["base_accuracy"] for row in rows) and any(row["improvement"] for row in rows)
 
 
-def _baselines(parts: list[Group]) -> Iterator[Group]:
-    """Keep one group of those that have the same baseline: the penalty does not matter at λ = 0."""
-    seen: set[tuple[Any, ...]] = set()
-    names = ("head", "solver", "transform", "source", "artificial", "l2", "query_rule")
-    for part in parts:
-        key = tuple(part.key.get(name) for name in names)
-        places = {(key, row["bank"], Condition.of(row)) for row in part.rows}
-        if not places <= seen:
-            yield part
-        seen |= places
+def _baselines(chosen: pl.DataFrame) -> Iterator[Group]:
+    """Return the lines of each head, a place once: at λ = 0 the penalty does not matter."""
+    for part in group(chosen, _WITHOUT_PENALTY):
+        places = {(row["bank"], Condition.of(row)): row for row in part.rows}
+        yield Group(part.key, tuple(places.values()), part.label)
 
 
 def _against(part: Group, rows: list[Row], x: str, what: Quantity) -> Drawing:
     figure = _figure(rows, x, what)
-    method = method_name(part.key)
-    words = what.words.format(method=method)
+    words = what.words
+    if what.about_zero:
+        words = words.format(method=method_name(part.key))
     note = f" {CHOSEN} {_FILLED}" if what.about_zero else ""
     caption = f"{words}, against {x}. {about(part, rows)}{note} Bars: {what.bars}."
-    head = part.method if what.about_zero else part.method.split(",", maxsplit=1)[0]
-    return Drawing(f"{what.name}-{x}-{part.label}", f"{what.title}: {head}", caption, figure)
+    who = part.method if what.about_zero else f"{head_name(part.key['head'])} head"
+    return Drawing(f"{what.name}-{x}-{part.label}", f"{what.title}: {who}", caption, figure)
 
 
 def _figure(rows: list[Row], x: str, what: Quantity) -> Any:

@@ -15,6 +15,7 @@ from firthshot.report.figures.series import (
     distinct,
     group,
     method_name,
+    method_rank,
 )
 from firthshot.report.figures.style import (
     COLOURS,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _FRAME = tuple(n for n in TRAINED if n not in ("penalty", "prior", "l2_kind", "l2"))
 _PLACE = ("bank", "ways", "shots", "shots_scheme")
-_ORDER = ("firth", "label-smoothing", "confidence", "l2")
 _HATCHES = ("", "////", "....", "xxxx")
 
 
@@ -46,15 +46,10 @@ def draw(gathered: Gathered) -> Iterator[Drawing]:
 
 def _methods(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the lines by method, Firth first."""
-    ordered = sorted(rows, key=lambda row: (_rank(row), row["prior"] != "uniform"))
     found: dict[str, list[Row]] = {}
-    for row in ordered:
+    for row in sorted(rows, key=method_rank):
         found.setdefault(method_name(row), []).append(row)
     return found
-
-
-def _rank(row: Row) -> int:
-    return _ORDER.index(row["penalty"]) if row["penalty"] in _ORDER else len(_ORDER)
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ Row = dict[str, Any]
 TRAINED = (
     *("head", "solver", "penalty", "prior", "l2_kind", "l2", "transform", "source", "artificial"),
 )
+_RANKS = ("firth", "label-smoothing", "confidence", "l2")
 _PLACE = ("bank", "ways", "shots", "shots_scheme")
 
 
@@ -51,7 +52,7 @@ def group(frame: pl.DataFrame, by: Sequence[str] = TRAINED) -> list[Group]:
     rows = frame.filter(pl.col("penalty") != "none").to_dicts()
     names = (*by, "query_rule") if _ambiguous(rows, by) else tuple(by)
     parts: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=method_rank):
         parts.setdefault(tuple(row[name] for name in names), []).append(row)
     keys = [dict(zip(names, key, strict=True)) for key in parts]
     return [
@@ -66,6 +67,13 @@ def _ambiguous(rows: list[Row], by: Sequence[str]) -> bool:
     places = {tuple(row[name] for name in names) for row in rows}
     rules = {tuple(row[name] for name in (*names, "query_rule")) for row in rows}
     return len(rules) > len(places)
+
+
+def method_rank(row: Row) -> tuple[Any, ...]:
+    """Return a key that sorts by head, then Firth before what it is compared with."""
+    penalty = row["penalty"]
+    rank = _RANKS.index(penalty) if penalty in _RANKS else len(_RANKS)
+    return row["head"], rank, row["prior"] != "uniform"
 
 
 def _order(row: Row) -> tuple[Any, ...]:

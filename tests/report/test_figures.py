@@ -1,0 +1,339 @@
+"""Figures: the numbers on their axes are the summary's, nothing is clipped, files are the same."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from experiments.summary_folders import grid, write
+from firthshot.experiments.summary import summarise_many
+from firthshot.report.figures import drawings, improvement, reliability, write_figures
+from firthshot.report.figures.axes import LambdaAxis, thinned
+from firthshot.report.figures.series import labels, natural
+from firthshot.report.figures.style import Drawing, shortened, style, write_drawing
+from firthshot.report.gather import Gathered, gather
+from firthshot.report.runs import Run
+from report.runs_made import toy_run
+
+FIELDS = {
+    "penalties": ["firth", "l2"],
+    "priors": ["uniform", "class-frequency"],
+    "coefficients": [0, 0.1, 1, 10],
+    "ways": [3],
+    "shots": [1, 4, "unbalanced-8"],
+    "trials": 12,
+    "sgd": {"epochs": 5},
+}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Gathered:
+    """A real run with Firth, both priors, L2, and unbalanced shots."""
+    return gather([toy_run(tmp_path_factory.mktemp("toy"), **FIELDS)])
+
+
+@pytest.fixture(scope="module")
+def drawn(toy: Gathered) -> dict[str, Drawing]:
+    with style():
+        return {drawing.name: drawing for drawing in drawings(toy)}
+
+
+def two_banks(folder: Path) -> Gathered:
+    """Two banks, 1 and 5 shots, written by hand: one gains, the other does not change."""
+    parts = []
+    for bank, gain in (("net101", 0.03), ("net50", 0.0)):
+        for shots in (1, 5):
+            accuracies = {
+                0.0: [0.5 + 0.01 * t for t in range(12)],
+                1.0: [0.5 + gain + 0.002 * (t % 3) * (gain > 0) + 0.01 * t for t in range(12)],
+            }
+            parts += [
+                grid(accuracies, bank=bank, shots=shots, split=split) for split in ("val", "novel")
+            ]
+    write(folder, *parts)
+    run = Run(folder, "hand", "trials", {"name": "hand"}, "")
+    return Gathered(summarise_many([folder]), (run,))
+
+
+def bars_of(axes: Any) -> list[tuple[Any, Any, Any]]:
+    """Return x, y and half-widths of every series with error bars."""
+    found = []
+    for container in axes.containers:
+        line, _, (bars,) = container.lines
+        ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+        x, y = (np.asarray(values, float) for values in line.get_data())
+        found.append((x, y, np.diff(ends, axis=1)[:, 0] / 2))
+    return found
+
+
+def test_the_expected_figures_are_drawn(drawn: dict[str, Drawing]) -> None:
+    methods = ("linear-firth", "linear-firth-class-frequency", "linear-l2")
+    kinds = ("improvement-shots", "lambda", "reliability")
+    assert set(drawn) >= {f"{kind}-{method}" for kind in kinds for method in methods}
+    assert set(drawn) >= {"methods-linear", "unbalanced-linear", "rope"}
+    assert set(drawn) >= {"baseline-shots-linear", "tradeoff-linear-firth"}
+    assert "improvement-ways-linear-firth" not in drawn  # there is one number of ways
+    assert "geometric" not in drawn
+    # λ = 0 is the same whatever the penalty.
+    assert len([name for name in drawn if name.startswith("baseline")]) == 1
+
+
+def test_improvement_is_that_of_the_summary(tmp_path: Path) -> None:
+    data = two_banks(tmp_path)
+    with style():
+        drawing = next(d for d in drawings(data) if d.name == "improvement-shots-linear-firth")
+    (axes,) = drawing.figure.axes
+    series = bars_of(axes)
+    chosen = data.summary.chosen
+    for (x, y, width), bank in zip(series, ("net50", "net101"), strict=True):  # 50 before 101
+        lines = chosen.filter(pl.col("bank") == bank).sort("shots")
+        np.testing.assert_allclose(x, [1, 5], atol=0.1)
+        np.testing.assert_allclose(y, 100 * lines["improvement"].to_numpy(), atol=1e-12)
+        np.testing.assert_allclose(width, 100 * lines["improvement_ci"].to_numpy(), atol=1e-12)
+    legend = drawing.figure.legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["net50", "net101"]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "5"]
+    assert any(set(line.get_ydata()) == {0} for line in axes.lines)  # the zero line
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert [len(line.get_xdata()) for line in hollow] == [2]  # net50: λ = 0 was chosen
+    assert "Banks net50 [Toy; ResNet-50] and net101 [Toy; ResNet-50]" in drawing.caption
+    assert "12 trials per point" in drawing.caption
+
+
+def test_relative_and_baseline_follow_from_the_summary(tmp_path: Path) -> None:
+    data = two_banks(tmp_path)
+    with style():
+        found = {d.name: d for d in drawings(data)}
+    line = data.summary.chosen.filter(pl.col("bank") == "net101").sort("shots").to_dicts()[0]
+    relative = bars_of(found["relative-shots-linear-firth"].figure.axes[0])[1]
+    assert relative[1][0] == pytest.approx(100 * line["relative_improvement"])
+    assert relative[2][0] == pytest.approx(100 * line["improvement_ci"] / line["base_accuracy"])
+    baseline = bars_of(found["baseline-shots-linear"].figure.axes[0])[1]
+    assert baseline[1][0] == pytest.approx(100 * line["base_accuracy"])
+    assert baseline[2][0] == pytest.approx(100 * line["base_accuracy_ci"])
+
+
+def test_methods_stand_side_by_side_on_one_scale(drawn: dict[str, Drawing], toy: Gathered) -> None:
+    panels = drawn["methods-linear"].figure.axes
+    titles = [axes.get_title() for axes in panels]
+    assert titles == ["Firth", "Firth (class-frequency prior)", "L2 (mean-square)"]
+    assert len({axes.get_ylim() for axes in panels}) == 1
+    for axes, penalty, prior in zip(
+        panels,
+        ("firth", "firth", "l2"),
+        ("uniform", "class-frequency", "uniform"),
+        strict=True,
+    ):
+        lines = toy.summary.chosen.filter(
+            pl.col("penalty") == penalty,
+            pl.col("prior") == prior,
+            pl.col("shots_scheme") == "balanced",
+        ).sort("shots")
+        ((_, y, _),) = bars_of(axes)
+        np.testing.assert_allclose(y, 100 * lines["improvement"].to_numpy())
+
+
+def test_priors_are_bars_beside_one_another(drawn: dict[str, Drawing], toy: Gathered) -> None:
+    drawing = drawn["unbalanced-linear"]
+    (axes,) = drawing.figure.axes
+    heights = {bar.get_label(): bar.patches[0].get_height() for bar in axes.containers[1::2]}
+    lines = toy.summary.chosen.filter(
+        pl.col("shots_scheme") == "unbalanced-8", pl.col("penalty") != "none"
+    )
+    expected = {
+        (penalty, prior): 100 * gain
+        for penalty, prior, gain in lines.select("penalty", "prior", "improvement").iter_rows()
+    }
+    assert heights == pytest.approx(
+        {
+            "Firth (uniform prior)": expected["firth", "uniform"],
+            "Firth (class-frequency prior)": expected["firth", "class-frequency"],
+            "L2 (mean-square)": expected["l2", "uniform"],
+        }
+    )
+    assert drawing.title.startswith("Uniform and class-frequency prior")
+
+
+def panel(drawing: Drawing, title: str) -> Any:
+    return next(axes for axes in drawing.figure.axes if axes.get_title() == title)
+
+
+def marked(axes: Any, label: str) -> tuple[float, float]:
+    line = next(line for line in axes.lines if line.get_label() == label)
+    return float(line.get_xdata()[0]), float(line.get_ydata()[0])
+
+
+def test_validation_curves_mark_the_chosen_and_the_theory_value(
+    drawn: dict[str, Drawing], toy: Gathered
+) -> None:
+    axes = panel(drawn["lambda-linear-firth"], "3 ways, 4 shots")
+    here = (pl.col("penalty") == "firth") & (pl.col("prior") == "uniform") & (pl.col("shots") == 4)
+    val = toy.summary.all.filter(here, pl.col("split") == "val")
+    curve = val.filter(~pl.col("theory")).sort("coefficient")
+    ((x, y, _),) = bars_of(axes)
+    np.testing.assert_allclose(y, 100 * curve["accuracy"].to_numpy())
+    np.testing.assert_allclose(x[1:], [-1, 0, 1])
+    assert x[0] < -1.4  # λ = 0 stands apart
+    best = toy.summary.chosen.filter(here)["coefficient"][0]
+    accuracy = dict(curve.select("coefficient", "accuracy").iter_rows())[best]
+    assert marked(axes, "chosen λ")[1] == pytest.approx(100 * accuracy)
+    theory = val.filter("theory")
+    expected = np.log10(theory["coefficient"][0]), 100 * theory["accuracy"][0]
+    assert marked(axes, "theory λ") == pytest.approx(expected)
+    names = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert names == ["0", "0.1", "1", "10"]
+
+
+def test_trade_off_follows_lambda_on_the_novel_classes(
+    drawn: dict[str, Drawing], toy: Gathered
+) -> None:
+    axes = panel(drawn["tradeoff-linear-l2"], "3 ways, 1 shot")
+    here = (pl.col("penalty") == "l2") & (pl.col("shots") == 1) & (pl.col("split") == "novel")
+    lines = toy.summary.all.filter(here, ~pl.col("theory")).sort("coefficient")
+    path = axes.lines[0]
+    np.testing.assert_allclose(path.get_xdata(), 100 * lines["ece_pooled"].to_numpy())
+    np.testing.assert_allclose(path.get_ydata(), 100 * lines["accuracy"].to_numpy())
+    assert marked(axes, "λ = 0") == (path.get_xdata()[0], path.get_ydata()[0])
+
+
+def test_reliability_is_that_of_the_pooled_bins(drawn: dict[str, Drawing], toy: Gathered) -> None:
+    axes = panel(drawn["reliability-linear-firth"], "3 ways, 1 shot")
+    here = (pl.col("penalty") == "firth") & (pl.col("prior") == "uniform") & (pl.col("shots") == 1)
+    chosen = toy.summary.chosen.filter(here)["coefficient"][0]
+    novel = toy.bins.filter(here, ~pl.col("theory"), pl.col("split") == "novel")
+    for label, value in (("before (λ = 0)", 0.0), ("after (chosen λ)", chosen)):
+        bins = novel.filter(pl.col("coefficient") == value, pl.col("count") > 0).sort("bin")
+        line = next(line for line in axes.lines if line.get_label() == label)
+        np.testing.assert_allclose(line.get_xdata(), bins["confidence_sum"] / bins["count"])
+        np.testing.assert_allclose(line.get_ydata(), bins["correct_sum"] / bins["count"])
+
+
+def test_differences_hold_every_trial(drawn: dict[str, Drawing], toy: Gathered) -> None:
+    shown = 0
+    for name, drawing in drawn.items():
+        if not name.startswith("differences"):
+            continue
+        for axes in drawing.figure.axes:
+            for stairs in axes.patches:
+                if stairs.get_label() in ("chosen λ", "theory λ"):
+                    heights = stairs.get_data().values
+                    assert heights.sum() == pytest.approx(100)
+                    counts = heights * FIELDS["trials"] / 100
+                    np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
+                    shown += 1
+    assert shown
+
+
+def test_nothing_is_clipped(drawn: dict[str, Drawing]) -> None:
+    with style():
+        for drawing in drawn.values():
+            drawing.figure.draw_without_rendering()
+            box, (width, height) = drawing.figure.get_tightbbox(), drawing.figure.get_size_inches()
+            assert box.x0 >= -0.01, drawing.name
+            assert box.y0 >= -0.01, drawing.name
+            assert box.x1 <= width + 0.01, drawing.name
+            assert box.y1 <= height + 0.01, drawing.name
+
+
+def test_captions_are_sentences_with_the_facts(drawn: dict[str, Drawing]) -> None:
+    for drawing in drawn.values():
+        assert drawing.caption.endswith(".")
+        assert drawing.title
+        if drawing.name != "rope":
+            assert "12 trials per point" in drawing.caption
+            assert "toy" in drawing.caption
+            assert "Linear head (SGD)" in drawing.caption
+    assert "95 % intervals of the paired difference" in drawn["lambda-linear-firth"].caption
+
+
+def test_files_come_in_three_formats(tmp_path: Path) -> None:
+    files = write_figures(hand_made(tmp_path / "run", "toy"), tmp_path)
+    assert len({file.name for file in files}) == len(files)
+    for file in files:
+        assert {kind: path.name for kind, path in file.paths.items()} == {
+            kind: f"{file.name}.{kind}" for kind in ("svg", "pdf", "png")
+        }
+        assert file.paths["png"].read_bytes().startswith(b"\x89PNG")
+        assert file.paths["pdf"].read_bytes().startswith(b"%PDF")
+        root = ET.fromstring(file.paths["svg"].read_bytes())
+        inches = float(root.attrib["width"].removesuffix("pt")) / 72
+        assert inches in (pytest.approx(3.3), pytest.approx(6.9))
+
+
+def test_files_are_the_same_for_the_same_data(tmp_path: Path, toy: Gathered) -> None:
+    for name in ("one", "two"):
+        with style():
+            for family in (improvement, reliability):
+                write_drawing(next(iter(family.draw(toy))), tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert len(files) == 6
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def hand_made(folder: Path, *banks: str) -> Gathered:
+    parts = [
+        grid({0.0: [0.5, 0.6], 1.0: [0.6, 0.7]}, bank=bank, shots=shots, split=split)
+        for bank in banks
+        for shots in (1, 2)
+        for split in ("val", "novel")
+    ]
+    write(folder, *parts)
+    run = Run(folder, "x", "trials", {"name": "x"}, "")
+    return Gathered(summarise_many([folder]), (run,))
+
+
+def test_names_stay_text_in_svg(tmp_path: Path) -> None:
+    from unicodedata import lookup
+
+    nasty = f"<script>alert(1)</script> $x^2$ {lookup('CJK UNIFIED IDEOGRAPH-6F22')}"
+    data = hand_made(tmp_path / "run", nasty, "other")
+    with style():
+        file = write_drawing(next(iter(improvement.draw(data))), tmp_path)["svg"]
+    root = ET.fromstring(file.read_bytes())
+    texts = ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
+    assert shortened(nasty) in [text.strip() for text in texts]
+    assert not [element for element in root.iter() if element.tag.endswith("script")]
+
+
+def test_the_style_leaves_no_trace() -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    with style():
+        assert mpl.rcParams["svg.fonttype"] == "none"
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("grid_", "zero", "places"),
+    [([0, 0.01, 1, 10], True, [-2, 0, 1]), ([0.5, 5], False, [-0.30103, 0.69897]), ([0], True, [])],
+)
+def test_lambda_axis_has_a_place_for_zero(
+    grid_: list[float], zero: bool, places: list[float]
+) -> None:
+    axis = LambdaAxis(grid_)
+    assert axis.has_zero is zero
+    np.testing.assert_allclose([axis.place(v) for v in grid_ if v > 0], places, atol=1e-5)
+    assert axis.place(0) < axis.low
+
+
+def test_labels_that_would_touch_are_blank() -> None:
+    assert thinned([0, 1, 2], ["1", "2", "3"], 3.0) == ["1", "2", "3"]
+    assert thinned([0, 0.1, 10], ["100", "101", "200"], 2.0) == ["100", "", "200"]
+    assert shortened("x" * 50, 11) == "xxxxx…xxxxx"
+    assert sorted(["net101", "net50", "net5"], key=natural) == ["net5", "net50", "net101"]
+
+
+def test_group_labels_are_short_and_all_different() -> None:
+    key = {"head": "linear", "penalty": "firth", "prior": "uniform", "transform": "none"}
+    assert labels([key]) == ["linear-firth"]
+    both = labels([key, {**key, "transform": "l2"}, {**key, "head": "mlp"}])
+    assert both == ["linear-firth-none", "linear-firth-l2", "mlp-firth"]
+    alike = labels([{**key, "bank": "a b"}, {**key, "bank": "a/b"}])
+    assert len(set(alike)) == 2
