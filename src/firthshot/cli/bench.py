@@ -65,6 +65,12 @@ def jeffreys(json: Path | None = JSON, quick: bool = QUICK) -> None:
     _run_and_show("jeffreys", json, quick)
 
 
+@app.command("estimators")
+def estimators(json: Path | None = JSON, quick: bool = QUICK) -> None:
+    """Fit linear heads here and with scikit-learn's LogisticRegression."""
+    _run_and_show("estimators", json, quick)
+
+
 @app.command("sweep")
 def sweep(json: Path | None = JSON, quick: bool = QUICK) -> None:
     """Measure what a run costs beside training, its memory, and a cluster's part."""

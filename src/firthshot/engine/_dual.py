@@ -22,6 +22,8 @@ Bias = Literal["joint", "free", "none"]
 
 # A centred Gram matrix made from an uncentred one loses digits where the mean is this much larger.
 FAR_AWAY = 1e4
+# Rounding of logits in float32, with a margin.
+ROUNDING = 2e-6
 
 
 @dataclass(frozen=True)
@@ -99,20 +101,25 @@ def minimise_from(
     tolerance: float,
     max_iterations: int,
     start: Start,
-) -> tuple[int, float, Array]:
-    """Minimise for one coefficient, in place of the start; return steps, value and dLoss/dZ.
+) -> tuple[int, float, float, Array]:
+    """Minimise for one coefficient, in place of the start; return how it ended.
 
     Parameters
     ----------
     targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
+
+    Returns
+    -------
+    steps, bound on the largest entry of the gradient, value, dLoss/dZ (C, n)
     """
     curvature, by_logits = probability / len(targets), np.empty_like(targets)
-    iterations, _, value = minimise(
+    drift = ROUNDING * probability * float(np.sqrt(len(rows.X) * rows.mean_square))
+    iterations, bound, value = minimise(
         rows.gram, rows.single, decay + curvature * rows.mean_square, curvature, rows.root_single,
         rows.back, rows.weights, rows.bias == "free", rows.shift, targets, probability, decay,
-        tolerance, max_iterations, start.nu, start.b, start.scaled, by_logits,
+        tolerance, drift, max_iterations, start.nu, start.b, start.scaled, by_logits,
     )  # fmt: skip
-    return iterations, value, by_logits
+    return iterations, bound, value, by_logits
 
 
 @dataclass(frozen=True)
@@ -130,13 +137,14 @@ class Start:
 
 
 def weights_of(rows: Rows, nu: Array, b: Array) -> tuple[Array, Array]:
-    """Return coef (C, d) and intercept (C,) of coefficients ν (C, n) of the rows."""
+    """Return coef (…, C, d) and intercept (…, C) of coefficients ν (…, C, n) of the rows."""
     n = len(rows.X)
-    along = nu[:, :n] * rows.root[:n]
-    if rows.bias != "free":
-        return along @ rows.X, along.sum(1) if rows.bias == "joint" else np.zeros(len(along))
-    along -= along.sum(1, keepdims=True) * rows.weights[:n]
-    if rows.mean is None:
-        return along @ rows.X, b - along @ rows.onto_mean
-    coef = along @ (rows.X - rows.mean)
-    return coef, b - coef @ rows.mean
+    along = (nu[..., :n] * rows.root[:n]).reshape(-1, n)
+    constant = b.reshape(-1)
+    if rows.bias == "free":
+        along -= along.sum(1, keepdims=True) * rows.weights[:n]
+        constant = constant - along @ rows.onto_mean
+    elif rows.bias == "joint":
+        constant = along.sum(1)
+    coef = along @ (rows.X if rows.mean is None else rows.X - rows.mean)
+    return coef.reshape(*b.shape, -1), constant.reshape(b.shape)

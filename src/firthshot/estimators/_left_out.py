@@ -100,7 +100,7 @@ def _exact(kernel: Array, optimum: Optimum, p: Array, rows: Array) -> Array:
     flat = along.transpose(1, 0, 2).reshape(n, -1)
     coupling = solve_triangular(factor, flat, lower=True, check_finite=False)
     coupling = coupling.reshape(n, n_classes, len(rows)).transpose(2, 1, 0)
-    blocks = coupling @ coupling.transpose(0, 2, 1)
+    blocks: Array = coupling @ coupling.transpose(0, 2, 1)
     blocks[:, np.arange(n_classes), np.arange(n_classes)] += own.T
     return blocks
 

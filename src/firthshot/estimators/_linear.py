@@ -107,15 +107,16 @@ class FirthClassifier(FewShotClassifier):
             sample_weight=support.weights,
             fit_intercept=self.fit_intercept,
             warm_start=True,
+            audit=False,
         )
         return [
             Fit(
                 _public(found.coef[l], found.intercept[l], columns, support.X),
                 int(found.iterations[l]),
-                bool(found.converged[l]),
-                _problem(int(found.status[l])),
+                status == Status.OK,
+                _problem(status),
             )
-            for l in range(len(path))
+            for l, status in enumerate(found.status.tolist())
         ]
 
     def _left_out_logits(

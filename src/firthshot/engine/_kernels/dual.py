@@ -167,7 +167,7 @@ def largest_entry_bound(rho, g_rho, q, shift):
 @njit(nogil=True, cache=True)
 def minimise(
     gram, gram_single, level, curvature, root, back, weights, free, shift, targets, probability,
-    decay, tolerance, max_iterations, nu, b, z_scaled, grad_z,
+    decay, tolerance, drift, max_iterations, nu, b, z_scaled, grad_z,
 ):  # fmt: skip
     """Minimise the objective from (ν, b), in place, and return how it ended.
 
@@ -181,6 +181,7 @@ def minimise(
     root, back, weights : (n,), √s, 1 / √s (0 for padding) and s
     free : whether there is an intercept; shift : see :func:`largest_entry_bound`
     targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
+    drift : what the rounding of float32 may hide of the gradient
     nu : (C, n), b : (C,), z_scaled : (C, n), ν G
     grad_z : (C, n), receives dLoss/dZ
 
@@ -209,7 +210,7 @@ def minimise(
         np.dot(rho.astype(np.float32), gram_single, g_rho)
         bound = largest_entry_bound(rho, g_rho, q, shift)
         if bound <= tolerance or iteration >= max_iterations or not np.isfinite(bound):
-            if not stale or not np.isfinite(bound):
+            if not stale or bound + drift <= tolerance or not np.isfinite(bound):
                 break
             refresh = True
             continue
