@@ -160,7 +160,7 @@ class Run:
 
         def work(lane: int, learner: Learner) -> _Share:
             rng = _generator(self.setup.seed, "batch", *when, lane)
-            return self._share(learner, stage, np.sort(parts[lane]), len(rows), rng)
+            return self._share(learner, stage, parts[lane], len(rows), rng)
 
         shares = self.lanes.run(work)
         if not np.isfinite(sum(share.loss for share in shares)):

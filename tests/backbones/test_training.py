@@ -1,0 +1,305 @@
+"""Whole runs on real pictures: resumption, checkpoints, refusals, and that training learns."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from backbones.digits import digit_pixels, write_digits
+from firthshot.backbones.architectures import ARCHITECTURES, make_backbone
+from firthshot.backbones.datasets import open_dataset
+from firthshot.backbones.pixels import Pixels, decode_split
+from firthshot.backbones.training import (
+    EpochRecord,
+    Recipe,
+    Run,
+    Setup,
+    Stage,
+    Watcher,
+    best_record,
+    draw_curves,
+    export_weights,
+    read_tensors,
+    s2m2,
+    standard,
+)
+from firthshot.cli import app
+from firthshot.errors import FirthshotError
+
+SHORT = Recipe("standard", (Stage("cross-entropy", 3, "sgd", 0.02, 5e-4, True, "one-cycle"),), 16)
+TWO_STAGES = Recipe(
+    "s2m2",
+    (Stage("one-rotation", 2, "adam", 1e-3), Stage("mixup", 1, "sgd", 0.02, nesterov=True)),
+    24,
+    "cosine",
+    jitter=0.4,
+)
+
+
+class Stopper(Watcher):
+    """Interrupt the training in the middle of an epoch, once."""
+
+    def __init__(self, epoch: int) -> None:
+        self.at = epoch
+
+    def batch(self, epoch: int, batch: int, loss: float) -> None:
+        if (epoch, batch) == (self.at, 2):
+            raise KeyboardInterrupt
+
+
+def _setup(recipe: Recipe = SHORT, architecture: str = "conv4", lanes: int = 2) -> Setup:
+    return Setup(architecture, recipe, 16, lanes=lanes)
+
+
+def _same_state(one: Path, other: Path) -> bool:
+    (a, _), (b, _) = (read_tensors(folder / "last.safetensors") for folder in (one, other))
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+KILLED = """
+import json, os, signal, sys
+from backbones.digits import digit_pixels
+from firthshot.backbones.training import Run, Setup, Watcher
+
+class Killer(Watcher):
+    def batch(self, epoch, batch, loss):
+        if (epoch, batch) == (2, 3):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+setup = Setup.from_notes(json.loads(sys.argv[2]))
+Run(setup, digit_pixels(), sys.argv[1], Killer()).train()
+"""
+
+
+def test_after_a_kill_the_next_epoch_is_bit_identical(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    tests = Path(__file__).parents[1]
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED, str(killed), json.dumps(_setup().as_notes())],
+        env={**os.environ, "PYTHONPATH": str(tests)},
+        capture_output=True,
+        check=False,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+    resumed = Run(_setup(), digit_pixels(), killed)
+    assert len(resumed.history) == 1
+    resumed.train()
+    Run(_setup(), digit_pixels(), whole).train()
+    assert _same_state(whole, killed)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_both_stages_resume_exactly(tmp_path: Path, stop: int) -> None:
+    setup = _setup(TWO_STAGES, "wrn-10-1", lanes=1)
+    pixels = digit_pixels(per_class=20)
+    Run(setup, pixels, tmp_path / "whole").train()
+    with pytest.raises(KeyboardInterrupt):
+        Run(setup, pixels, tmp_path / "parts", Stopper(stop)).train()
+    history = Run(setup, pixels, tmp_path / "parts").train()
+    assert [record.objective for record in history] == ["one-rotation", "one-rotation", "mixup"]
+    assert _same_state(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_the_best_checkpoint_is_that_of_the_highest_monitored_accuracy(tmp_path: Path) -> None:
+    pixels, states = digit_pixels(), []
+
+    class Keeper(Watcher):
+        def epoch(self, history: list[EpochRecord]) -> None:
+            states.append({k: v.clone() for k, v in run.learner.network.state_dict().items()})
+
+    run = Run(_setup(), pixels, tmp_path, Keeper())
+    history = run.train()
+    best = best_record(history)
+    weights, notes = read_tensors(tmp_path / "best.safetensors")
+    assert notes["epoch"]["epoch"] == best.epoch
+    assert best.monitored_accuracy == max(record.monitored_accuracy for record in history)
+    assert all(torch.equal(weights[name], states[best.epoch - 1][name]) for name in weights)
+
+
+def test_monitoring_uses_evaluation_mode_and_all_held_out_pictures(tmp_path: Path) -> None:
+    pixels = digit_pixels()
+    run = Run(_setup(lanes=3), pixels, tmp_path)
+    record = run.train()[-1]
+    network = run.learner.network.eval()
+    mean, std = (np.array(v) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    right = 0
+    for row in np.flatnonzero(np.arange(120) % 40 >= 36):
+        picture = (pixels.images[row] / 255 - mean) / std
+        with torch.inference_mode():
+            scores = network(torch.tensor(picture, dtype=torch.float32).permute(2, 0, 1)[None])
+        right += int(scores.argmax()) == pixels.labels[row]
+    assert record.monitored_accuracy == right / 12
+
+
+def test_another_run_in_the_folder_is_refused_by_what_differs(tmp_path: Path) -> None:
+    Run(replace(_setup(), recipe=SHORT), digit_pixels(), tmp_path).train()
+    with pytest.raises(FirthshotError, match="other architecture, seed: continue it"):
+        Run(replace(_setup(), architecture="resnet10", seed=1), digit_pixels(), tmp_path)
+    with pytest.raises(FirthshotError, match="other number of pictures"):
+        Run(_setup(), digit_pixels(per_class=30), tmp_path)
+
+
+def test_a_setup_survives_its_notes() -> None:
+    setup = Setup("wrn-16-2", s2m2(one_cycle=True), 32, 3, "bfloat16", 4)
+    assert Setup.from_notes(setup.as_notes()) == setup
+
+
+@pytest.mark.parametrize(
+    ("setup", "sentence"),
+    [
+        (_setup(replace(SHORT, batch=500)), "120 pictures are too few for batches of 500"),
+        (_setup(lanes=9), "A batch of 16 cannot be cut into 9 lanes"),
+    ],
+)
+def test_impossible_batches_are_refused(tmp_path: Path, setup: Setup, sentence: str) -> None:
+    with pytest.raises(FirthshotError, match=sentence):
+        Run(setup, digit_pixels(), tmp_path)
+
+
+def test_a_diverging_training_stops_with_a_sentence(tmp_path: Path) -> None:
+    wild = replace(SHORT, stages=(replace(SHORT.stages[0], rate=1e30, schedule="constant"),))
+    with pytest.raises(FirthshotError, match=r"left the finite numbers in epoch 1.*smaller --rate"):
+        Run(_setup(wild), digit_pixels(), tmp_path).train()
+
+
+def test_exported_weights_are_half_the_size_and_read_like_the_others(tmp_path: Path) -> None:
+    from firthshot.backbones.encoders import load_encoder
+
+    Run(_setup(), digit_pixels(), tmp_path).train()
+    best, shipped = tmp_path / "best.safetensors", tmp_path / "shipped.safetensors"
+    export_weights(best, shipped)
+    assert shipped.stat().st_size < 0.6 * best.stat().st_size
+    images = digit_pixels().images[:6]
+    whole, half = (load_encoder(str(path)).encode(images) for path in (best, shipped))
+    assert 0 < np.abs(whole - half).max() < 0.01 * np.abs(whole).max()
+    with pytest.raises(FirthshotError, match=r"export its best\.safetensors"):
+        export_weights(tmp_path / "last.safetensors", shipped)
+
+
+def test_pixels_are_those_of_the_base_classes_and_are_decoded_once(tmp_path: Path) -> None:
+    write_digits(tmp_path / "digits")
+    (tmp_path / "split.json").write_text('{"base": ["digit 2", "digit 0"], "novel": ["digit 1"]}')
+    data = open_dataset(tmp_path / "digits", split_file=tmp_path / "split.json")
+    pixels = decode_split(data, "base", 16, cache=tmp_path / "cache")
+    original = digit_pixels()
+    assert pixels.classes == ["digit 0", "digit 2"]
+    assert pixels.labels.tolist() == [0] * 40 + [1] * 40
+    np.testing.assert_array_equal(pixels.images, original.images[original.labels != 1])
+    lines: list[str] = []
+    again = decode_split(data, "base", 16, cache=tmp_path / "cache", say=lines.append)
+    np.testing.assert_array_equal(again.images, pixels.images)
+    assert not lines, "the second time nothing is decoded"
+    with pytest.raises(FirthshotError, match="no pictures of val classes"):
+        decode_split(data, "val", 16)
+
+
+def test_curves_are_drawn(tmp_path: Path) -> None:
+    from PIL import Image
+
+    records = [
+        EpochRecord(e, "rotation" if e < 3 else "mixup", 0.1, 2 / e, e / 6, 50 / e**3, e / 5, 1.0)
+        for e in range(1, 5)
+    ]
+    draw_curves(records, tmp_path / "curves.png", "a title")
+    with Image.open(tmp_path / "curves.png") as picture:
+        assert picture.width > 800
+
+
+def _cli(*arguments: str | Path) -> tuple[int, str]:
+    outcome = CliRunner().invoke(app, ["backbone", "train", *map(str, arguments)])
+    return outcome.exit_code, outcome.output if outcome.exception is None else str(
+        outcome.exception
+    )
+
+
+def test_the_command_trains_resumes_and_says_so(tmp_path: Path) -> None:
+    source, out = write_digits(tmp_path / "digits"), tmp_path / "run"
+    options = ["--out", out, "--architecture", "conv4", "--size", "16", "--batch", "16"]
+    options += ["--one-cycle", "--epochs", "2", "--precision", "float32", "--lanes", "1"]
+    code, told = _cli(source, *options)
+    assert code == 0
+    assert "training on all of them" in told
+    assert "Epoch 2 (cross-entropy): loss" in told
+    assert "on the monitored tenth, after epoch" in told
+    assert {path.name for path in out.iterdir()} == {
+        *("best.safetensors", "curves.png", "history.csv", "last.safetensors")
+    }
+    assert len((out / "history.csv").read_text().splitlines()) == 3
+    code, told = _cli(source, *options)
+    assert code == 0
+    assert "Resuming after epoch 2." in told
+    code, told = _cli(source, *options, "--seed", "5")
+    assert "holds a run with other seed" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--recipe", "slow"], "no recipe 'slow': use standard or s2m2"),
+        (["--recipe", "s2m2", "--epochs", "3"], "has 2 stages and --epochs was given 1 times"),
+        (["--precision", "float8"], "use auto, float32 or bfloat16"),
+        (["--dataset", "imagenet"], "imagenet"),
+    ],
+)
+def test_wrong_options_are_told(tmp_path: Path, options: list[str], sentence: str) -> None:
+    source = write_digits(tmp_path / "digits", per_class=2)
+    code, told = _cli(source, "--out", tmp_path / "run", "--architecture", "conv4", *options)
+    assert code != 0
+    assert sentence in told
+
+
+def _real_pictures() -> Pixels:
+    """Return five classes of the folder FIRTHSHOT_PICTURES at 32 px, or of the digits."""
+    folder = os.environ.get("FIRTHSHOT_PICTURES")
+    if folder is None:
+        return digit_pixels(5, 100, 32)
+    data = open_dataset(folder)
+    pixels = decode_split(data, data.class_splits[0], 32)
+    few = pixels.labels < 5
+    return Pixels(pixels.images[few], pixels.labels[few], pixels.classes[:5])
+
+
+def _learns(recipe: Recipe, architecture: str, folder: Path) -> None:
+    pixels = _real_pictures()
+    history = Run(Setup(architecture, recipe, 32, lanes=2), pixels, folder).train()
+    for stage in {record.objective for record in history}:
+        losses = [record.loss for record in history if record.objective == stage]
+        assert losses[-1] < losses[0]
+    assert best_record(history).monitored_accuracy > 2 / len(pixels.classes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_architecture_learns(tmp_path: Path, architecture: str) -> None:
+    stage = replace(standard(one_cycle=True).stages[0], epochs=6, rate=0.02)
+    recipe = replace(standard(one_cycle=True), stages=(stage,), batch=32)
+    _learns(recipe, architecture, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one_cycle", [False, True])
+@pytest.mark.parametrize("architecture", ["resnet10", "wrn-16-2"])
+def test_both_recipes_learn(tmp_path: Path, architecture: str, one_cycle: bool) -> None:
+    for make, epochs in ((standard, (8,)), (s2m2, (8, 4))):
+        recipe = make(one_cycle=one_cycle)
+        pairs = zip(recipe.stages, epochs, strict=True)
+        stages = tuple(replace(stage, epochs=count) for stage, count in pairs)
+        _learns(replace(recipe, stages=stages, batch=32), architecture, tmp_path / recipe.name)
+
+
+def test_a_network_without_classes_takes_the_trained_weights(tmp_path: Path) -> None:
+    Run(_setup(), digit_pixels(), tmp_path).train()
+    weights, _ = read_tensors(tmp_path / "best.safetensors")
+    outcome = make_backbone("conv4").load_state_dict(weights, strict=False)
+    assert outcome.missing_keys == []
+    assert {name.split(".")[0] for name in outcome.unexpected_keys} == {"logits"}
