@@ -45,6 +45,7 @@ def make_tables(gathered: Gathered) -> list[Table]:
 def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Write each table as CSV, Markdown and LaTeX; return the files."""
     from firthshot.experiments.store import raise_clearly, write_whole
+    from firthshot.report.listing import write_listing
     from firthshot.report.tables_writers import WRITERS
 
     paths = []
@@ -56,6 +57,7 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
                 write_whole(paths[-1], write(one).encode())
     except OSError as error:
         raise_clearly(error, folder)
+    write_listing(folder, {one.title: one.note for one in tables}, [path.name for path in paths])
     return paths
 
 

@@ -32,12 +32,15 @@ def write_figures(gathered: Gathered, folder: Path) -> list[FigureFile]:
         Made where it is not there.
     """
     from firthshot.report.figures.style import style, write_drawing
+    from firthshot.report.listing import write_listing
 
     files = []
     with style():
         for drawing in drawings(gathered):
             paths = write_drawing(drawing, folder)
             files.append(FigureFile(drawing.name, drawing.title, drawing.caption, paths))
+    written = [path.name for file in files for path in file.paths.values()]
+    write_listing(folder, {file.title: file.caption for file in files}, written)
     return files
 
 

@@ -14,7 +14,7 @@ _LETTER = 0.068  # width of a letter of a tick label, inches
 
 def number(value: float) -> str:
     """Return a coefficient as people write it."""
-    return f"{value:.3g}" if 1e-3 <= value < 1e4 or value == 0 else f"{value:.0e}"
+    return f"{value:.4g}" if value < 1e4 else f"{value:.0f}" if value < 1e6 else f"{value:.0e}"
 
 
 class LambdaAxis:

@@ -140,8 +140,13 @@ def _trade(axes: Axes, chosen: Row, lines: list[Row]) -> None:
             _star(axes, x, y)
     if theory:
         _diamond(axes, 100 * theory["ece_pooled"], 100 * theory["accuracy"])
-    last = f"λ = {number(grid[-1]['coefficient'])}"
+    left = across[-1] < (min(across) + max(across)) / 2
     axes.annotate(
-        last, (across[-1], upwards[-1]), xytext=(0, -9), textcoords="offset points", ha="center"
+        f"λ = {number(grid[-1]['coefficient'])}",
+        (across[-1], upwards[-1]),
+        xytext=(5 if left else -5, 0),
+        textcoords="offset points",
+        ha="left" if left else "right",
+        va="center",
     )
-    axes.margins(0.12, 0.2)
+    axes.margins(0.12, 0.15)

@@ -72,7 +72,7 @@ def _page(family: Family, rows: Sequence[Row], draw_panel: DrawPanel) -> Any:
     for at, axes in enumerate(all_axes[: len(rows)]):
         lowest = at + columns >= len(rows)
         axes.set_xlabel(family.across if lowest else "")
-    legend_above(figure)
+    legend_above(figure, fewest=1)
     return figure
 
 

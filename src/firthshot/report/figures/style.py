@@ -154,13 +154,16 @@ def zero_line(axes: Axes) -> None:
     axes.axhline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
 
 
-def legend_above(figure: Figure) -> None:
-    """Put one legend above all panels, where it hides nothing, in as many columns as fit."""
+def legend_above(figure: Figure, fewest: int = 2) -> None:
+    """Put one legend above all panels, where it hides nothing, in as many columns as fit.
+
+    With fewer than ``fewest`` names there is none: a single series needs no name.
+    """
     found: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(name, handle)
-    if len(found) < 2:
+    if len(found) < fewest:
         return
     letters = max(map(len, found)) + 7
     fit = max(1, int(figure.get_figwidth() * 19 / letters))
