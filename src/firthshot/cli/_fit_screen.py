@@ -89,7 +89,9 @@ def _facts(report: FitReport) -> RenderableType:
 
 
 def _lines(report: FitReport) -> dict[str, str]:
+    encoder = {} if report.encoder is None else {"encoder": report.encoder}
     lines = {
+        **encoder,
         "head": report.head + ("" if report.converged else ", NOT converged"),
         "lam": f"{report.lam:.4g}, {SOURCES.get(report.lam_source, report.lam_source)}",
         "l2": f"{report.l2:.4g}, {SOURCES.get(report.l2_source, report.l2_source)}",

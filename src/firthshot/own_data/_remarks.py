@@ -75,6 +75,8 @@ def _contradictions(examples: Examples) -> Iterator[str]:
 
 
 def _column_remarks(examples: Examples) -> Iterator[str]:
+    if examples.fingerprint is not None:
+        return  # columns of an embedding are nobody's to mend
     X = examples.features
     names = examples.names or tuple(str(j + 1) for j in range(X.shape[1]))
     spread = X.std(axis=0)

@@ -53,6 +53,7 @@ class FitReport:
     lam, l2 : the coefficients used, and where they come from (``lam_source``, ``l2_source``)
     left_out : scores, or None where no row could be left out or there are too many
     remarks : sentences about the data
+    encoder : what made the features, where it is known
     """
 
     source: str
@@ -69,6 +70,7 @@ class FitReport:
     left_out: LeftOutScores | None
     mixed_up: MixedUp | None
     remarks: list[str]
+    encoder: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
@@ -99,6 +101,7 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
         left_out=scores,
         mixed_up=mixed,
         remarks=remarks(examples, classes, counts),
+        encoder=examples.encoder,
     )
 
 
