@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ FORMAT = 1
 META_KEY = "firthshot-model"
 PARAMETERS, LOO_PATH = "parameters/", "loo_path/"
 FITTED = ("lam_", "l2_", "lam_source_", "l2_source_", "temperature_", "n_iter_", "converged_")
+# No other text may reach NumPy's parser of types, nor make it reserve much memory.
+LABEL_TYPES = re.compile(r"object|[<>|](U[0-9]{1,4}|[iu][1248]|f[248]|b1)")
 SOURCES = ("given", "theory", "scale", "loo", "fallback")
 
 
@@ -181,7 +184,8 @@ def _encode(value: Any) -> Any:
 
 
 def _encode_classes(classes: Array) -> dict[str, Any]:
-    kind = classes.dtype.str if classes.dtype.kind in "Uiufb" else "object"
+    kind = classes.dtype.str
+    kind = kind if LABEL_TYPES.fullmatch(kind) else "object"
     return {"dtype": kind, "values": [_encode(one) for one in classes.tolist()]}
 
 
@@ -300,9 +304,8 @@ def _decode(value: Any) -> Any:
 
 def _decode_classes(described: Any) -> Array:
     """Return the labels in their own type, sorted and different, two or more."""
-    values = [_decode(one) for one in described["values"]]
-    kind = np.dtype(described["dtype"])
-    if kind.kind not in "UiufbO" or len(values) < 2:
+    values, kind = [_decode(one) for one in described["values"]], described["dtype"]
+    if not LABEL_TYPES.fullmatch(kind) or len(values) < 2:
         raise FirthshotError("its classes are not labels, or fewer than two")
     classes = np.empty(len(values), kind)
     classes[:] = values
