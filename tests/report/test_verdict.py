@@ -1,0 +1,312 @@
+"""Verdicts: the right words for known numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from experiments.summary_folders import KEY
+from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
+from firthshot.experiments.schema import BINS
+from firthshot.experiments.summary import Summary
+from firthshot.report.gather import Gathered
+from firthshot.report.headline import make_headline
+from firthshot.report.outcomes import kind_of
+from firthshot.report.verdict import Verdict, make_verdicts
+from firthshot.report.wording import Condition, listed, parts, points, points_ci, where
+
+
+def setting(ways: int, shots: int, gain: float, ci: float = 0.2, **other: Any) -> dict[str, Any]:
+    """Return a line of ``chosen``; gains in points. It is significant where |gain| > ci."""
+    line = dict.fromkeys(CHOSEN) | {k: v for k, v in KEY.items() if k != "split"}
+    gain, ci = gain / 100, ci / 100
+    line |= {"ways": ways, "actual_ways": ways, "shots": shots, "coefficient": 1.0}
+    line |= {"at_edge": False, "trials": 100, "base_accuracy": 0.6, "accuracy": 0.6 + gain}
+    line |= {"improvement": gain, "improvement_ci": ci, "p_holm": 0.001 if abs(gain) > ci else 0.6}
+    line |= {"base_nll": 1.0, "nll": 1.0, "base_ece_pooled": 0.2, "ece_pooled": 0.2}
+    return line | other
+
+
+def contrast(ways: int, shots: int, gain: float, ci: float = 0.2, **other: Any) -> dict[str, Any]:
+    line = dict.fromkeys(CONTRASTS) | {k: v for k, v in KEY.items() if k != "split"}
+    line |= {"ways": ways, "actual_ways": ways, "shots": shots, "coefficient": 1.0, "trials": 100}
+    line |= {"against_head": "linear", "against_prior": "uniform", "against_penalty": "l2"}
+    line |= {"difference": gain / 100, "difference_ci": ci / 100, "accuracy": 0.6}
+    line |= {"against_accuracy": 0.6 - gain / 100, "p_holm": 0.001 if abs(gain) > ci else 0.6}
+    return line | {"nll_difference": 0.0, "ece_difference": 0.0} | other
+
+
+class Fixed(Gathered):
+    """Tables written by hand."""
+
+    bins = pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in BINS.items()})
+
+
+def verdicts(*chosen: dict[str, Any], contrasts: tuple[dict[str, Any], ...] = ()) -> list[Verdict]:
+    summary = Summary(
+        pl.DataFrame(schema=ALL),
+        pl.DataFrame(list(chosen), schema=CHOSEN),
+        pl.DataFrame(list(contrasts), schema=CONTRASTS),
+        [],
+    )
+    return make_verdicts(Fixed(summary, ()))
+
+
+def said(verdict: Verdict, topic: str) -> list[str]:
+    return [remark.text for remark in verdict.remarks if remark.topic == topic]
+
+
+def test_where_it_helps_in_the_words_of_the_grid() -> None:
+    gains = {(w, s): 0.7 if w > 10 and s > 1 else 0.0 for w in (5, 10, 15, 20) for s in (1, 5, 10)}
+    (verdict,) = verdicts(*(setting(w, s, gain) for (w, s), gain in gains.items()))
+    assert said(verdict, "accuracy") == [
+        "Firth helps at 5 and 10 shots from 15 ways up (+0.70 ± 0.20 points).",
+        (
+            "No significant effect at 1 shot (0.00 ± 0.20 points); "
+            "at 5 and 10 shots up to 10 ways (0.00 ± 0.20 points)."
+        ),
+    ]
+    assert verdict.count("helps") == 4
+    headline = make_headline([verdict])
+    assert headline.question == "Does Firth help here?"
+    assert headline.answer == "Only in 4 of 12 settings."
+
+
+def test_costs_are_said_plainly() -> None:
+    (verdict,) = verdicts(setting(5, 1, -1.0), setting(5, 5, -0.5, 0.1))
+    assert said(verdict, "accuracy") == [
+        "Firth costs accuracy in both settings (−1.00 ± 0.20 to −0.50 ± 0.10 points)."
+    ]
+    headline = make_headline([verdict])
+    assert headline.answer == "No: it costs accuracy in 2 of 2 settings."
+    assert headline.tone == "bad"
+    assert "Largest loss: −1.00 ± 0.20 points (Firth, linear head, 5 ways, 1 shot)." in (
+        headline.lines
+    )
+
+
+def test_a_mixed_answer_depends() -> None:
+    found = verdicts(setting(5, 1, -1.0), setting(5, 5, 1.0))
+    assert make_headline(found).answer == (
+        "It depends: it helps in 1 and costs accuracy in 1 of 2 settings."
+    )
+
+
+def test_no_effect_and_nothing_chosen() -> None:
+    unchanged = setting(5, 5, 0.0, 0.0, coefficient=0.0, p_holm=1.0)
+    (verdict,) = verdicts(setting(5, 1, 0.1), unchanged)
+    assert [outcome.kind for outcome in verdict.outcomes] == ["unclear", "unchanged"]
+    assert said(verdict, "accuracy")[1] == (
+        "The validation classes chose λ = 0 at 5 shots: there it is left out."
+    )
+    assert (
+        make_headline([verdict]).answer == "No effect that can be told from chance in 2 settings."
+    )
+    assert make_headline([verdict]).tone == "plain"
+
+
+def test_small_gains_are_called_small() -> None:
+    found = verdicts(setting(5, 1, 0.05, 0.01), setting(5, 5, 3.0))
+    headline = make_headline(found)
+    assert headline.answer == "Yes, in both settings."
+    assert headline.lines[0] == (
+        "Largest gain in accuracy: +3.00 ± 0.20 points (Firth, linear head, 5 ways, 5 shots). "
+        "1 of the 2 gains is below 0.1 points."
+    )
+
+
+def test_one_trial_has_no_interval() -> None:
+    line = setting(5, 1, 1.0, improvement_ci=None, p_holm=1.0)
+    (verdict,) = verdicts(line)
+    assert said(verdict, "accuracy") == ["No significant effect at 5 ways, 1 shot (+1.00 points)."]
+
+
+def test_intervals_over_classes() -> None:
+    loose = {"improvement_classes_low": -0.001, "improvement_classes_high": 0.015}
+    sure = {"improvement_classes_low": 0.002, "improvement_classes_high": 0.012}
+    (verdict,) = verdicts(setting(5, 1, 0.7, **loose), setting(5, 5, 0.7, **sure))
+    assert said(verdict, "classes") == [
+        (
+            "Other classes could tell otherwise at 1 shot: the interval that also resamples "
+            "classes includes zero there."
+        ),
+        (
+            "Intervals over classes are about 4.0 times as wide as those over trials: more trials "
+            "will not settle what other classes would do."
+        ),
+    ]
+    narrow = {"improvement_classes_low": 0.005, "improvement_classes_high": 0.009}
+    assert said(verdicts(setting(5, 1, 0.7, **narrow))[0], "classes") == []
+
+
+def test_the_theory_is_safe_or_not() -> None:
+    good = {"theory_improvement": 0.005, "theory_improvement_ci": 0.001}
+    bad = {"theory_improvement": -0.02, "theory_improvement_ci": 0.001}
+    (verdict,) = verdicts(setting(5, 1, 0.7, **bad), setting(5, 5, 0.7, **good))
+    assert said(verdict, "theory") == [
+        (
+            "The tuning-free λ of the theory is not safe: it costs accuracy at 1 shot "
+            "(−2.00 ± 0.10 points)."
+        )
+    ]
+    (verdict,) = verdicts(setting(5, 1, 0.7, **good), setting(5, 5, 0.7, **good))
+    assert said(verdict, "theory") == [
+        (
+            "The tuning-free λ of the theory is safe here: it costs accuracy nowhere, and gains in "
+            "2 of 2 settings (+0.50 ± 0.10 points)."
+        )
+    ]
+
+
+def test_probabilities() -> None:
+    worse = {"nll": 1.5, "ece_pooled": 0.5}
+    (verdict,) = verdicts(setting(5, 1, 0.7, **worse), setting(5, 5, 0.7, **worse))
+    assert said(verdict, "calibration") == [
+        (
+            "Its probabilities are worse: nll rises in 2 of 2, calibration error (ECE) rises in "
+            "2 of 2; the largest move is from 0.20 to 0.50 at 5 ways, 1 shot."
+        )
+    ]
+    better = {"nll": 0.5, "ece_pooled": 0.1}
+    (verdict,) = verdicts(setting(5, 1, 0.7, **better))
+    assert said(verdict, "calibration")[0].startswith("Its probabilities are better: nll falls,")
+    (verdict,) = verdicts(setting(5, 1, 0.7, **worse), setting(5, 5, 0.7, **better))
+    assert "neither better nor worse" in said(verdict, "calibration")[0]
+
+
+def test_other_penalties_each_from_its_side() -> None:
+    against = (contrast(5, 1, 1.0), contrast(5, 5, -0.5), contrast(5, 10, 0.0))
+    lines = [setting(5, shots, 0.7) for shots in (1, 5, 10)]
+    (verdict,) = verdicts(*lines, contrasts=against)
+    assert said(verdict, "rivals") == [
+        "Firth beats L2 at 1 shot (+1.00 ± 0.20 points).",
+        "L2 beats Firth at 5 shots (+0.50 ± 0.20 points).",
+        "Firth and L2 do not differ significantly at 10 shots (0.00 ± 0.20 points).",
+    ]
+
+
+def test_reference_heads() -> None:
+    reference = {"against_penalty": "none", "against_head": "centroid"}
+    against = (
+        contrast(5, 1, -1.0, **reference, against_accuracy=0.62),
+        contrast(5, 5, 0.0, **reference),
+        # Beaten by the chosen λ's loss only: better than Firth, worse than without it.
+        contrast(5, 10, -1.0, **reference, against_accuracy=0.55),
+    )
+    lines = [setting(5, 1, 0.7), setting(5, 5, 0.7), setting(5, 10, -6.0)]
+    (verdict,) = verdicts(*lines, contrasts=against)
+    assert said(verdict, "references") == [
+        (
+            "Nearest class mean beats this head, with and without Firth, at 1 shot "
+            "(+1.00 ± 0.20 points)."
+        ),
+        "Nearest class mean does as well as Firth at 5 shots: no significant difference.",
+    ]
+
+
+def test_the_edge_of_the_grid() -> None:
+    (verdict,) = verdicts(setting(5, 1, 0.7, at_edge=True), setting(5, 5, 0.7))
+    assert said(verdict, "edge") == [
+        "The chosen λ is the largest of the grid at 1 shot: a larger one might do better."
+    ]
+
+
+def test_confidence_without_penalty() -> None:
+    row = {**KEY, "coefficient": 0.0, "theory": False, "bin": 3, "count": 100}
+    sums = {"confidence_sum": 40.0, "correct_sum": 80.0}
+
+    class Binned(Fixed):
+        bins = pl.DataFrame([{**row, **sums}], schema=Fixed.bins.schema)
+
+    chosen = pl.DataFrame([setting(5, 1, 0.7, nll=1.5)], schema=CHOSEN)
+    summary = Summary(pl.DataFrame(schema=ALL), chosen, pl.DataFrame(schema=CONTRASTS), [])
+    (verdict,) = make_verdicts(Binned(summary, ()))
+    assert said(verdict, "calibration")[0].endswith(
+        "Without penalty the head is under-confident: 40% mean confidence at 80% accuracy."
+    )
+
+
+def test_titles_tell_methods_apart() -> None:
+    found = verdicts(
+        setting(5, 1, 0.7, bank="mini"),
+        setting(5, 1, 0.7, bank="cub"),
+        setting(5, 1, 0.7, bank="cub", penalty="l2", l2_kind="ridge"),
+        setting(5, 1, 0.7, bank="cub", prior="class-frequency"),
+    )
+    assert [verdict.title for verdict in found] == [
+        "Firth, linear head, mini",
+        "Firth, linear head, cub",
+        "Firth (class-frequency prior), linear head",
+        "L2, linear head",
+    ]
+    assert make_headline(found).answer == "Yes, in both settings."
+    assert make_headline(found[3:]).question == "Does L2 help here?"
+
+
+def test_nothing_finished_on_novel_classes() -> None:
+    assert verdicts() == []
+    assert make_headline([]).answer == "No setting is finished on novel classes."
+
+
+def test_the_same_numbers_in_any_order() -> None:
+    lines = [setting(w, s, 0.3 * w - s) for w in (5, 10) for s in (1, 5)]
+    forward, backward = verdicts(*lines), verdicts(*lines[::-1])
+    assert forward[0].remarks == backward[0].remarks
+
+
+@pytest.mark.parametrize(
+    ("mean", "p", "coefficient", "kind"),
+    [
+        (0.01, 0.049, 1.0, "helps"),
+        (-0.01, 0.049, 1.0, "costs"),
+        (0.01, 0.05, 1.0, "unclear"),
+        (0.0, 0.0, 1.0, "unclear"),
+        (0.0, 1.0, 0.0, "unchanged"),
+    ],
+)
+def test_kinds(mean: float, p: float, coefficient: float, kind: str) -> None:
+    assert kind_of(mean, p, coefficient) == kind
+
+
+def _conditions(ways: list[int], shots: list[int], schemes: list[str]) -> list[Condition]:
+    equal = [Condition(w, False, s, "balanced") for w in ways for s in shots]
+    return sorted(equal + [Condition(w, True, 8, name) for w in ways for name in schemes])
+
+
+def test_parts_cover_and_do_not_overlap() -> None:
+    among = _conditions([5, 10, 15], [1, 5], ["unbalanced-8"])
+    for number in range(1, 2 ** len(among)):
+        some = [one for at, one in enumerate(among) if number >> at & 1]
+        found = parts(some, among)
+        assert sorted(one for part in found for one in part) == some
+        for part in found:
+            ways = {one.ways for one in part}
+            shots = {(one.shots, one.scheme) for one in part}
+            assert len(part) == len(ways) * len(shots)  # a phrase names each and no more
+
+
+@pytest.mark.parametrize(
+    ("ways", "shots", "schemes", "words"),
+    [
+        ([5, 10], [1, 5], ["unbalanced-8"], "in all 6 settings"),
+        ([5, 10], [1, 5], [], "with equal shots"),
+        ([5, 10], [], ["unbalanced-8"], "with unequal shots"),
+        ([5], [1], [], "at 1 shot, 5 ways"),
+        ([10], [], ["unbalanced-8"], "with unequal shots at 10 ways"),
+    ],
+)
+def test_where(ways: list[int], shots: list[int], schemes: list[str], words: str) -> None:
+    among = _conditions([5, 10], [1, 5], ["unbalanced-8"])
+    assert where(_conditions(ways, shots, schemes), among) == words
+
+
+def test_numbers_in_words() -> None:
+    assert points(0.00001) == "0.00"
+    assert points(-0.00001) == "0.00"
+    assert points(-0.0123) == "−1.23"
+    assert points_ci(0.5, None) == "+50.00"
+    assert points_ci(0.007, 0.002) == "+0.70 ± 0.20"
+    assert listed([1]) == "1"
+    assert listed([1, 2, 3]) == "1, 2 and 3"
