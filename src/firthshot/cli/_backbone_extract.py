@@ -234,7 +234,8 @@ class _Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._bar.live.is_started:  # stopping prints an empty line otherwise
+            self._bar.stop()
 
 
 def _table(*columns: str) -> Any:

@@ -29,4 +29,5 @@ def embedding_progress() -> Iterator[Callable[[int, int], None]]:
     try:
         yield listen
     finally:
-        bar.stop()
+        if bar.live.is_started:  # stopping prints an empty line otherwise
+            bar.stop()

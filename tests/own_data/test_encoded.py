@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import firthshot.backbones.encoders as encoders
+from firthshot.backbones.encoders import ImageEncoder, TextEncoder
+from firthshot.backbones.images import Preparation
+from firthshot.cli import app
+from firthshot.errors import FirthshotError
+from firthshot.estimators import load_model
+from firthshot.own_data import Columns, read_examples
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 220, 30), "blue": (30, 30, 220)}
+WORDS = ("card", "rain", "bread")
+
+
+def letters(texts: list[str]) -> np.ndarray:
+    return np.array([[text.count(word) for word in WORDS] for text in texts], np.float32)
+
+
+PICTURES = ImageEncoder(
+    "efficientnet-lite0", 3, "f-image", Preparation(8), lambda pixels: pixels.mean((2, 3))
+)
+TEXTS = TextEncoder("minilm-l6-v2", 3, "f-text", letters)
+
+
+@pytest.fixture(autouse=True)
+def small_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put encoders of a few lines in the place of the real ones."""
+
+    def load(spec: str, **_: Any) -> ImageEncoder | TextEncoder:
+        if spec not in ("efficientnet-lite0", "minilm-l6-v2"):
+            return replace(PICTURES, fingerprint="f-other")
+        return PICTURES if spec == "efficientnet-lite0" else TEXTS
+
+    monkeypatch.setattr(encoders, "load_encoder", load)
+    monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Return a folder of three classes with five noisy pictures each."""
+    rng = np.random.default_rng(0)
+    for name, colour in COLOURS.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(5):
+            pixels = np.clip(rng.normal(colour, 25, (10, 14, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def intents(tmp_path: Path) -> Path:
+    rows = [
+        (f"{word} number {n} {word * (n % 2)}", f"about {word}") for word in WORDS for n in range(4)
+    ]
+    with (tmp_path / "intents.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+    return tmp_path / "intents.csv"
+
+
+def run(*words: Any, text: str | None = None) -> Any:
+    result = CliRunner().invoke(app, [str(word) for word in words], input=text)
+    if isinstance(result.exception, FirthshotError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def rows_of(output: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(output)))
+
+
+def test_a_folder_of_pictures_is_fitted_and_a_picture_predicted(photos: Path) -> None:
+    shown = run("fit", photos, "--model", "pets.firth").output
+    assert "15 rows, 3 features, 3 classes" in shown
+    assert "efficientnet-lite0" in shown
+    assert "new.jpg" in shown
+    model = load_model("pets.firth")
+    assert (model.encoder_name_, model.encoder_fingerprint_) == ("efficientnet-lite0", "f-image")
+    Image.new("RGB", (30, 20), COLOURS["green"]).save("new.png")
+    Image.new("RGB", (5, 9), COLOURS["red"]).save("other.png")
+    found = rows_of(run("predict", "pets.firth", "new.png", "other.png").stdout)
+    assert [(row["picture"], row["prediction"]) for row in found] == [
+        ("new.png", "green"),
+        ("other.png", "red"),
+    ]
+
+
+def test_folders_are_predicted_with_and_without_classes(photos: Path) -> None:
+    run("fit", photos, "--model", "pets.firth")
+    result = run("predict", "pets.firth", photos)
+    assert len(rows_of(result.stdout)) == 15
+    assert "Accuracy 100.0 %" in result.stderr
+    result = run("predict", "pets.firth", photos / "blue")  # a flat folder has no labels
+    assert {row["prediction"] for row in rows_of(result.stdout)} == {"blue"}
+    assert "Accuracy" not in result.stderr
+
+
+def test_texts_are_fitted_and_predicted_from_a_table_and_from_lines(intents: Path) -> None:
+    shown = run("fit", intents, "--model", "intents.firth").output
+    assert "12 rows, 3 features, 3 classes" in shown
+    Path("new.csv").write_text("text\nlots of rain\nbread and bread\n")
+    found = rows_of(run("predict", "intents.firth", "new.csv").stdout)
+    assert [(row["text"], row["prediction"]) for row in found] == [
+        ("lots of rain", "about rain"),
+        ("bread and bread", "about bread"),
+    ]
+    found = rows_of(run("predict", "intents.firth", "-", text="my card\n").stdout)
+    assert (found[0]["text"], found[0]["prediction"]) == ("my card", "about card")
+
+
+def test_the_column_of_texts_can_be_named_and_ids_are_kept(tmp_path: Path) -> None:
+    Path("t.csv").write_text("id,said,by,label\n7,rain,ann,a\n8,rain rain,bob,a\n9,card,cy,b\n")
+    with pytest.raises(FirthshotError, match="--drop"):
+        read_examples("t.csv")  # two columns of words: taken for features
+    examples = read_examples("t.csv", Columns(text="said"))
+    assert examples.ids is not None
+    assert examples.ids.tolist() == ["7", "8", "9"]
+    assert examples.labels is not None
+    assert examples.labels.tolist() == ["a", "a", "b"]
+    np.testing.assert_array_equal(examples.features[:, 1], [1, 2, 0])
+
+
+def test_tables_of_numbers_are_still_features(tmp_path: Path) -> None:
+    Path("n.csv").write_text("x,label\n1.5,a\n2.5,b\n")
+    examples = read_examples("n.csv")
+    assert examples.fingerprint is None
+    assert examples.features.tolist() == [[1.5], [2.5]]
+    with pytest.raises(FirthshotError, match="leave out --encoder and --text"):
+        read_examples("n.csv", encoder="efficientnet-lite0")
+
+
+def test_a_model_refuses_another_encoder_and_other_inputs(photos: Path, intents: Path) -> None:
+    run("fit", photos, "--model", "pets.firth")
+    with pytest.raises(FirthshotError, match="give the encoder it was fitted with"):
+        run("predict", "pets.firth", photos, "--encoder", "efficientnet-lite1")
+    with pytest.raises(FirthshotError, match="takes images, but the source holds texts"):
+        run("predict", "pets.firth", intents)
+    Path("n.csv").write_text("x,y,z,label\n1,2,3,a\n2,1,3,b\n1,1,3,a\n2,2,4,b\n")
+    run("fit", "n.csv", "--model", "numbers.firth")
+    with pytest.raises(FirthshotError, match="whose encoder it does not know"):
+        run("predict", "numbers.firth", photos)
+
+
+def test_one_picture_is_nothing_to_fit(photos: Path) -> None:
+    with pytest.raises(FirthshotError, match="one picture: give a folder of class folders"):
+        run("fit", photos / "red" / "0.png", "--model", "m.firth")
+    with pytest.raises(FirthshotError, match="no class folders"):
+        run("fit", photos / "red", "--model", "m.firth")
