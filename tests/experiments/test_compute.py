@@ -208,9 +208,14 @@ class TestTransforms:
             transform_split(bank, "val", "tukey").values, np.sqrt(X), rtol=1e-6
         )
 
-    def test_negative_features_have_no_square_root(self, path: Path) -> None:
-        with pytest.raises(FirthshotError, match="negative features"):
-            transform_split(load_bank(path), "val", "tukey")
+    def test_negative_features_keep_their_sign(self, path: Path) -> None:
+        bank = load_bank(path)
+        X = bank.select("val")
+        expected = np.sign(X) * np.sqrt(np.abs(X))
+        assert (X < 0).any()
+        np.testing.assert_allclose(
+            transform_split(bank, "val", "tukey").values, expected, rtol=1e-6
+        )
 
     def test_no_base_classes(self, tmp_path: Path) -> None:
         path = write_bank(tmp_path / "toy.bank", base=0)

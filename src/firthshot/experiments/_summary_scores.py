@@ -121,4 +121,5 @@ def label(key: dict[str, Any]) -> str:
     how = key["penalty"] if key["prior"] == "uniform" else f"{key['penalty']} ({key['prior']})"
     scheme = "" if key["shots_scheme"] == "balanced" else f" ({key['shots_scheme']})"
     where = f"{key['bank']}, {key['ways']}-way {key['shots']}-shot{scheme}"
-    return f"{where}, {key['head']} ({key['solver']}), {how}"
+    drawn = f", {key['artificial']} artificial rows" if key["source"] else ""
+    return f"{where}, {key['head']} ({key['solver']}), {how}{drawn}"

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 FORMAT = 1  # raise it when the same cell would give other rows
 
 
-class Method(msgspec.Struct, frozen=True):
+class Calibration(msgspec.Struct, frozen=True):
+    """Distribution Calibration: the source bank's name and content, and the settings."""
+
+    source: str
+    sha256: str
+    artificial: int
+    neighbours: int
+    alpha: float
+
+
+class Method(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is trained: head, solver and penalty, resolved to plain data.
 
     ``theory`` asks for the tuning-free coefficient beside the grid.
@@ -33,6 +43,7 @@ class Method(msgspec.Struct, frozen=True):
     l2: float
     l2_kind: str
     theory: bool
+    calibration: Calibration | None = None
 
     def engine_head(self) -> Head:
         """Return the engine's head."""
@@ -107,6 +118,11 @@ class Cell(msgspec.Struct, frozen=True, dict=True):
         return hashlib.sha256(content).hexdigest()[:32]
 
     @property
+    def source(self) -> str:
+        """Return the name of the bank that Distribution Calibration asks, "" without it."""
+        return self.method.calibration.source if self.method.calibration else ""
+
+    @property
     def classifiers(self) -> int:
         """Return how many classifiers the cell trains at most."""
         per_trial = len(self.method.coefficients) + self.method.theory
@@ -115,8 +131,10 @@ class Cell(msgspec.Struct, frozen=True, dict=True):
     @property
     def words(self) -> str:
         """Return the cell as people say it."""
+        drawn = self.method.calibration
+        how = f"{drawn.artificial} artificial rows per class, " if drawn else ""
         return (
-            f"{self.condition.words}, {self.method.head}, {self.method.family}, "
+            f"{self.condition.words}, {self.method.head}, {self.method.family}, {how}"
             f"trials {self.first} to {self.stop - 1}"
         )
 
@@ -141,7 +159,7 @@ class Cell(msgspec.Struct, frozen=True, dict=True):
             "shots": condition.shots,
             "shots_scheme": condition.scheme,
             "query_rule": condition.query_rule,
-            "source": "",
-            "artificial": 0,
+            "source": self.source,
+            "artificial": method.calibration.artificial if method.calibration else 0,
         }
         return {key: values[key] for key in KEYS}

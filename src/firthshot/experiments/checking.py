@@ -24,6 +24,7 @@ def semantic_problems(spec: Spec) -> list[Problem]:
         *_grids(spec),
         *_shots_and_queries(spec),
         *_trials(spec),
+        *_calibration(spec),
     ]
     return [Problem(*pair) for pair in found or _methods(spec)]
 
@@ -81,11 +82,38 @@ def _trials(spec: Spec) -> Pairs:
         yield "until_ci", "It needs both splits: the coefficient is chosen on val."
 
 
+def _calibration(spec: Spec) -> Pairs:
+    """Refuse what Distribution Calibration cannot do, and its fields without it."""
+    asked, shared = spec.calibration, spec.solver == "shared-lbfgs"
+    if asked is None:
+        if shared:
+            yield "solver", "'shared-lbfgs' is for Distribution Calibration: add [calibration]."
+        if spec.source:
+            yield "source", "Only Distribution Calibration has a source: add [calibration]."
+        return
+    if spec.heads != ("linear",):
+        yield "heads", "Distribution Calibration trains the head 'linear' alone."
+    if spec.solver == "sgd":
+        yield "solver", "Distribution Calibration needs 'converged' or 'shared-lbfgs'."
+    if spec.l2_kind != "ridge" or not spec.l2:
+        yield "l2_kind", "Distribution Calibration needs a ridge: l2_kind = 'ridge' and an l2."
+    for index, family in enumerate(spec.penalties):
+        if family not in ("none", "firth", "label-smoothing"):
+            yield f"penalties[{index}]", f"Distribution Calibration has no penalty {family!r}."
+    for index, number in enumerate(asked.artificial):
+        if number in asked.artificial[:index]:
+            yield f"calibration.artificial[{index}]", f"{number} is listed twice."
+    if shared and spec.trials % 10:
+        yield "trials", f"'shared-lbfgs' trains ten trials together: {spec.trials} is no whole ten."
+
+
 def _methods(spec: Spec) -> Pairs:
     """Ask the engine to accept every method, so that nothing is refused hours later."""
     from firthshot.engine import fit_function
     from firthshot.experiments.methods import spec_methods
 
+    if spec.calibration is not None:
+        return  # its fields say all: see above
     seen = set()
     for method in spec_methods(spec, 1):
         try:

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from firthshot.banks import Bank
 
 EMBEDDED = "clinc150-minilm"
+OWN = "own"  # as a source: the bank itself
 
 
 def settle_banks(spec: Spec) -> Spec:
     """Return the spec with its banks named: by path where given by path, for any later folder."""
+    return _settle_source(_settle_targets(spec))
+
+
+def _settle_targets(spec: Spec) -> Spec:
     if spec.banks:
         return msgspec.structs.replace(spec, banks=tuple(map(_lasting, spec.banks)))
     from firthshot.banks import list_banks
@@ -27,6 +32,39 @@ def settle_banks(spec: Spec) -> Spec:
         name for name in names if any(is_paper_bank(name, paper) for paper in spec.paper_banks)
     )
     return msgspec.structs.replace(spec, banks=found or (EMBEDDED,))
+
+
+def _settle_source(spec: Spec) -> Spec:
+    """Name the source of every bank: as given, else the paper's that suits, else itself."""
+    if spec.calibration is None:
+        return spec
+    if spec.source:
+        given = spec.sources
+        settled = tuple(name if name == OWN else _lasting(name) for name in given)
+    else:
+        settled = tuple(_suiting_source(spec, bank) for bank in open_banks(spec))
+    return msgspec.structs.replace(spec, source=settled)
+
+
+def _suiting_source(spec: Spec, target: Bank) -> str:
+    """Return the installed bank of ``paper_sources`` that the target's backbone extracted too."""
+    from firthshot.banks import list_banks
+
+    for paper in spec.paper_sources:
+        for entry in list_banks():
+            bank = entry.bank
+            if bank is not None and is_paper_bank(entry.name, paper) and _suits(bank, target):
+                return entry.name
+    return OWN
+
+
+def _suits(source: Bank, target: Bank) -> bool:
+    same = ("backbone", "extraction")
+    return (
+        "base" in source.splits
+        and source.features.shape[1] == target.features.shape[1]
+        and all(getattr(source.meta, name) == getattr(target.meta, name) for name in same)
+    )
 
 
 def bank_remark(spec: Spec) -> str:
@@ -52,6 +90,48 @@ def open_banks(spec: Spec) -> list[Bank]:
     if not spec.banks:
         raise FirthshotError("The spec names no banks: give --bank.")
     return [load_bank(name) for name in spec.banks]
+
+
+def open_sources(spec: Spec, banks: list[Bank]) -> list[Bank]:
+    """Open the source of every bank; none without Distribution Calibration.
+
+    Raises
+    ------
+    FirthshotError
+        When a source has no base classes, other features than its bank, or too few classes.
+    """
+    from firthshot.banks import load_bank
+
+    if spec.calibration is None:
+        return []
+    if len(spec.sources) != len(banks):
+        raise FirthshotError(
+            f"There are {len(spec.sources)} sources for {len(banks)} banks: give one, or one each."
+        )
+    pairs = zip(spec.sources, banks, strict=True)
+    sources = [bank if name == OWN else load_bank(name) for name, bank in pairs]
+    for source, bank in zip(sources, banks, strict=True):
+        _check_source(source, bank, spec.calibration.neighbours)
+    return sources
+
+
+def _check_source(source: Bank, bank: Bank, neighbours: int) -> None:
+    if "base" not in source.splits:
+        raise FirthshotError(
+            f"Bank {source.name!r} has no base classes, whose statistics Distribution Calibration "
+            "needs: name a source that has, with --set source=BANK."
+        )
+    there, here = source.features.shape[1], bank.features.shape[1]
+    if there != here:
+        raise FirthshotError(
+            f"Source {source.name!r} has {there} features and bank {bank.name!r} has {here}: both "
+            "must come from the same backbone."
+        )
+    if neighbours > len(source.classes("base")):
+        raise FirthshotError(
+            f"calibration.neighbours = {neighbours}, but source {source.name!r} has "
+            f"{len(source.classes('base'))} base classes."
+        )
 
 
 def is_paper_bank(name: str, paper: str) -> bool:

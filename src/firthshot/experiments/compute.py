@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.experiments.cell import Cell, Condition
-from firthshot.experiments.features import CACHE, SplitFeatures
+from firthshot.experiments.features import CACHE, STATISTICS, SplitFeatures
 from firthshot.experiments.schema import BINS, ROW, TRIALS
 from firthshot.experiments.shots import from_plain
 
@@ -33,8 +33,11 @@ class Tables:
     trials: pl.DataFrame
 
 
-def compute(cell: Cell, bank: Bank, threads: int = 1) -> Tables:
-    """Train every trial of a cell with every coefficient."""
+def compute(cell: Cell, bank: Bank, threads: int = 1, source: Bank | None = None) -> Tables:
+    """Train every trial of a cell with every coefficient.
+
+    ``source`` is the bank whose base classes Distribution Calibration asks.
+    """
     features = CACHE.get(bank, cell.condition.split, cell.condition.transform)
     sampled = draw(cell.condition, bank, range(cell.first, cell.stop))
     episodes = dataclasses.replace(
@@ -42,8 +45,8 @@ def compute(cell: Cell, bank: Bank, threads: int = 1) -> Tables:
         support=features.positions(sampled.support),
         query=features.positions(sampled.query),
     )
-    theory = theory_value(cell, features.values.shape[1], episodes.support.shape[1])
-    results = _train(cell, features, episodes, theory, threads)
+    theory = theory_value(cell, features.values.shape[1], training_rows(cell, episodes))
+    results = _train(cell, features, episodes, theory, threads, source)
     columns, is_theory = _columns(cell, theory)
     exact = _theory_exact(cell, features, episodes)
     keys = cell.keys(bank)
@@ -70,6 +73,15 @@ def draw(condition: Condition, bank: Bank, trials: range) -> Episodes:
     )
 
 
+def training_rows(cell: Cell, episodes: Episodes) -> int:
+    """Return the rows that a trial is trained on, artificial ones included."""
+    drawn, labels = cell.method.calibration, episodes.support_labels[0]
+    if drawn is None:
+        return len(labels)
+    shots = np.bincount(labels)
+    return len(labels) + int((drawn.artificial // shots * shots).sum())
+
+
 def theory_value(cell: Cell, d: int, n: int) -> float | None:
     """Return λ = K rank/(2N) with the rank that N rows in general position have, or None."""
     if not cell.method.theory:
@@ -89,13 +101,20 @@ def _columns(cell: Cell, theory: float | None) -> tuple[list[int], list[bool]]:
 
 
 def _train(
-    cell: Cell, features: SplitFeatures, episodes: Episodes, theory: float | None, threads: int
+    cell: Cell,
+    features: SplitFeatures,
+    episodes: Episodes,
+    theory: float | None,
+    threads: int,
+    source: Bank | None,
 ) -> Results:
     from firthshot.engine import train
 
     method = cell.method
     extra = () if theory is None or theory in method.coefficients else (theory,)
-    head, solver = method.engine_head(), method.engine_solver()
+    if method.solver == "shared-lbfgs":
+        return _train_shared(cell, features, episodes, (*method.coefficients, *extra), source)
+    head, solver = _head(cell, source), method.engine_solver()
     parts = [
         train(
             features.values, episodes, head, solver, method.penalty(some),
@@ -104,6 +123,31 @@ def _train(
         for some in _portions(cell, episodes, (*method.coefficients, *extra))
     ]  # fmt: skip
     return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _head(cell: Cell, source: Bank | None) -> Any:
+    """Return the engine's head, with the statistics of the source where it needs them."""
+    drawn = cell.method.calibration
+    if drawn is None or source is None:
+        return cell.method.engine_head()
+    from firthshot.calibration import CalibratedLinear
+
+    statistics = STATISTICS.get(source)
+    return CalibratedLinear(statistics, drawn.artificial, drawn.neighbours, drawn.alpha)
+
+
+def _train_shared(
+    cell: Cell,
+    features: SplitFeatures,
+    episodes: Episodes,
+    coefficients: tuple[float, ...],
+    source: Bank | None,
+) -> Results:
+    """Train under the published stopping rule of Distribution Calibration."""
+    from firthshot.calibration import SharedLbfgs, train_shared
+
+    penalty = cell.method.penalty(coefficients)
+    return train_shared(features.values, episodes, _head(cell, source), SharedLbfgs(), penalty)
 
 
 def _portions(
@@ -130,6 +174,7 @@ def _theory_exact(cell: Cell, features: SplitFeatures, episodes: Episodes) -> np
     """Tell for every trial whether rank [X 1] = N; only a linear head can be exact."""
     n, d = episodes.support.shape[1], features.values.shape[1]
     exact = np.zeros(len(episodes), bool)
+    n = max(n, training_rows(cell, episodes))
     if not cell.method.theory or cell.method.head != "linear" or n > d + 1:
         return exact
     for t in range(len(episodes)):

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from firthshot.engine.options import Converged, Head
 from firthshot.experiments.cell import Cell, Method
 from firthshot.experiments.cost import Shape, trial_seconds
 from firthshot.experiments.plan import Plan
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
+    from firthshot.calibration import BaseStatistics
 
 _PROBE_SECONDS = 0.4
 _PROBE_WAYS, _PROBE_SHOTS, _PROBE_QUERIES = 10, 5, 15
@@ -51,12 +54,18 @@ def estimate(plan: Plan, banks: dict[str, Bank]) -> Estimate:
     total = 0.0
     for setting in plan.settings:
         method, condition = setting.method, setting.condition
-        if method.head not in factors:
-            factors[method.head] = _factor(method)
+        probed = _probed(method)
+        if probed not in factors:
+            factors[probed] = _factor(method)
         sizes = bank_sizes(banks[condition.bank], condition.split)
         each = trial_seconds(method, condition_shape(condition, method, sizes))
-        total += plan.trials * each * factors[method.head]
+        total += plan.trials * each * factors[probed]
     return Estimate(total, factors)
+
+
+def _probed(method: Method) -> str:
+    """Return what a probe measures: a head, or Distribution Calibration."""
+    return "calibrated" if method.calibration and method.calibration.artificial else method.head
 
 
 def count_classifiers(cells: Iterable[Cell]) -> int:
@@ -66,6 +75,9 @@ def count_classifiers(cells: Iterable[Cell]) -> int:
 
 def _factor(method: Method) -> float:
     """Return measured over modelled time of a small problem with this method."""
+    if method.solver == "shared-lbfgs":  # the same products, more of them
+        options = asdict(Converged())
+        method = msgspec.structs.replace(method, solver="converged", solver_options=options)
     shape = _probe_shape(method)
     return measure(method, shape) / trial_seconds(method, shape)
 
@@ -106,8 +118,25 @@ def _train_some(method: Method, shape: Shape, trials: int) -> None:
     coefficients = method.coefficients
     if method.theory:
         coefficients = (*coefficients, max(coefficients) + shape.K)
-    head, solver = method.engine_head(), method.engine_solver()
+    head, solver = _probe_head(method, shape.d), method.engine_solver()
     train(bank.features, episodes, head, solver, method.penalty(coefficients), threads=1)
+
+
+def _probe_head(method: Method, d: int) -> Head:
+    drawn = method.calibration
+    if drawn is None or not drawn.artificial:
+        return method.engine_head()
+    from firthshot.calibration import CalibratedLinear
+
+    return CalibratedLinear(_probe_statistics(drawn.neighbours, d), drawn.artificial)
+
+
+@lru_cache(maxsize=2)
+def _probe_statistics(classes: int, d: int) -> BaseStatistics:
+    from firthshot.calibration import BaseStatistics
+
+    rng = np.random.default_rng(0)
+    return BaseStatistics.from_rows([0.1 * rng.normal(size=(2 * d, d)) for _ in range(classes + 2)])
 
 
 @lru_cache(maxsize=8)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.calibration._tukey import tukey
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
+    from firthshot.calibration import BaseStatistics
 
 Array = npt.NDArray[Any]
 _BLOCK = 8192  # rows transformed at a time, so that no second copy of a split is ever made
@@ -63,11 +65,36 @@ class FeatureCache:
 CACHE = FeatureCache()
 
 
+class StatisticsCache:
+    """Keep the base statistics of the last few source banks."""
+
+    def __init__(self, size: int = 2) -> None:
+        self.size = size
+        self._kept: OrderedDict[str, BaseStatistics] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, bank: Bank) -> BaseStatistics:
+        """Return a bank's base statistics, computed or read at first use."""
+        from firthshot.calibration import base_statistics
+
+        with self._lock:
+            if bank.meta.sha256 not in self._kept:
+                self._kept[bank.meta.sha256] = base_statistics(bank)
+                while len(self._kept) > self.size:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(bank.meta.sha256)
+            return self._kept[bank.meta.sha256]
+
+
+STATISTICS = StatisticsCache()
+
+
 def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     """Return the features of a split under a transform, in float32.
 
     ``none``: as stored. ``l2``: rows scaled to unit length. ``centre-l2``: the mean of all rows of
-    the base classes subtracted first. ``tukey``: square roots.
+    the base classes subtracted first. ``tukey``: square roots, of negative features −√−x
+    (:func:`firthshot.calibration.tukey`).
     """
     rows = bank.rows(split)
     stored = bank.select(split)
@@ -78,7 +105,7 @@ def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     for start in range(0, len(values), _BLOCK):
         block = stored[start : start + _BLOCK].astype(np.float32)
         values[start : start + _BLOCK] = (
-            _square_root(block, bank) if transform == "tukey" else _unit_length(block - centre)
+            tukey(block) if transform == "tukey" else _unit_length(block - centre)
         )
     return SplitFeatures(values, rows)
 
@@ -97,13 +124,3 @@ def _unit_length(block: Array) -> Array:
     norms = np.linalg.norm(block, axis=1, keepdims=True)
     unit: Array = np.divide(block, norms, out=np.zeros_like(block), where=norms > 0)
     return unit
-
-
-def _square_root(block: Array, bank: Bank) -> Array:
-    if block.min() < 0:
-        raise FirthshotError(
-            f"Bank {bank.name!r} has negative features, which have no square root: "
-            "choose another transform than 'tukey'."
-        )
-    roots: Array = np.sqrt(block)
-    return roots

@@ -4,25 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firthshot.experiments.cell import Method
+from firthshot.experiments.cell import Calibration, Method
 from firthshot.experiments.spec import Spec
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
 
 COSINE_DECAY = 1e-3  # the published weight decay of the cosine head
 _WITH_PRIOR = ("firth", "label-smoothing")
 
 
-def spec_methods(spec: Spec, shots: int) -> Iterator[Method]:
-    """Yield every method of a spec for a number of shots, the reference heads last."""
+def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator[Method]:
+    """Yield every method of a spec for a number of shots, the reference heads last.
+
+    ``source`` is the bank whose base classes Distribution Calibration asks.
+    """
     for head in spec.heads:
         for family in spec.penalties:
             for prior in spec.priors if family in _WITH_PRIOR else ("uniform",):
-                yield _method(spec, head, family, prior, shots)
+                for calibration in _calibrations(spec, source):
+                    method = _method(spec, head, family, prior, shots)
+                    yield msgspec.structs.replace(method, calibration=calibration)
     if spec.references:
         yield from references(spec)
+
+
+def _calibrations(spec: Spec, source: Bank | None) -> list[Calibration | None]:
+    """Return Distribution Calibration with every number of artificial rows, or nothing."""
+    asked = spec.calibration
+    if asked is None or source is None:
+        return [None]
+    name, sha256 = source.name, source.meta.sha256
+    return [
+        Calibration(name, sha256, artificial, asked.neighbours, asked.alpha)
+        for artificial in asked.artificial
+    ]
 
 
 def references(spec: Spec) -> list[Method]:
@@ -70,6 +90,8 @@ def solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
     """Return the settings of the solver: the spec's over those published for the head."""
     from firthshot.engine.options import Converged, Cosine, Linear, Mlp, paper_sgd
 
+    if spec.solver == "shared-lbfgs":
+        return {}
     if spec.solver == "converged":
         return _merge(asdict(Converged()), spec.converged)
     kinds: dict[str, Any] = {"linear": Linear, "cosine": Cosine, "mlp": Mlp}

@@ -20,7 +20,8 @@ def overview(folder: Path) -> tuple[Table | None, list[str]]:
     if not file.is_file():
         return None, []
     chosen = pl.read_csv(file, infer_schema_length=None).sort(
-        "bank", "head", "penalty", "prior", "ways", "shots", "shots_scheme"
+        *("bank", "source", "head", "penalty", "prior", "ways", "shots", "shots_scheme"),
+        "artificial",
     )
     rows = chosen.filter(pl.col("penalty") != "none").to_dicts()
     warnings = json.loads((folder / "summary" / "warnings.json").read_text("utf-8"))
@@ -47,12 +48,13 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
     words = [_words(row) for row in rows]
     vary = [name for name in words[0] if len({row[name] for row in words}) > 1]
-    shown = [name for name in words[0] if name in vary or name not in ("bank", "penalty")]
+    silent = ("bank", "source", "penalty", "artificial")
+    shown = [name for name in words[0] if name in vary or name not in silent]
     if all(row["theory_coefficient"] is None for row in rows):
         shown = [name for name in shown if not name.startswith("theory")]
     table = Table(box=None, padding=(0, 1, 0, 0))
     for name in shown:
-        left = name in ("bank", "head", "penalty", "shots")
+        left = name in ("bank", "source", "head", "penalty", "shots")
         table.add_column(name, justify="left" if left else "right", no_wrap=True)
     for row in words:
         table.add_row(*(row[name] for name in shown))
@@ -64,10 +66,12 @@ def _words(row: dict[str, Any]) -> dict[str, str]:
     balanced = row["shots_scheme"] == "balanced"
     return {
         "bank": row["bank"],
+        "source": row["source"] or "",
         "head": row["head"],
         "penalty": "frequency" if row["prior"] == "class-frequency" else row["penalty"],
         "ways": str(row["ways"]),
         "shots": str(row["shots"]) if balanced else row["shots_scheme"],
+        "artificial": str(row["artificial"]),
         "base %": f"{100 * row['base_accuracy']:.2f}",
         "λ": f"{row['coefficient']:g}",
         "gain": _gain(row["improvement"], row["improvement_ci"]),

@@ -50,6 +50,7 @@ class Plan:
     settings: tuple[Setting, ...]
     notes: tuple[Note, ...]
     trials: int
+    sources: tuple[Bank, ...] = ()
 
     @property
     def cells(self) -> list[Cell]:
@@ -65,21 +66,27 @@ def make_plan(spec: Spec, banks: list[Bank]) -> Plan:
     FirthshotError
         When a head has no such solver, two banks share a name, or nothing is left to run.
     """
-    _check_names(banks)
+    from firthshot.experiments.choose import open_sources
+
+    sources = open_sources(spec, banks)
+    _check_names(banks, sources)
     settings: list[Setting] = []
     notes: list[Note] = []
-    for bank in banks:
+    for at, bank in enumerate(banks):
         _check_transform(spec, bank)
+        source = sources[at] if sources else None
         for condition in _conditions(spec, bank, notes):
-            settings.extend(_settings(spec, bank, condition))
+            settings.extend(_settings(spec, bank, source, condition))
     if not settings:
         reasons = "; ".join(line.rstrip(".") for line in condense(notes))
         raise FirthshotError(f"There is nothing to run ({reasons}).")
-    return Plan(tuple(settings), tuple(notes), spec.trials)
+    return Plan(tuple(settings), tuple(notes), spec.trials, tuple(sources))
 
 
-def _check_names(banks: list[Bank]) -> None:
+def _check_names(banks: list[Bank], sources: list[Bank]) -> None:
+    contents = {(bank.name, bank.meta.sha256) for bank in [*banks, *sources]}
     names = [bank.name for bank in banks]
+    names += [name for name, _ in contents if sum(name == other for other, _ in contents) > 1]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise FirthshotError(
@@ -100,11 +107,15 @@ def bank_sizes(bank: Bank, split: str) -> dict[str, int]:
     return {"d": bank.features.shape[1], "rows": sum(map(len, rows)) // len(rows)}
 
 
-def _settings(spec: Spec, bank: Bank, condition: Condition) -> Iterator[Setting]:
+def _settings(
+    spec: Spec, bank: Bank, source: Bank | None, condition: Condition
+) -> Iterator[Setting]:
     sizes = bank_sizes(bank, condition.split)
-    for method in spec_methods(spec, condition.shots):
+    for method in spec_methods(spec, condition.shots, source):
         shape = condition_shape(condition, method, sizes)
         block = block_size(method, shape, spec.trials)
+        if method.solver == "shared-lbfgs":  # what it trains together must be in one cell
+            block = max(10, block // 10 * 10)
         yield Setting(condition, method, block, spec.dtype)
 
 

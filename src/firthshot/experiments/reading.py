@@ -13,10 +13,14 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.spec import ConvergedSettings, SgdSettings, Spec
+from firthshot.experiments.spec import CalibrationSettings, ConvergedSettings, SgdSettings, Spec
 
 PRESETS = Path(__file__).parent / "presets"
-_TABLES: dict[str, type[msgspec.Struct]] = {"sgd": SgdSettings, "converged": ConvergedSettings}
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    "sgd": SgdSettings,
+    "converged": ConvergedSettings,
+    "calibration": CalibrationSettings,
+}
 
 
 class SpecError(FirthshotError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int, int, str]  # bank, ways, shots, scheme
 PLACE = ["bank", "ways", "shots", "shots_scheme"]
-METHOD = ["head", "solver", "penalty", "prior", "l2_kind", "l2"]
+METHOD = ["head", "solver", "penalty", "prior", "l2_kind", "l2", "source", "artificial"]
 _GROWTH = 8  # a round multiplies the trials by this at most: early widths are noisy
 
 

@@ -105,9 +105,10 @@ def run(
 
     started = time.perf_counter()
     banks = open_banks(spec)
+    plan = make_plan(spec, banks)
+    banks = list({bank.name: bank for bank in [*banks, *plan.sources]}.values())
     for bank in banks:
         bank.verify()
-    plan = make_plan(spec, banks)
     folder = RunFolder(out, run_identity(spec, banks))
     claim(out, spec, banks)
     folder.create()

@@ -44,6 +44,23 @@ class ConvergedSettings(
     max_iterations: Positive | None = None
 
 
+class CalibrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Distribution Calibration (:mod:`firthshot.calibration`), as published where left out.
+
+    Attributes
+    ----------
+    artificial : tuple of int
+        Artificial rows per class; each number is trained, and summary/calibration.csv chooses
+        among them on the validation classes as it chooses the coefficient.
+    neighbours, alpha
+        Base classes that lend mean and covariance; what is added to every covariance.
+    """
+
+    artificial: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(min_length=1)] = (0, 750)
+    neighbours: Positive = 2
+    alpha: Coefficient = 0.21
+
+
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a run trains, on what, and how often.
 
@@ -56,13 +73,20 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         else the embedded bank.
     banks : tuple of str
         Names or paths of banks.
+    source : str or tuple of str
+        For Distribution Calibration, the bank whose base classes lend their statistics: one for
+        all banks, or one for each; "own" is the bank itself. Left out, the installed bank among
+        ``paper_sources`` with the same backbone and extraction, else "own".
     transform : str
         ``none``, ``l2`` (rows to unit length), ``centre-l2`` (subtract the mean of the base classes
-        first), ``tukey`` (square root).
+        first), ``tukey`` (square root, of negative features −√−x).
     heads, start, scale, hidden, ridge
         Heads to train and their options (`firthshot.engine.options`); ``ridge`` is that of the
         least-squares reference.
     solver : str
+        ``shared-lbfgs`` is the published stopping rule of Distribution Calibration.
+    calibration : CalibrationSettings, optional
+        Train with Distribution Calibration.
     penalties, priors : tuple of str
         Families; ``firth`` and ``label-smoothing`` are trained once for every prior.
     coefficients, l2_coefficients, smoothing : tuple of float
@@ -85,6 +109,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     remark: str = ""
     paper_banks: tuple[str, ...] = ()
     banks: tuple[str, ...] = ()
+    paper_sources: tuple[str, ...] = ()
+    source: str | tuple[str, ...] = ()
     splits: Annotated[tuple[Split, ...], Meta(min_length=1)] = ("val", "novel")
     transform: Transform = "none"
     heads: Annotated[tuple[Head, ...], Meta(min_length=1)] = ("linear",)
@@ -92,7 +118,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     scale: PositiveFloat | None = None
     hidden: tuple[Positive, Positive] = (100, 50)
     ridge: Coefficient = 1.0
-    solver: Literal["sgd", "converged"] = "sgd"
+    solver: Literal["sgd", "converged", "shared-lbfgs"] = "sgd"
     penalties: Annotated[tuple[Family, ...], Meta(min_length=1)] = ("firth",)
     priors: Annotated[tuple[Prior, ...], Meta(min_length=1)] = ("uniform",)
     coefficients: Annotated[tuple[Coefficient, ...], Meta(min_length=1)] = PAPER_GRID
@@ -113,11 +139,20 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_trials: Positive | None = None
     sgd: SgdSettings = SgdSettings()
     converged: ConvergedSettings = ConvergedSettings()
+    calibration: CalibrationSettings | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return every field that has a value, as plain data in the order of the class."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return {key: value for key, value in plain.items() if value is not None and value != {}}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return the settled source of every bank; none without Distribution Calibration."""
+        if self.calibration is None:
+            return ()
+        given = (self.source,) if isinstance(self.source, str) else self.source
+        return given if len(given) > 1 else (given or ("own",)) * len(self.banks)
 
     @property
     def trial_cap(self) -> int:

@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments._summary_calibration import CALIBRATION, Drawn, calibration_lines
 from firthshot.experiments._summary_choice import (
     Choice,
     Chosen,
@@ -55,12 +56,15 @@ class Summary:
     chosen : one line per method and setting, at the coefficient chosen on ``val``, on ``novel``
     contrasts : paired differences between methods on the same trials
     warnings : sentences that a reader of the tables should know
+    calibration : Distribution Calibration, artificial rows and coefficient chosen together; empty,
+        and not written, where there is none
     """
 
     all: pl.DataFrame
     chosen: pl.DataFrame
     contrasts: pl.DataFrame
     warnings: list[str]
+    calibration: pl.DataFrame = field(default_factory=lambda: _table([], CALIBRATION))
 
     def write(self, folder: Path) -> None:
         """Write the tables as CSV and Parquet, and the warnings; each file whole or not at all."""
@@ -68,7 +72,8 @@ class Summary:
 
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name in _NAMES:
+            drawn = ("calibration",) if len(self.calibration) else ()
+            for name in (*_NAMES, *drawn):
                 frame: pl.DataFrame = getattr(self, name)
                 write_whole(folder / f"{name}.csv", frame.write_csv().encode())
                 buffer = io.BytesIO()
@@ -112,7 +117,8 @@ def read_summary(folder: Path) -> Summary:
     """Read what `summarise` wrote into a run folder."""
     there = Path(folder) / "summary"
     try:
-        tables = {name: pl.read_parquet(there / f"{name}.parquet") for name in _NAMES}
+        drawn = ("calibration",) if (there / "calibration.parquet").is_file() else ()
+        tables = {name: pl.read_parquet(there / f"{name}.parquet") for name in (*_NAMES, *drawn)}
         warnings = msgspec.json.decode((there / _WARNINGS).read_bytes(), type=list[str])
     except (OSError, pl.exceptions.PolarsError, msgspec.DecodeError):
         raise FirthshotError(f"{folder} holds no whole summary: run `firthshot report`.") from None
@@ -130,6 +136,7 @@ class _Work:
     kept: list[Chosen] = field(default_factory=list)
     warnings: dict[str, None] = field(default_factory=dict)
     designs: dict[Key, ClassDesign | None] = field(default_factory=dict)
+    drawn: list[Drawn] = field(default_factory=list)
 
     def add_group(self, keys: dict[str, list[Key]]) -> None:
         """Add the settings that differ only in split."""
@@ -162,6 +169,9 @@ class _Work:
         line, kept = chosen_line(novel, choice, self.design(key), self.pooled.get(key, {}))
         self.chosen.append(line)
         self.kept.append(kept)
+        val = _partner(novel, vals)
+        if novel.key["source"] and val is not None:
+            self.drawn.append(Drawn(val, novel))
 
     def choice_for(self, novel: Scored, vals: list[Scored]) -> Choice | None:
         """Return the choice that belongs to a novel setting, None where there is none to be had."""
@@ -206,6 +216,7 @@ class _Work:
             _with_holm(_table(self.chosen, CHOSEN), pl.col("penalty") != "none"),
             _with_holm(_table(lines, CONTRASTS), pl.lit(True)),
             list(self.warnings),
+            _table(list(calibration_lines(self.drawn)), CALIBRATION),
         )
 
 

@@ -70,9 +70,11 @@ def compute_here(cell: Cell) -> Done:
     """Compute a cell on this worker."""
     try:
         bank = _bank(cell.condition.sha256, cell.condition.bank)
+        drawn = cell.method.calibration
+        source = _bank(drawn.sha256, drawn.source) if drawn else None
     except FirthshotError as error:
         return Done(cell, None, describe(error))
-    return attempt(cell, bank)
+    return attempt(cell, bank, source)
 
 
 def _bank(sha256: str, name: str) -> Bank:

@@ -28,13 +28,13 @@ class Done:
     seconds: float = 0.0
 
 
-def attempt(cell: Cell, bank: Bank) -> Done:
+def attempt(cell: Cell, bank: Bank, source: Bank | None = None) -> Done:
     """Compute a cell; whatever goes wrong is told, not raised."""
     import time
 
     start = time.perf_counter()
     try:
-        tables = compute(cell, bank)
+        tables = compute(cell, bank, source=source)
     except Exception as error:  # noqa: BLE001 - one bad cell must not stop the others
         return Done(cell, None, describe(error), traceback.format_exc())
     return Done(cell, tables, seconds=time.perf_counter() - start)
@@ -58,7 +58,8 @@ def on_threads(
 
     def submit(number: int) -> set[Future[Done]]:
         return {
-            pool.submit(attempt, cell, banks[cell.condition.bank]) for cell in islice(queue, number)
+            pool.submit(attempt, cell, banks[cell.condition.bank], banks.get(cell.source))
+            for cell in islice(queue, number)
         }
 
     # Held around all cells: each sets and restores the same limit, so it never changes in between.
