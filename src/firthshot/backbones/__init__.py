@@ -1,1 +1,1 @@
-"""Pictures and texts to features: architectures, training, encoders, data sets (extra ``torch``)."""
+"""Pictures and texts to features: architectures, training, encoders, data sets."""

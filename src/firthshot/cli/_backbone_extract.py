@@ -39,6 +39,7 @@ def _encoder_table() -> Any:
     from rich.text import Text
 
     from firthshot.backbones.encoders import DEFAULTS, ENCODERS
+    from firthshot.backbones.weights import describe_weights, find_weights
 
     table = _table("encoder", "takes", "dims", "MB", "licence", "weights")
     for one in ENCODERS.values():
@@ -52,6 +53,10 @@ def _encoder_table() -> Any:
             one.licence,
             Text(state),
         )
+    for name, path in find_weights().items():
+        side, dim = describe_weights(path)
+        megabytes = f"{path.stat().st_size / 1e6:.0f}"
+        table.add_row(name, f"pictures {side} px", str(dim), megabytes, "", Text(str(path)))
     return table
 
 

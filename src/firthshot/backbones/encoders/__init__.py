@@ -13,6 +13,7 @@ from firthshot.backbones.encoders._base import (
     torch_encoder,
 )
 from firthshot.backbones.encoders._packages import installed
+from firthshot.backbones.weights import find_weights
 from firthshot.errors import FirthshotError
 
 __all__ = [
@@ -85,8 +86,9 @@ def load_encoder(
     Parameters
     ----------
     spec : str or Path
-        A name of `ENCODERS`; or a path: a checkpoint (``.safetensors``, ``.pth``, ``.pt``) or the
-        folder of a training, a TorchScript file, an ``.onnx`` file, a transformers folder.
+        A name of `ENCODERS`, or of a checkpoint in ``weights/`` (`find_weights`); or a path: a
+        checkpoint (``.safetensors``, ``.pth``, ``.pt``) or the folder of a training, a TorchScript
+        file, an ``.onnx`` file, a transformers folder.
     size, resize : int, optional
         Side of the pictures that the network sees, and length of the shorter side before the
         centre is cropped; else what suits the encoder.
@@ -101,12 +103,13 @@ def load_encoder(
     text = str(spec)
     if text in ENCODERS:
         return _load_known(text, size, resize)
-    path = Path(text)
+    path = find_weights().get(text, Path(text))
     if path.is_dir():
         return _load_folder(path, architecture, size, resize)
     if not path.is_file():
         raise FirthshotError(
-            f"There is no encoder {text!r}, neither by name ({', '.join(ENCODERS)}) nor as a file."
+            f"There is no encoder {text!r}, neither by name "
+            f"({', '.join((*ENCODERS, *find_weights()))}) nor as a file."
         )
     return _load_file(path, architecture, size, resize)
 

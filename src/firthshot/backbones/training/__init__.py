@@ -1,7 +1,7 @@
 """Training of a backbone on the base classes: recipes, exact resumption, checkpoints, curves."""
 
 from firthshot.backbones.training._curves import draw_curves, write_history
-from firthshot.backbones.training._files import export_weights, read_tensors
+from firthshot.backbones.training._files import export_weights, read_notes, read_tensors
 from firthshot.backbones.training._loop import Run
 from firthshot.backbones.training._recipes import RECIPES, Recipe, Stage, s2m2, standard
 from firthshot.backbones.training._setup import (
@@ -26,6 +26,7 @@ __all__ = [
     "best_record",
     "draw_curves",
     "export_weights",
+    "read_notes",
     "read_tensors",
     "s2m2",
     "standard",

@@ -43,6 +43,17 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         raise FirthshotError(f"{path} is not a readable safetensors file ({error}).") from error
 
 
+def read_notes(path: Path) -> dict[str, Any]:
+    """Read the notes of a checkpoint alone; a foreign file, which has none, is refused."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return dict(json.loads((file.metadata() or {})["firthshot"]))
+    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise FirthshotError(f"{path} is not a checkpoint of firthshot ({error}).") from error
+
+
 def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
     """Return the optimiser's state as named tensors, ``optimiser.<parameter>.<quantity>``."""
     state = optimiser.state_dict()["state"]
