@@ -9,11 +9,8 @@ import numpy as np
 from firthshot.engine._cosine import published_scale
 from firthshot.engine.options import Cosine
 from firthshot.errors import FirthshotError
-from firthshot.estimators._linear import FirthClassifier
+from firthshot.estimators._linear import DEFAULT_L2, DEFAULT_LAM, FirthClassifier
 from firthshot.estimators._support import Array
-
-DEFAULT_LAM: float | str = 1.0
-DEFAULT_L2: float | str = 1.0
 
 
 class FirthCosineClassifier(FirthClassifier):
@@ -39,19 +36,18 @@ class FirthCosineClassifier(FirthClassifier):
 
     Parameters
     ----------
-    lam : float, "theory" or "loo"
+    lam : float, "shots", "theory" or "loo", default="shots"
         Strength of the bias reduction, as in `FirthClassifier`.
-    l2 : float or "loo"
-        The L2 coefficient on the norms g.
+    l2 : float, "scale" or "loo", default="scale"
+        The L2 coefficient on the norms g; "scale" as in `FirthClassifier`, for rows of length s.
     prior : "uniform", "class-frequency" or array-like of shape (n_classes,), default="uniform"
         The distribution u to which the penalty pulls, in the order of ``classes_``.
     scale : float, default=None
-        The factor s; by the published rule 2, and 10 above 200 classes. ``l2 / scale²`` is what
-        matters.
+        The factor s; by the published rule 2, and 10 above 200 classes. A given ``l2`` counts as
+        ``l2 / scale²``; with "scale" the factor does not matter.
     class_weight : "balanced", dict or None, default=None
-    calibrate : bool, default=False
-        Divide logits by a temperature fitted to leave-one-out predictions before they become
-        probabilities.
+    calibrate : bool, default=True
+        Divide logits by a temperature before they become probabilities, as in `FirthClassifier`.
     tol : float, default=1e-11
         Largest entry of the gradient by w, of the objective divided by Σ w, at the end.
     max_iter : int, default=200
@@ -79,7 +75,7 @@ class FirthCosineClassifier(FirthClassifier):
         prior: Any = "uniform",
         scale: float | None = None,
         class_weight: Any = None,
-        calibrate: bool = False,
+        calibrate: bool = True,
         tol: float = 1e-11,
         max_iter: int = 200,
     ) -> None:

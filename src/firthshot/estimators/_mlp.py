@@ -11,13 +11,14 @@ from sklearn.utils import check_random_state
 from firthshot.errors import FirthshotError
 from firthshot.estimators._base import FewShotClassifier, Fit
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
-from firthshot.estimators._linear import dense_columns
+from firthshot.estimators._linear import DEFAULT_LAM, dense_columns
 from firthshot.estimators._support import Array, Support
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEFAULT_LAM: float | str = 1.0
+# λ as for one layer. l2 by a small probe on base classes of the embedded bank (5 and 20 ways, 1 and
+# 5 shots); without any penalty this head is lost at one shot.
 DEFAULT_L2: float | str = 0.1
 FOLDS = 10
 
@@ -37,13 +38,13 @@ class FirthMLPClassifier(FewShotClassifier):
 
     Parameters
     ----------
-    lam : float, "theory" or "loo"
-        Strength of the bias reduction. "theory" is K · rank(X) / (2N), which for this head is a
-        rule of thumb. "loo" takes the value of a grid under which rows are most likely by heads
-        that were fitted without them. Rows are left out one by one up to 10 of them and in 10
-        folds above, and every such head starts afresh: started from the network that knows the
-        rows it would not forget them.
-    l2 : float or "loo"
+    lam : float, "shots", "theory" or "loo", default="shots"
+        Strength of the bias reduction. "shots" is K / N, one over the rows per class. "theory" is
+        K · rank(X) / (2N), which for this head is a rule of thumb. "loo" takes the value of a grid
+        under which rows are most likely by heads that were fitted without them. Rows are left out
+        one by one up to 10 of them and in 10 folds above, and every such head starts afresh:
+        started from the network that knows the rows it would not forget them.
+    l2 : float or "loo", default=0.1
         L2 on the weights of all layers. Above some value all weights go to zero, which is much
         lower than for one layer.
     prior : "uniform", "class-frequency" or array-like of shape (n_classes,), default="uniform"
@@ -51,9 +52,9 @@ class FirthMLPClassifier(FewShotClassifier):
     hidden : tuple of int, default=(100, 50)
         Widths of the hidden layers, one or more.
     class_weight : "balanced", dict or None, default=None
-    calibrate : bool, default=False
-        Divide logits by a temperature fitted to left-out predictions (as for ``lam="loo"``) before
-        they become probabilities.
+    calibrate : bool, default=True
+        Divide logits by a temperature before they become probabilities, as in `FirthClassifier`;
+        it costs up to five more fits.
     tol : float, default=1e-3
         The descent ends when the largest entry of the gradient, of the objective divided by
         (1 + lam) Σ w, is at most this; or, at a kink, when ten steps together lower the objective
@@ -77,6 +78,8 @@ class FirthMLPClassifier(FewShotClassifier):
 
     _accepts_sparse: ClassVar[bool] = True
     fit_intercept: ClassVar[bool] = True  # every layer has a bias
+    _l2_grid: ClassVar[tuple[float, ...]] = (0.001, 0.01, 0.03, 0.1, 0.3)
+    _l2_fallback: ClassVar[float] = 0.1
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class FirthMLPClassifier(FewShotClassifier):
         prior: Any = "uniform",
         hidden: tuple[int, ...] = (100, 50),
         class_weight: Any = None,
-        calibrate: bool = False,
+        calibrate: bool = True,
         tol: float = 1e-3,
         max_iter: int = 1000,
         random_state: Any = 0,
@@ -113,6 +116,8 @@ class FirthMLPClassifier(FewShotClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.l2 == "scale":
+            raise FirthshotError("l2 is 'scale', which is for heads of one layer: give a number.")
         widths = self.hidden if isinstance(self.hidden, tuple | list) else ()
         whole = [isinstance(width, int | np.integer) and width >= 1 for width in widths]
         if not whole or not all(whole):
@@ -168,14 +173,7 @@ class FirthMLPClassifier(FewShotClassifier):
         """Return logits of each row by heads fitted, from the start, without its fold."""
         found = np.empty((len(path), len(rows), support.n_classes))
         for fold in folds(support.labels[rows], FOLDS):
-            kept = np.ones(len(support.labels), bool)
-            kept[rows[fold]] = False
-            rest = replace(
-                support,
-                X=support.X[kept],
-                labels=support.labels[kept],
-                weights=support.weights[kept],
-            )
+            rest = support.without(rows[fold])
             for l, fit in enumerate(self._fit_path(rest, path)):
                 found[l, fold] = self._logits(support.X[rows[fold]], fit.parameters)
         return found
@@ -242,5 +240,8 @@ def _problem(logits: Array, lam: float, converged: bool) -> str:
     n_classes = logits.shape[1]
     gap = min(1.0, np.log1p(n_classes / lam)) if lam else 1.0  # what a free network would reach
     if np.ptp(logits, axis=0).max() < 0.01 * gap:
-        return "Every row gets the same logits: lower l2, unless the rows are all alike."
+        return (
+            "Every row gets the same logits: lower l2, widen hidden or change random_state, unless "
+            "the rows are all alike."
+        )
     return ""
