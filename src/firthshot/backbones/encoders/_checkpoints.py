@@ -108,9 +108,7 @@ def _provenance(path: Path, name: str, notes: dict[str, Any]) -> str:
     setup = notes["setup"]
     recipe = setup.get("recipe", {})
     epoch = notes.get("epoch", {})
-    words = (
-        f"{name} trained with `firthshot backbone train` on {len(notes['classes'])} base classes"
-    )
+    words = f"{name} trained with firthshot on {_base_words(notes['classes'])}"
     if isinstance(recipe, dict) and recipe.get("name"):
         words += f", recipe {recipe['name']}"
     if "monitored_accuracy" in epoch:
@@ -119,3 +117,13 @@ def _provenance(path: Path, name: str, notes: dict[str, Any]) -> str:
             f"({100 * epoch['monitored_accuracy']:.1f} %)"
         )
     return words
+
+
+def _base_words(classes: list[str]) -> str:
+    """Say on which classes a network was trained, by the name of the data set if it is known."""
+    from firthshot.backbones.datasets import published
+    from firthshot.backbones.datasets._splits import TITLES
+
+    known = [name for name, own in published().items() if set(own["base"]) == set(classes)]
+    owner = f" of {TITLES[known[0]]}" if known else ""
+    return f"the {len(classes)} base classes{owner}"
