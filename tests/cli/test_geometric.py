@@ -11,7 +11,7 @@ from firthshot.cli import app
 from firthshot.errors import FirthshotError
 
 runner = CliRunner()
-FEW = ["--trials", "300", "--set", "sample_size=20", "--set", "slope=[5,20]"]
+FEW = ["--no-report", "--trials", "300", "--set", "sample_size=20", "--set", "slope=[5,20]"]
 
 
 def call(*arguments: str) -> str:
@@ -25,10 +25,12 @@ def test_run_prints_the_slope_and_the_largest_t_then_resumes(tmp_path: Path) -> 
     assert "300 trials of 20 geometric draws each, p = 0.5" in said
     assert "log |bias| over N = 5…20 has slope" in said
     assert "of 19 sizes from N = 2" in said
-    assert "100 of 100 blocks were finished before" in call("run", str(tmp_path / "g"))
-    assert call("run", str(tmp_path / "g"), "--quiet") == ""
+    assert "50 of 50 blocks were finished before" in call(
+        "run", str(tmp_path / "g"), "--no-report"
+    )
+    assert call("run", str(tmp_path / "g"), "--quiet", "--no-report") == ""
     said = call("status", str(tmp_path / "g"))
-    assert "geometric: 100 of 100 cells (100%), complete 300 trials in the plan" in said
+    assert "geometric: 50 of 50 cells (100%), complete 300 trials in the plan" in said
 
 
 def test_presets_and_validate_know_it() -> None:
@@ -46,3 +48,15 @@ def test_options_of_other_runs_are_refused(option: list[str], tmp_path: Path) ->
         runner.invoke(
             app, ["run", "geometric", *option, "--out", str(tmp_path)], catch_exceptions=False
         )
+
+
+def test_a_run_ends_with_its_figure_table_and_page(tmp_path: Path) -> None:
+    said = call("run", "geometric", *FEW[1:], "--out", str(tmp_path))
+    assert "report.html" in said
+    assert sorted(path.name for path in (tmp_path / "figures").glob("geometric.*")) == [
+        "geometric.pdf",
+        "geometric.png",
+        "geometric.svg",
+    ]
+    assert (tmp_path / "tables" / "geometric.tex").is_file()
+    assert "slope of log" in (tmp_path / "report.html").read_text("utf-8")

@@ -143,10 +143,10 @@ def test_workers_and_interruptions_leave_the_same_files(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_geometric(spec, tmp_path / "cut", workers=1, progress=stop_early)
     status = read_status(tmp_path / "cut")
-    assert (status.finished, status.cells, status.unit) == (20, 77, "trials")
+    assert (status.finished, status.cells, status.unit) == (20, 46, "trials")
     told: list[int] = []
     run_geometric(spec, tmp_path / "cut", workers=2, progress=lambda done, _: told.append(done))
-    assert told == list(range(20, 78))
+    assert told == list(range(20, 47))
     assert folder_bytes(tmp_path / "cut") == folder_bytes(tmp_path / "whole")
     written = pl.read_csv(tmp_path / "whole" / "summary" / "geometric.csv")
     assert written["trials"].unique().to_list() == [230]
@@ -159,8 +159,8 @@ def test_a_partial_run_says_so_and_few_trials_have_no_slope(tmp_path: Path) -> N
     for part in sorted((tmp_path / "parts").iterdir())[5:]:
         part.unlink()
     partial = read_geometric(tmp_path)
-    assert partial.trials == 15
-    assert "15 trials of 230: the run is not finished" in partial.sentences()[0]
+    assert partial.trials == 25
+    assert "25 trials of 230: the run is not finished" in partial.sentences()[0]
     run_geometric(small(trials=1), tmp_path / "one")
     assert "too few trials" in read_geometric(tmp_path / "one").sentences()[1]
 

@@ -20,7 +20,7 @@ from firthshot.experiments.reading import (
 )
 
 MOST_TRIALS = 2**32  # a trial's number is one word of the random stream's counter
-GROUPS = 100  # blocks of trials: the parts of the folder, and the groups of the jackknife
+GROUPS = 50  # blocks of trials: the parts of the folder, and the groups of the jackknife
 
 
 class GeometricSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
