@@ -82,6 +82,13 @@ def test_an_images_folder_is_entered_and_clutter_ignored(tmp_path: Path) -> None
     assert len(open_dataset(tmp_path)) == 2
 
 
+def test_tables_and_pickles_beside_class_folders_are_left_alone(tmp_path: Path) -> None:
+    write_folder(tmp_path, {"ant": 1, "bee": 1})
+    (tmp_path / "train.csv").write_text("something,else\n1,2\n")
+    (tmp_path / "notes.pkl").write_bytes(b"")
+    assert open_dataset(tmp_path).classes == ["ant", "bee"]
+
+
 def test_empty_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(FirthshotError, match="holds no class folders"):
         open_dataset(tmp_path)

@@ -11,7 +11,12 @@ from firthshot.errors import FirthshotError
 
 
 def split_files(folder: Path) -> list[Path]:
-    """Return the CSV files of a folder that are named after splits."""
+    """Return the CSV files of a folder that are named after splits, where they list pictures.
+
+    Beside class folders they are somebody's tables and say nothing here.
+    """
+    if any(path.is_dir() for path in folder.iterdir()) and not (folder / "images").is_dir():
+        return []
     return [path for path in sorted(folder.glob("*.csv")) if path.stem.lower() in SPLIT_OF]
 
 

@@ -26,7 +26,8 @@ def pickles_in(folder: Path) -> list[Path]:
     if is_cifar100(folder):
         return [folder / "train", folder / "test"]
     listed = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in ENDINGS]
-    named = [path for path in listed if not path.stem.endswith("_labels")]
+    split = [path for path in listed if _WORD.search(path.stem)]  # others are nobody's pictures
+    named = [path for path in split if not path.stem.endswith("_labels")]
     # One part of the base classes at a time is published for training, a second for testing.
     return [path for path in named if not re.search(r"phase_(val|test)", path.stem)]
 
