@@ -49,8 +49,10 @@ def spec(bank: Path, tmp_path: Path) -> Path:
     return path
 
 
-def firthshot(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+def firthshot(*arguments: object, code: int = 0, report: bool = False) -> str:
+    """Call a command; the report at the end of a run takes seconds and has tests of its own."""
+    plain = ["--no-report"] if arguments[0] == "run" and not report else []
+    result = CliRunner().invoke(app, [str(argument) for argument in (*arguments, *plain)])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output
@@ -68,6 +70,13 @@ def test_a_run_and_the_same_again(spec: Path) -> None:
     assert "0 classifiers trained now" in again
     assert "complete" in firthshot("status", "runs/toy")
     assert Path("runs/toy/summary/chosen.csv").is_file()
+
+
+def test_a_run_ends_with_a_report(spec: Path, tmp_path: Path) -> None:
+    said = firthshot("run", spec, "--set", "shots=[1]", "--out", "here", report=True)
+    assert said.endswith("The report is here/report.html\n")
+    assert "Does Firth help here?" in (tmp_path / "here" / "report.html").read_text("utf-8")
+    assert list((tmp_path / "here" / "tables").glob("*.md"))
 
 
 def test_a_folder_is_resumed_from_anywhere(
@@ -173,7 +182,15 @@ def test_the_installed_command_runs_on_a_local_cluster(spec: Path, tmp_path: Pat
     script = tmp_path / "command.py"
     script.write_text(code)
     done = subprocess.run(
-        [sys.executable, str(script), str(spec), "--out=dask", "--dask=local", "--workers=1"],
+        [
+            sys.executable,
+            str(script),
+            str(spec),
+            "--out=dask",
+            "--dask=local",
+            "--workers=1",
+            "--no-report",
+        ],
         capture_output=True,
         text=True,
         check=False,

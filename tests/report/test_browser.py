@@ -36,7 +36,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         bank={"name": HOSTILE},
         heads=["linear", "cosine"],
         penalties=["firth", "l2"],
-        shots=[1, 4, "dirichlet-3"],
+        shots=[1, 2, 3, 4, 5, "dirichlet-3"],  # a wide grid of tiles
+        trials=20,
     )
     picture = folder / "rope.svg"
     picture.write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 6"></svg>')
@@ -157,7 +158,7 @@ def test_hovering_tells_interval_and_counts(opened: Chromium) -> None:
     opened.call("Input.dispatchMouseEvent", type="mouseMoved", **place)
     opened.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
     text = opened.run("document.getElementById('vg-tooltip-element').innerText")
-    for words in ("±", "Trials", "30", "Interval over classes", "p (Holm)", "λ"):
+    for words in ("±", "Trials", "20", "Interval over classes", "p (Holm)", "λ"):
         assert words in text
 
 

@@ -232,7 +232,7 @@ def test_another_bank_than_the_papers_is_said(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, trials=3, ways=[3], shots=[1], paper_banks=["mini-resnet10"])
     text = Elements(render(gather([folder]))).text
     assert "Not the paper’s features." in text
-    assert "the paper used mini-resnet10" in text
+    assert "toy repeats settings of the paper on toy; the paper used mini-resnet10" in text
 
 
 def test_the_size_does_not_depend_on_the_trials(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_probabilities() -> None:
     assert said(verdict, "calibration") == [
         (
             "Its probabilities are worse: nll rises in 2 of 2, calibration error (ECE) rises in "
-            "2 of 2; the largest move is from 0.20 to 0.50 at 5 ways, 1 shot."
+            "2 of 2, the largest move is from 0.20 to 0.50 at 5 ways, 1 shot."
         )
     ]
     better = {"nll": 0.5, "ece_pooled": 0.1}

@@ -87,7 +87,8 @@ def _labelled(field: str, title: str) -> Spec:
             "labelExpr": "labels[indexof(ticks, datum.value)]",
             "grid": False,
             "title": title,
-            "labelOverlap": "parity",
+            "labelAngle": "$labelAngle",
+            "labelOverlap": "$labelOverlap",
         },
     }
 
@@ -259,7 +260,6 @@ def _tradeoff() -> Spec:
                     "fontSize": 10,
                     "color": "var(--muted)",
                 },
-                "transform": [{"filter": "datum.end"}],
                 "encoding": {"x": x, "y": y, "text": {"field": "tag"}},
             },
         ],
@@ -321,31 +321,32 @@ def _reliability() -> Spec:
 def _differences() -> Spec:
     """Histogram of the per-trial differences in accuracy to λ = 0."""
     x = _value("low", "Accuracy gained in a trial (points)", axis={"tickCount": 7, "grid": False})
-    tooltip = _tooltip(series="Which", range="Gained", shown="Trials")
+    theory_is = {"test": "datum.theory"}  # an outline over the filled bars of the chosen
+    bars = {
+        "mark": {"type": "rect", "strokeWidth": 1.5},
+        "encoding": {
+            "x": x,
+            "x2": {"field": "high"},
+            "y": {
+                "field": "part",
+                "type": "quantitative",
+                "title": "Share of trials",
+                "axis": {"format": "%", "tickCount": 5},
+                "scale": {"zero": True},
+            },
+            "y2": {"datum": 0},
+            "fill": _states(),
+            "stroke": _states(),
+            "fillOpacity": {"condition": {**theory_is, "value": 0.08}, "value": 0.5},
+            "strokeOpacity": {"condition": {**theory_is, "value": 1}, "value": 0},
+            "tooltip": _tooltip(series="Which", range="Gained", shown="Trials"),
+        },
+    }
     return {
         "data": {"name": "rows"},
         "width": "$width",
         "height": "$height",
-        "layer": [
-            {
-                "mark": {"type": "rect", "opacity": 0.45},
-                "encoding": {
-                    "x": x,
-                    "x2": {"field": "high"},
-                    "y": {
-                        "field": "part",
-                        "type": "quantitative",
-                        "title": "Share of trials",
-                        "axis": {"format": "%", "tickCount": 5},
-                        "scale": {"zero": True},
-                    },
-                    "y2": {"datum": 0},
-                    "color": _states(),
-                    "tooltip": tooltip,
-                },
-            },
-            _zero("x"),
-        ],
+        "layer": [bars, _zero("x")],
     }
 
 

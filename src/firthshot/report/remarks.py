@@ -135,12 +135,14 @@ def calibration(outcomes: Sequence[Outcome], lean: Lean | None) -> Iterator[Rema
     elif worse and better:
         word, tone = f"mostly {word}", "plain"
     most = max(known, key=lambda o: abs(o.row["ece_pooled"] - o.row["base_ece_pooled"])).row
+    move = f"from {most['base_ece_pooled']:.2f} to {most['ece_pooled']:.2f}"
+    if len(known) > 1:
+        move = f"the largest move is {move} at {Condition.of(most).words}"
     yield Remark(
         "calibration",
         tone,
         f"Its probabilities are {word}: nll {_moved(nll, len(known))}, calibration error (ECE) "
-        f"{_moved(ece, len(known))}; the largest move is from {most['base_ece_pooled']:.2f} to "
-        f"{most['ece_pooled']:.2f} at {Condition.of(most).words}.{_leaning(lean)}",
+        f"{_moved(ece, len(known))}, {move}.{_leaning(lean)}",
     )
 
 

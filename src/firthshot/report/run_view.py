@@ -139,37 +139,38 @@ def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:
 
 def alerts(gathered: Gathered) -> list[dict[str, str]]:
     """Return what a reader must know before the verdict."""
-    found = []
-    for run in gathered.runs:
-        progress = run.progress
-        if not progress.complete:
-            state = "still running" if progress.running else "not finished"
-            found.append(
-                {
-                    "what": f"{run.name} is {state}.",
-                    "text": f"{progress.finished:,} of {counted(progress.total, 'cell')} are "
-                    "here; what is missing is listed under Warnings.",
-                }
-            )
-        if remark := _other_banks(run):
-            found.append({"what": "Not the paper’s features.", "text": remark})
-    return list({alert["text"]: alert for alert in found}.values())
+    found = [_unfinished(run) for run in gathered.runs if not run.progress.complete]
+    return [*found, *_other_banks(gathered.runs)]
 
 
-def _other_banks(run: Run) -> str:
-    """Say that a preset of the paper was run on other features, "" where it was not."""
+def _unfinished(run: Run) -> dict[str, str]:
+    progress = run.progress
+    state = "still running" if progress.running else "not finished"
+    there = f"{progress.finished:,} of {counted(progress.total, 'cell')} are here"
+    return {
+        "what": f"{run.name} is {state}.",
+        "text": f"{there}; what is missing is listed under Warnings.",
+    }
+
+
+def _other_banks(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
+    """Say which presets of the paper were run on other features, once for the same features."""
     from firthshot.experiments.choose import is_paper_bank
 
-    wanted = run.spec.get("paper_banks", [])
-    others = [
-        bank.name for bank in run.banks if not any(is_paper_bank(bank.name, w) for w in wanted)
-    ]
-    if not wanted or not others:
-        return ""
-    return (
-        f"{run.name} repeats the paper’s settings on {listed(others)}; the paper used "
-        f"{listed(wanted)}. Its published numbers are not comparable with these."
-    )
+    names: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for run in runs:
+        paper = tuple(run.spec.get("paper_banks", ()))
+        own = [bank.name for bank in run.banks]
+        others = tuple(name for name in own if not any(is_paper_bank(name, p) for p in paper))
+        if paper and others:
+            names.setdefault((others, paper), []).append(run.name)
+    for (others, paper), some in names.items():
+        repeat = "repeats" if len(some) == 1 else "repeat"
+        text = (
+            f"{listed(some)} {repeat} settings of the paper on {listed(others)}; the paper used "
+            f"{listed(paper)}. Its published numbers are not comparable with these."
+        )
+        yield {"what": "Not the paper’s features.", "text": text}
 
 
 def notes(gathered: Gathered) -> list[dict[str, Any]]:

@@ -38,6 +38,12 @@ function legendColumns(width, entries) {
   return Math.max(1, Math.floor((width - 60) / (longest * 6.5 + 34)));
 }
 
+// Labels lie flat where they fit beside one another.
+function labelAngle(width, labels) {
+  const longest = Math.max(...labels.map((label) => label.length));
+  return longest * 6.5 + 8 > width / labels.length && longest > 5 ? -30 : 0;
+}
+
 const views = {};
 async function draw(name) {
   const { rows: make, size, empty } = DRAWN[name];
@@ -52,7 +58,9 @@ async function draw(name) {
   if (!rows.length) return;
   const width = place.clientWidth;
   const columns = legendColumns(width, names.series ?? names.states);
-  const spec = filled(charts[name], { ...names, ...size(width, names), legendColumns: columns });
+  const sizes = size(width, names);
+  const angle = names.labels ? labelAngle(sizes.width, names.labels) : 0;
+  const spec = filled(charts[name], { ...names, ...sizes, legendColumns: columns, labelAngle: angle, labelOverlap: angle ? false : "greedy" });
   spec.datasets = { rows };
   const drawn = await vegaEmbed(place, { config: charts.config, ...spec }, { renderer: "svg", actions: false });
   views[name] = drawn;

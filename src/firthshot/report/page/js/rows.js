@@ -130,10 +130,10 @@ function tradeoffRows() {
   const name = chosen("loss"), titles = { ece_pooled: "Calibration error (ECE, pooled)", nll: "nll", brier: "Brier score" };
   const { rows, names } = curveRows("novel");
   const known = rows.filter((row) => row[name] != null);
-  const largest = Math.max(...known.filter((row) => !row.theory).map((row) => row.coefficient));
+  const few = names.series.length <= 4; // more tags than that would hide one another
   return {
     rows: known.map((row) => ({
-      ...row, loss: row[name], end: !row.theory && (row.coefficient === 0 || row.coefficient === largest), tag: `λ = ${compact(row.coefficient)}`, ...scoreWords(row),
+      ...row, loss: row[name], tag: few && !row.theory && row.coefficient === 0 ? "λ = 0" : "", ...scoreWords(row),
     })),
     names: { ...names, lossTitle: titles[name] },
   };
@@ -163,7 +163,7 @@ function reliabilityRows() {
 function differenceRows() {
   const changed = settings.find(here)?.coefficient !== 0; // at λ = 0 every difference is zero
   const rows = differences.filter((row) => here(row) && (changed || row.theory)).map((row) => ({
-    series: STATES[row.theory ? "theory" : "chosen"],
+    series: STATES[row.theory ? "theory" : "chosen"], theory: row.theory,
     low: 100 * row.low, high: 100 * row.high, part: row.count / row.trials,
     range: `${interval(row.low, row.high)} points`,
     shown: `${row.count.toLocaleString("en")} of ${row.trials.toLocaleString("en")}`,
