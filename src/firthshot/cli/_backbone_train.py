@@ -145,7 +145,7 @@ def _announce(setup: Setup, data: Dataset) -> str:
     plan = ", then ".join(f"{stage.epochs} epochs of {stage.objective}" for stage in recipe.stages)
     return (
         f"{setup.architecture} at {setup.size} px on {data.name}: recipe {recipe.name} "
-        f"({plan}), batches of {recipe.batch}, {setup.precision}, {setup.lanes} lanes."
+        f"({plan}), batches of {recipe.batch}, {setup.precision}, lanes: {setup.lanes}."
     )
 
 

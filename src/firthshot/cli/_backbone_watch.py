@@ -35,7 +35,7 @@ class TellingWatcher(Watcher):
         from rich.progress import BarColumn, Progress, TextColumn
 
         self.console, self.folder, self.title = console, folder, title
-        self._done = self._total = self._fresh = self._batches = 0
+        self._done = self._total = self._fresh = self._batches = self._size = 0
         self._began = self._spoke = time.monotonic()
         self._bar = Progress(
             BarColumn(bar_width=20),
@@ -54,9 +54,10 @@ class TellingWatcher(Watcher):
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def start(self, done: int, total: int, batches: int) -> None:
+    def start(self, done: int, total: int, batches: int, size: int) -> None:
         """Note how much there is to do."""
-        self._done, self._total, self._batches = done * batches, total * batches, batches
+        self._done, self._total = done * batches, total * batches
+        self._batches, self._size = batches, size
         self._began = self._spoke = time.monotonic()
 
     def batch(self, epoch: int, batch: int, loss: float) -> None:
@@ -75,7 +76,7 @@ class TellingWatcher(Watcher):
         epochs = self._total // self._batches
         return (
             f"epoch {epoch} of {epochs}, batch {batch} of {self._batches}, loss {loss:.3f}, "
-            f"{left} left"
+            f"{self._size / pace:.0f} pictures/s, {left} left"
         )
 
     def epoch(self, history: list[EpochRecord]) -> None:

@@ -109,7 +109,7 @@ class Run:
     def train(self) -> list[EpochRecord]:
         """Train the epochs that are left and return the records of all."""
         total = self.setup.recipe.epochs
-        self.watcher.start(len(self.history), total, self.batches)
+        self.watcher.start(len(self.history), total, self.batches, self.setup.recipe.batch)
         with self.lanes.open():
             for epoch in range(len(self.history), total):
                 self.history.append(self._epoch(epoch))

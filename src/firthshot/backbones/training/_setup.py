@@ -82,8 +82,8 @@ class EpochRecord:
 class Watcher:
     """Told how training goes; this one is silent."""
 
-    def start(self, done: int, total: int, batches: int) -> None:
-        """Hear that ``done`` of ``total`` epochs of ``batches`` batches exist already."""
+    def start(self, done: int, total: int, batches: int, size: int) -> None:
+        """Hear that ``done`` of ``total`` epochs, of ``batches`` batches of ``size``, exist."""
 
     def batch(self, epoch: int, batch: int, loss: float) -> None:
         """Hear the running mean loss after a batch."""
