@@ -206,6 +206,27 @@ def test_reference_heads() -> None:
     ]
 
 
+def test_the_headline_does_not_hide_a_head_that_needs_no_penalty() -> None:
+    centroid = {"against_penalty": "none", "against_head": "centroid"}
+    squares = {"against_penalty": "none", "against_head": "least-squares"}
+    lines = [setting(5, 1, 2.0), setting(5, 5, 2.0), setting(5, 10, 2.0)]
+    against = (
+        contrast(5, 1, 0.0, **centroid),  # as good
+        contrast(5, 1, 1.0, **squares),
+        contrast(5, 5, 1.0, **centroid),  # both worse
+        contrast(5, 5, 1.0, **squares),
+        contrast(5, 10, 1.0, **centroid),
+        contrast(5, 10, -1.0, **squares),  # better
+    )
+    (verdict,) = verdicts(*lines, contrasts=against)
+    assert [condition.shots for condition in verdict.matched] == [1, 10]
+    assert (
+        "A reference head (nearest class mean or least squares, no penalty) does as well or better "
+        "in 2 of the 3 settings where it helps."
+    ) in make_headline([verdict]).lines
+    assert not any("reference" in line for line in make_headline(verdicts(*lines)).lines)
+
+
 def test_the_edge_of_the_grid() -> None:
     (verdict,) = verdicts(setting(5, 1, 0.7, at_edge=True), setting(5, 5, 0.7))
     assert said(verdict, "edge") == [

@@ -12,7 +12,7 @@ from typing import Any
 
 Spec = dict[str, Any]
 
-SANS = "system-ui, -apple-system, 'Segoe UI', Inter, Roboto, 'Helvetica Neue', Arial, sans-serif"
+SANS = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _SERIES = [f"var(--s{at})" for at in range(1, 9)]
 _KINDS = ["of the grid", "chosen on val", "theory"]
 

@@ -48,7 +48,12 @@ def make_headline(verdicts: Sequence[Verdict]) -> Headline:
     name = next(iter(names)) if len(names) == 1 else "a penalty"
     outcomes = [outcome for verdict in main for outcome in verdict.outcomes]
     answer, tone = _answer(outcomes)
-    lines = [*_best_and_worst(main), *_headline_theory(outcomes), *_headline_others(main)]
+    lines = [
+        *_best_and_worst(main),
+        *_headline_references(main),
+        *_headline_theory(outcomes),
+        *_headline_others(main),
+    ]
     return Headline(f"Does {name} help here?", answer, tone, tuple(lines), _counts(outcomes))
 
 
@@ -116,6 +121,26 @@ def _effect(verdict: Verdict, outcome: Outcome) -> str:
     row = outcome.row
     effect = points_ci(row["improvement"], row["improvement_ci"])
     return f"{effect} points ({verdict.title}, {outcome.condition.words})"
+
+
+def _headline_references(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Say whether a head without any penalty would have done as well."""
+    known = sum(len(verdict.referenced) for verdict in verdicts)
+    matched = sum(len(verdict.matched) for verdict in verdicts)
+    if not known:
+        return
+    settings = f"settings where it helps{' and they were run' if _partly(verdicts) else ''}"
+    count = {0: f"none of the {known}", known: f"all {known}"}.get(
+        matched, f"{matched} of the {known}"
+    )
+    yield (
+        "A reference head (nearest class mean or least squares, no penalty) does as well or "
+        f"better in {count} {settings}."
+    )
+
+
+def _partly(verdicts: Sequence[Verdict]) -> bool:
+    return any(len(verdict.referenced) < verdict.count("helps") for verdict in verdicts)
 
 
 def _headline_theory(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Verdict:
     details : what of it the title needs besides penalty, head and bank
     outcomes : one per setting, in the order of ways and shots
     remarks : the verdict in sentences, what matters most first
+    referenced : where it helps and a reference head ran on the same trials
+    matched : those where a reference head is as good (no significant difference) or better
     """
 
     key: Row
@@ -37,6 +39,8 @@ class Verdict:
     details: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     remarks: tuple[Remark, ...]
+    referenced: tuple[Condition, ...] = ()
+    matched: tuple[Condition, ...] = ()
 
     def count(self, kind: str) -> int:
         """Return the number of settings with this outcome."""
@@ -106,7 +110,20 @@ def _verdict(gathered: Gathered, named: Row, rows: list[Row], details: dict[str,
         *remarks.references(named, outcomes, contrasts),
         *remarks.edge(outcomes),
     ]
-    return Verdict(named, title, beside, outcomes, tuple(said))
+    helped = {outcome.condition for outcome in outcomes if outcome.kind == "helps"}
+    beside_it = [row for row in contrasts if row["against_penalty"] == "none"]
+    referenced = {Condition.of(row) for row in beside_it} & helped
+    level = [row for row in beside_it if kind_of(row["difference"], row["p_holm"]) != "helps"]
+    matched = {Condition.of(row) for row in level} & helped
+    return Verdict(
+        named,
+        title,
+        beside,
+        outcomes,
+        tuple(said),
+        tuple(sorted(referenced)),
+        tuple(sorted(matched)),
+    )
 
 
 def _lean(gathered: Gathered, key: Row) -> remarks.Lean | None:
