@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from firthshot.engine import train
     from firthshot.episodes import Episodes, sample_episodes
     from firthshot.estimators import (
+        DistributionCalibrationClassifier,
         FirthClassifier,
         FirthCosineClassifier,
         FirthMLPClassifier,
@@ -31,6 +32,7 @@ _HOME = {
     "Episodes": "firthshot.episodes",
     "sample_episodes": "firthshot.episodes",
     "train": "firthshot.engine",
+    "DistributionCalibrationClassifier": "firthshot.estimators",
     "FirthClassifier": "firthshot.estimators",
     "FirthCosineClassifier": "firthshot.estimators",
     "FirthMLPClassifier": "firthshot.estimators",
@@ -40,6 +42,7 @@ _HOME = {
 
 __all__ = [
     "Bank",
+    "DistributionCalibrationClassifier",
     "Episodes",
     "FirthClassifier",
     "FirthCosineClassifier",

@@ -197,10 +197,10 @@ def test_a_failing_cell_is_recorded_and_retried(
 ) -> None:
     plain = workers.compute
 
-    def failing(cell, bank):
+    def failing(cell, bank, **more):
         if cell.condition.shots == 2 and cell.condition.split == "val":
             raise RuntimeError("the kernel met\n a ghost")
-        return plain(cell, bank)
+        return plain(cell, bank, **more)
 
     monkeypatch.setattr(workers, "compute", failing)
     outcome = run(spec, tmp_path / "run", workers=2, summary=False)

@@ -58,6 +58,10 @@ class BaseStatistics:
     def __len__(self) -> int:
         return len(self.means)
 
+    def __deepcopy__(self, _memo: dict[int, Any]) -> BaseStatistics:
+        """Return itself: it cannot change, and scikit-learn copies parameters."""
+        return self
+
     @property
     def d(self) -> int:
         """Return the number of features."""

@@ -71,6 +71,12 @@ def estimators(json: Path | None = JSON, quick: bool = QUICK) -> None:
     _run_and_show("estimators", json, quick)
 
 
+@app.command("calibration")
+def calibration(json: Path | None = JSON, quick: bool = QUICK) -> None:
+    """Train on calibrated tasks here and with numpy's draws and scikit-learn's solver."""
+    _run_and_show("calibration", json, quick)
+
+
 @app.command("sweep")
 def sweep(json: Path | None = JSON, quick: bool = QUICK) -> None:
     """Measure what a run costs beside training, its memory, and a cluster's part."""

@@ -1,0 +1,307 @@
+"""Distribution Calibration here and as it is plainly written, task by task in one process.
+
+The plain way is that of the original code: for every support row the nearest base classes, numpy's
+``multivariate_normal`` with their covariance, and for every coefficient a fit by scikit-learn's
+solver, ``LogisticRegression(max_iter=1000)``. That has no Firth term; for λ > 0 its own solver
+(SciPy's L-BFGS with scikit-learn's settings, in float64) minimises the same loss with it. Ours
+draws other rows from the same distributions, so that accuracies agree but no row does; how often
+predictions agree on *the same* rows is measured apart.
+
+Both sides use one thread. Times are those of the processor, which other programs lengthen less than
+those of the clock. Ours begins with no factor kept, as a run does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.benchmarks.common import (
+    OtherWork,
+    Record,
+    Report,
+    Say,
+    describe_machine,
+    digits,
+    geometric_mean,
+    machine_line,
+    make_table,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from firthshot.calibration import BaseStatistics
+    from firthshot.engine import Results
+    from firthshot.episodes import Episodes
+
+    Array = NDArray[Any]
+
+D, ROWS, BASE, NOVEL = 640, 600, 64, 20
+WAYS, QUERIES, ARTIFICIAL, ALPHA = 10, 15, 750, 0.21
+GRIDS = {2: (0.0, 0.01), 8: (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)}
+TOLERANCE = 3e-6  # the presets'
+BARS = {2: 20.0, 8: 25.0}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A made-up bank: features (n, d) of the novel classes, transformed, and base statistics."""
+
+    features: Array
+    bank: Any
+    statistics: BaseStatistics
+
+    def episodes(self, shots: int, trials: int) -> Episodes:
+        """Return some tasks."""
+        from firthshot.episodes import sample_episodes
+
+        return sample_episodes(
+            self.bank, "novel", ways=WAYS, shots=shots, trials=trials, queries=QUERIES
+        )
+
+
+def make_problem(base: int = BASE, rows: int = ROWS, d: int = D) -> Problem:
+    """Make features as a ReLU gives them: Gaussian classes in 128 dimensions, one random layer."""
+    from firthshot.banks import make_bank
+    from firthshot.calibration import BaseStatistics, tukey
+
+    rng = np.random.default_rng(0)
+    decay = 1 / np.sqrt(1 + np.arange(128))
+    layer = 0.25 * rng.normal(size=(128, d))
+
+    def draw_class() -> Array:
+        hidden = 0.5 * rng.normal(size=128) + rng.normal(size=(rows, 128)) * np.exp(
+            0.3 * rng.normal(size=128)
+        )
+        noise = 0.25 * rng.normal(size=(rows, d)) - 0.1
+        return (0.55 * np.maximum((hidden * decay) @ layer + noise, 0)).astype(np.float32)
+
+    statistics = BaseStatistics.from_rows([draw_class() for _ in range(base)], "made up")
+    novel = np.concatenate([draw_class() for _ in range(NOVEL)])
+    bank = make_bank(
+        novel, np.repeat(np.arange(NOVEL), rows), name="novel",
+        classes=[f"class {c}" for c in range(NOVEL)], class_splits=["novel"] * NOVEL,
+    )  # fmt: skip
+    return Problem(tukey(novel), bank, statistics)
+
+
+def run(*, quick: bool = False, say: Say = print) -> Report:
+    """Measure 1 and 5 shots with 2 and with 8 coefficients."""
+    import sklearn.linear_model  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    machine, others = describe_machine(1), OtherWork()
+    say("a bank of 64 base classes, 600 rows each, 640 features")
+    records: list[Record] = []
+    with threadpool_limits(limits=1):
+        problem = make_problem()
+        for shots in (1, 5):
+            say(f"{WAYS}-way {shots}-shot, the plain way")
+            plain = measure_plain(problem, shots, 1 if quick else 5)
+            for count in GRIDS:
+                say(f"{WAYS}-way {shots}-shot, {count} coefficients, here")
+                records.append(compare(problem, shots, count, plain, 10 if quick else 50))
+        say("the same rows for both: how often predictions agree")
+        agreement = measure_agreement(problem, 2 if quick else 10)
+        profile = {str(shots): profile_task(problem, shots) for shots in (1, 5)}
+    extra = {
+        "geomean_by_coefficients": {
+            str(count): geometric_mean(r["ratio"] for r in records if r["coefficients"] == count)
+            for count in GRIDS
+        },
+        "agreement": agreement,
+        "profile_ms": profile,
+        "others_share": others.share(),
+    }
+    return Report(machine, records, extra)
+
+
+def measure_plain(problem: Problem, shots: int, tasks: int) -> dict[str, Any]:
+    """Return processor seconds of drawing and of each coefficient's fit, means over tasks."""
+    episodes = problem.episodes(shots, tasks)
+    drawing, fits, right = 0.0, dict.fromkeys(GRIDS[8], 0.0), []
+    rng = np.random.default_rng(0)
+    for t in range(tasks):
+        episode = episodes[t]
+        support = problem.features[episode.support].astype(np.float64)
+        start = process_time()
+        X, y = draw_plainly(support, episode.support_labels, problem.statistics, shots, rng)
+        drawing += process_time() - start
+        query = problem.features[episode.query]
+        for lam in fits:
+            start = process_time()
+            predicted = fit_plainly(X, y, lam)(query)
+            fits[lam] += process_time() - start
+            if lam == 0:
+                right.append((predicted == episode.query_labels).mean())
+    return {
+        "draw_s": drawing / tasks,
+        "fit_s": {lam: seconds / tasks for lam, seconds in fits.items()},
+        "accuracy": float(np.mean(right)),
+        "tasks": tasks,
+    }
+
+
+def draw_plainly(
+    support: Array, labels: Array, statistics: BaseStatistics, shots: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draw artificial rows as the original code does."""
+    base = statistics.means.astype(np.float64)
+    parts, names = [support], [labels]
+    for x, label in zip(support, labels, strict=True):
+        near = np.argsort(((base - x) ** 2).sum(1))[:2]
+        mean = (base[near].sum(0) + x) / 3
+        covariance = statistics.covariances[near].mean(0) + ALPHA
+        count = ARTIFICIAL // shots
+        parts.append(rng.multivariate_normal(mean, covariance, count, check_valid="ignore"))
+        names.append(np.full(count, label))
+    return np.concatenate(parts), np.concatenate(names)
+
+
+def fit_plainly(X: Array, y: Array, lam: float, tol: float = 1e-4) -> Any:
+    """Return the prediction of a fit: scikit-learn's, or its solver on the loss with Firth."""
+    if lam == 0:
+        from sklearn.linear_model import LogisticRegression
+
+        return (
+            LogisticRegression(max_iter=20_000 if tol < 1e-4 else 1000, tol=tol).fit(X, y).predict
+        )
+    from scipy.optimize import minimize
+
+    n, d = X.shape
+    targets = np.eye(WAYS)[y] + lam / WAYS
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        theta = flat.reshape(WAYS, d + 1)
+        z = X @ theta[:, :d].T + theta[:, d]
+        z -= z.max(axis=1, keepdims=True)
+        p = np.exp(z)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        g = ((1 + lam) * p - targets) / n
+        value = ((1 + lam) * np.log(total).sum() - (targets * z).sum()) / n
+        gradient = np.column_stack([g.T @ X + theta[:, :d] / n, g.sum(axis=0)])
+        return value + 0.5 * (theta[:, :d] ** 2).sum() / n, gradient.ravel()
+
+    settings = {"maxiter": 20_000 if tol < 1e-4 else 1000, "gtol": tol, "maxls": 50}
+    settings["ftol"] = 64 * np.finfo(float).eps
+    start = np.zeros(WAYS * (d + 1))
+    theta = minimize(loss, start, method="L-BFGS-B", jac=True, options=settings).x
+    theta = theta.reshape(WAYS, d + 1)
+    return lambda rows: (rows @ theta[:, :d].T + theta[:, d]).argmax(axis=1)
+
+
+def train_here(problem: Problem, episodes: Episodes, coefficients: tuple[float, ...]) -> Results:
+    """Train and score tasks with the engine."""
+    from firthshot.calibration import CalibratedLinear
+    from firthshot.engine import Converged, Penalty, train
+
+    head = CalibratedLinear(problem.statistics, ARTIFICIAL, 2, ALPHA)
+    penalty = Penalty("firth", coefficients, l2=1.0, l2_kind="ridge")
+    return train(
+        problem.features, episodes, head, Converged(tolerance=TOLERANCE), penalty, threads=1
+    )
+
+
+def compare(problem: Problem, shots: int, count: int, plain: dict[str, Any], tasks: int) -> Record:
+    """Time our tasks, factors of covariances from scratch, and set both sides beside another."""
+    from firthshot.calibration import _sampling
+
+    train_here(problem, problem.episodes(shots, 1), GRIDS[count])  # compiles
+    _sampling.FACTORS = _sampling.FactorCache()
+    episodes = problem.episodes(shots, tasks)
+    start = process_time()
+    results = train_here(problem, episodes, GRIDS[count])
+    ours = (process_time() - start) / tasks
+    theirs = plain["draw_s"] + sum(plain["fit_s"][lam] for lam in GRIDS[count])
+    return {
+        "case": f"{WAYS}-way {shots}-shot, {count} λ",
+        "shots": shots,
+        "coefficients": count,
+        "plain_s": theirs,
+        "plain_draw_s": plain["draw_s"],
+        "ours_s": ours,
+        "ours_tasks": tasks,
+        "plain_tasks": plain["tasks"],
+        "not_converged": int((results.status != 0).sum()),
+        "accuracy": float(results.accuracy[:, 0].mean()),
+        "plain_accuracy": plain["accuracy"],
+        "ratio": theirs / ours,
+    }
+
+
+def measure_agreement(problem: Problem, tasks: int) -> dict[str, float]:
+    """Return the share of queries predicted alike on the same rows, by tolerance of the other.
+
+    scikit-learn's default tolerance, 1e-4, ends well before its own optimum.
+    """
+    from firthshot.calibration import CalibratedLinear
+    from firthshot.calibration._solver import Terms, solve_path
+
+    head = CalibratedLinear(problem.statistics, ARTIFICIAL, 2, ALPHA)
+    episodes = problem.episodes(1, tasks)
+    alike: dict[str, list[float]] = {"default tol 1e-4": [], "tol 1e-7": []}
+    for t in range(tasks):
+        episode = episodes[t]
+        rows = head.draw(
+            problem.features[episode.support], episode.support_labels, episodes.key, episode.trial
+        )
+        terms = Terms(1.0, 1.0, np.zeros(WAYS), 1 / rows.count)
+        optimum = solve_path(rows, WAYS, [terms], TOLERANCE, 200)[0]
+        coef, intercept = rows.weights(optimum.theta)
+        query = problem.features[episode.query]
+        ours = (query @ coef.T + intercept).argmax(axis=1)
+        X = rows.x[: rows.count, : rows.d] + rows.centre
+        for name, tol in (("default tol 1e-4", 1e-4), ("tol 1e-7", 1e-7)):
+            alike[name].append(float((fit_plainly(X, rows.labels, 0.0, tol)(query) == ours).mean()))
+    return {name: float(np.mean(shares)) for name, shares in alike.items()}
+
+
+def profile_task(problem: Problem, shots: int) -> dict[str, float]:
+    """Return milliseconds of drawing and of fitting 2 and 8 coefficients, factors kept."""
+    from firthshot.calibration import CalibratedLinear
+    from firthshot.calibration._solver import Terms, solve_path
+
+    head = CalibratedLinear(problem.statistics, ARTIFICIAL, 2, ALPHA)
+    episode = problem.episodes(shots, 1)[0]
+    support = problem.features[episode.support]
+    times: dict[str, list[float]] = {"draw": [], "fit 2": [], "fit 8": []}
+    for _ in range(5):
+        start = process_time()
+        rows = head.draw(support, episode.support_labels, 0, 0)
+        times["draw"].append(process_time() - start)
+        for count, grid in GRIDS.items():
+            path = [Terms(1 + l, 1.0, np.full(WAYS, l / WAYS), 1 / rows.count) for l in grid]
+            start = process_time()
+            solve_path(rows, WAYS, path, TOLERANCE, 200)
+            times[f"fit {count}"].append(process_time() - start)
+    return {name: 1e3 * float(np.median(values)) for name, values in times.items()}
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the tables."""
+    rows = [
+        (
+            record["case"], digits(record["plain_s"]), digits(record["ours_s"]),
+            digits(1 / record["ours_s"]), digits(100 * record["plain_accuracy"]),
+            digits(100 * record["accuracy"]), digits(record["ratio"]),
+        )
+        for record in report.records
+    ]  # fmt: skip
+    columns = ("case", "plain s", "ours s", "tasks/s", "plain %", "ours %", "ratio")
+    title = "Distribution Calibration, 750 artificial rows per class, d = 640"
+    console.print(make_table(title, columns, rows))
+    for count, bar in BARS.items():
+        ratio = report.extra["geomean_by_coefficients"][str(count)]
+        console.print(f"{count} coefficients: {digits(ratio)} × in geometric mean (bar: {bar:g})")
+    for name, share in report.extra["agreement"].items():
+        console.print(f"same rows, scikit-learn at its {name}: {100 * share:.2f} % of predictions")
+    for shots, parts in report.extra["profile_ms"].items():
+        listed = ", ".join(f"{name} {digits(value)} ms" for name, value in parts.items())
+        console.print(f"{shots}-shot task: {listed}")
+    console.print(machine_line(report.machine))
