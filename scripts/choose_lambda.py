@@ -25,12 +25,9 @@ from firthshot.banks import Bank, list_banks
 from firthshot.engine._closed_form import LOGIT_GAP, class_means, ridge_regression
 from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
 from firthshot.episodes import Episode, sample_episodes
-from firthshot.estimators._calibration import rounds, support_temperature
 from firthshot.estimators._cosine import FirthCosineClassifier
 from firthshot.estimators._linear import FirthClassifier
-from firthshot.estimators._loo import LeftOut
 from firthshot.estimators._support import Support
-from firthshot.estimators._temperature import fit_temperature
 from firthshot.experiments.statistics import half_width
 
 SPLITS = ("base", "val")
@@ -77,9 +74,10 @@ RIDGES: dict[str, Callable[[Facts], float]] = {
 }
 LAMBDAS: dict[str, Callable[[Facts], float]] = {
     **{f"{value:g}": lambda _, value=value: value for value in (0.0, 0.1, 0.3, 1.0, 3.0)},
+    "1/shots": lambda f: 1 / f.shots,
     "K/2": lambda f: f.classes / 2,
 }
-DEFAULT = ("0", "v/shots")
+DEFAULT = ("1/shots", "v/shots")
 
 
 def rule(lam: str, l2: str) -> Rule:
@@ -94,6 +92,7 @@ def named(lam: str, l2: str) -> str:
 CORE: dict[str, Rule] = {
     BASELINE: lambda _: (0.0, 1.0),
     named(*DEFAULT): rule(*DEFAULT),
+    named("0", DEFAULT[1]): rule("0", DEFAULT[1]),
     named("1", DEFAULT[1]): rule("1", DEFAULT[1]),
 }
 # LogisticRegression() on features times ten has l2 = 1/100 on these, and the other way round.
@@ -174,31 +173,13 @@ def core_trial(
     fits = head._fit_path(support, path)
     names, logits = list(rules), [head._logits(Q, fit.parameters) for fit in fits]
     default = list(rules).index(named(*DEFAULT))
-    own = head._logits(X, fits[default].parameters)
+    head.lam_, head.l2_ = path[default]
     names.append("default: calibrated")
-    logits.append(logits[default] / temperature(head, support, path[default], own))
+    logits.append(logits[default] / head._fit_temperature(support, fits[default]))
     for name, more in rivals(X, y, Q, ways, facts).items():
         names.append(name)
         logits.append(more)
     return names, logits
-
-
-def temperature(
-    head: FirthClassifier, support: Support, pair: tuple[float, float], own: np.ndarray
-) -> float:
-    """Return the temperature from rows left out, or from the support where there is one shot."""
-    left, logits = [], []
-    for rows in rounds(support.labels):
-        kept = np.setdiff1d(np.arange(len(support.labels)), rows)
-        rest = support_of(support.X[kept], support.labels[kept], support.n_classes)
-        fit = head._fit_path(rest, [pair])[0]
-        left.append(rows)
-        logits.append(head._logits(support.X[rows], fit.parameters))
-    if not left:
-        return support_temperature(own, support.labels)
-    rows = np.concatenate(left)
-    labels = support.labels[rows]
-    return fit_temperature(LeftOut(rows, labels, np.ones(len(rows)), np.concatenate(logits)))
 
 
 def rivals(
@@ -272,9 +253,9 @@ def run(banks: list[Bank], folder: Path, trials: int, kinds: list[str], threads:
 
 
 def planned(banks: list[Bank], trials: int, kinds: list[str]) -> list[tuple[Cell, str, int]]:
-    """Return all parts, ordered by what the cell has cost when the part is done.
+    """Return all parts in an order in which every cell soon has some trials.
 
-    So every cell soon has some trials, and the cheap ones soon have all of them.
+    Cheap cells run ahead of dear ones, and the few methods of the table ahead of the whole grid.
     """
     parts = [
         (cell, kind, block)
@@ -283,7 +264,12 @@ def planned(banks: list[Bank], trials: int, kinds: list[str]) -> list[tuple[Cell
         if kind == "core" or cell.rows <= WIDE_ROWS
         for block in range(-(-min(trials, KINDS[kind][1]) // BLOCK))
     ]
-    return sorted(parts, key=lambda part: part[0].rows * part[0].ways * (part[2] + 1))
+    return sorted(parts, key=_turn)
+
+
+def _turn(part: tuple[Cell, str, int]) -> float:
+    cell, kind, block = part
+    return float((10 if kind == "wide" else 1) * np.sqrt(cell.rows * cell.ways) * (block + 1))
 
 
 def train_part(cell: Cell, kind: str, block: int, path: Path, pool: ThreadPoolExecutor) -> None:

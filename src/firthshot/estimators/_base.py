@@ -24,7 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from firthshot.errors import FirthshotError
-from firthshot.estimators._calibration import rounds, support_temperature
+from firthshot.estimators._calibration import average, rounds, support_temperature
 from firthshot.estimators._loo import Choice, LeftOut, choose, leavable_rows
 from firthshot.estimators._saving import Saving
 from firthshot.estimators._support import (
@@ -162,19 +162,21 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
         return self
 
     def _fit_temperature(self, support: Support, fit: Fit) -> float:
-        """Return the temperature from rows left out in rounds, or from the support itself."""
-        pair = (self.lam_, self.l2_)
+        """Return the temperature from rows left out in rounds and from the support itself."""
+        logits_of_own = self._logits(support.X, fit.parameters)
+        own = support_temperature(logits_of_own, support.labels, support.weights)
         left, logits = [], []
-        for rows in rounds(support.labels):
-            without = self._fit_head(support.without(rows), *pair)
+        for rows in rounds(support):
+            without = self._fit_head(support.without(rows), self.lam_, self.l2_)
             left.append(rows)
             logits.append(self._logits(support.X[rows], without.parameters))
         if not left:
-            own = self._logits(support.X, fit.parameters)
-            return support_temperature(own, support.labels)
+            return own
         rows = np.concatenate(left)
         labels, weights = support.labels[rows], support.weights[rows]
-        return fit_temperature(LeftOut(rows, labels, weights, np.concatenate(logits)))
+        found = fit_temperature(LeftOut(rows, labels, weights, np.concatenate(logits)))
+        shots = float(support.weights.sum()) / support.n_classes
+        return average(found, own, float(weights.sum()), shots)
 
     def leave_one_out(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -225,7 +227,7 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
     def _check_parameters(self) -> None:
         for name in ("lam", "l2"):
             value = getattr(self, name)
-            words = ("theory", "loo") if name == "lam" else ("scale", "loo")
+            words = ("shots", "theory", "loo") if name == "lam" else ("scale", "loo")
             if isinstance(value, str) and value in words:
                 continue
             if isinstance(value, str) or not 0.0 <= value < np.inf:
@@ -262,6 +264,8 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
         """Return the values to try for a coefficient, and where they come from."""
         if value == "theory":
             return (self._theory(support),), "theory"
+        if value == "shots":
+            return (support.n_classes / float(support.weights.sum()),), "shots"
         if value == "scale":
             return (scale_l2(support),), "scale"
         if value == "loo":

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Settled by docs/choosing-lambda.md.
-DEFAULT_LAM: float | str = 1.0
-DEFAULT_L2: float | str = 1.0
+DEFAULT_LAM: float | str = "shots"
+DEFAULT_L2: float | str = "scale"
 
 
 class FirthClassifier(FewShotClassifier):
@@ -34,19 +34,22 @@ class FirthClassifier(FewShotClassifier):
 
     Parameters
     ----------
-    lam : float, "theory" or "loo", default=1.0
-        Strength of the bias reduction. "theory" is K · rank(X) / (2N), Firth's own value: K / 2
-        for independent rows. "loo" takes the value of a grid with the best leave-one-out
-        likelihood on the support set.
-    l2 : float or "loo", default=1.0
-        Ridge. Both "loo": the best pair of the two grids.
+    lam : float, "shots", "theory" or "loo", default="shots"
+        Strength of the bias reduction. "shots" is K / N, one over the rows per class. "theory" is
+        K · rank(X) / (2N), Firth's own value: K / 2 for independent rows. "loo" takes the value of
+        a grid with the best leave-one-out likelihood on the support set.
+    l2 : float, "scale" or "loo", default="scale"
+        Ridge. "scale" is v K / N with v the mean squared distance of the rows from their mean, so
+        that predictions do not depend on the scale of the features. Both "loo": the best pair of
+        the two grids.
     prior : {"uniform", "class-frequency"} or array of shape (n_classes,), default="uniform"
         The distribution u to which the penalty pulls, in the order of ``classes_``.
     fit_intercept : bool, default=True
     class_weight : "balanced", dict or None, default=None
-    calibrate : bool, default=False
-        Divide logits by a temperature fitted to leave-one-out predictions before they become
-        probabilities.
+    calibrate : bool, default=True
+        Divide logits by a temperature, fitted to rows of the support set that were left out (some
+        of every class at once, at most five times), before they become probabilities. Where there
+        are too few rows for that, it is the one at which the head is sure of its own rows.
     tol : float, default=1e-8
         Largest entry of the gradient, of the objective divided by Σ w, at the end.
     max_iter : int, default=200
@@ -58,7 +61,7 @@ class FirthClassifier(FewShotClassifier):
     intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
     lam_, l2_ : float
         The coefficients used.
-    lam_source_, l2_source_ : {"given", "theory", "loo", "fallback"}
+    lam_source_, l2_source_ : {"given", "shots", "scale", "theory", "loo", "fallback"}
         Where they come from. "fallback": no row could be left out.
     loo_path_ : dict of arrays "lam", "l2", "nll", "accuracy"
         Leave-one-out scores of every candidate, where one was asked for.
@@ -80,7 +83,7 @@ class FirthClassifier(FewShotClassifier):
         prior: Any = "uniform",
         fit_intercept: bool = True,
         class_weight: Any = None,
-        calibrate: bool = False,
+        calibrate: bool = True,
         tol: float = 1e-8,
         max_iter: int = 200,
     ) -> None:

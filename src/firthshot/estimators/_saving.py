@@ -35,7 +35,7 @@ PARAMETERS, LOO_PATH = "parameters/", "loo_path/"
 FITTED = ("lam_", "l2_", "lam_source_", "l2_source_", "temperature_", "n_iter_", "converged_")
 # No other text may reach NumPy's parser of types, nor make it reserve much memory.
 LABEL_TYPES = re.compile(r"object|[<>|](U[0-9]{1,4}|[iu][1248]|f[248]|b1)")
-SOURCES = ("given", "theory", "scale", "loo", "fallback")
+SOURCES = ("given", "shots", "theory", "scale", "loo", "fallback")
 
 
 class Saving:
