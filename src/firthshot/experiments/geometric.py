@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.folder_spec import compare_specs, to_toml
 from firthshot.experiments.geometric_spec import GeometricSpec, load_geometric
 from firthshot.experiments.reading import source_kind
+from firthshot.experiments.record import begin_session, put_session
 from firthshot.experiments.store import RunFolder, raise_clearly, write_whole
 from firthshot.experiments.workers import default_workers
 
@@ -69,11 +71,16 @@ def run_geometric(
                 temporary.unlink()
             blocks = spec.blocks()
             missing = [block for block in blocks if not part_path(out, spec, block).is_file()]
+            session, started = begin_session(), time.perf_counter()
             tell(len(blocks) - len(missing), len(blocks))
             for count, (block, sums) in enumerate(_compute(spec, missing, workers), 1):
                 _write_part(part_path(out, spec, block), block, sums)
                 tell(len(blocks) - len(missing) + count, len(blocks))
             read_geometric(out).write(out / "summary")
+            if missing:
+                seconds = round(time.perf_counter() - started, 1)
+                done = msgspec.structs.replace(session, seconds=seconds, cells=len(missing))
+                put_session(out, done)
     except OSError as error:
         raise_clearly(error, out)
 

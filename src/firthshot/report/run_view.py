@@ -104,17 +104,21 @@ def _bank(bank: BankFacts) -> Iterator[Fact]:
 
 def rerun_command(run: Run) -> str:
     """Return the command that repeats a run elsewhere: a preset with what differs, or the spec."""
-    from firthshot.experiments.reading import load_spec, preset_names
+    from firthshot.experiments.reading import preset_names
 
-    plain = f"firthshot run spec.toml --out {shlex.quote(f'runs/{run.name}')}"
-    if run.kind != TRIALS:
-        return f"firthshot run {run.kind}" if run.name == run.kind else plain
-    if run.name not in preset_names():
-        return plain
-    with contextlib.suppress(FirthshotError):
-        preset = load_spec(run.name).as_dict()
-        return " ".join([f"firthshot run {run.name}", *_flags(run, preset)])
-    return plain
+    if run.name in preset_names():
+        with contextlib.suppress(FirthshotError):
+            return " ".join([f"firthshot run {run.name}", *_flags(run, _preset(run))])
+    return f"firthshot run spec.toml --out {shlex.quote(f'runs/{run.name}')}"
+
+
+def _preset(run: Run) -> dict[str, Any]:
+    """Return the fields of the preset of a run's name."""
+    from firthshot.experiments.geometric_spec import load_geometric
+    from firthshot.experiments.reading import load_spec
+
+    load = load_spec if run.kind == TRIALS else load_geometric
+    return load(run.name).as_dict()
 
 
 def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:
