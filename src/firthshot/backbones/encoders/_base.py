@@ -214,14 +214,12 @@ def fingerprint(*parts: object) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Return a digest of files: their names and contents."""
-    state = hashlib.sha256()
+    """Return a digest of files by content; the names count where there are several."""
+    found = {}
     for path in sorted(paths):
         with path.open("rb") as file:
-            state.update(
-                f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
-            )
-    return state.hexdigest()
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return next(iter(found.values())) if len(found) == 1 else fingerprint(found)
 
 
 def digest_module(module: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firthshot.backbones.encoders._base import digest_files, torch_encoder
+from firthshot.backbones.encoders._base import digest_module, torch_encoder
 from firthshot.backbones.encoders._packages import load_weights
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError
@@ -40,11 +40,12 @@ def load_checkpoint(
             f"{path} holds weights but not the name of their network: give --architecture."
         )
     side = size or int(setup.get("size", _USUAL))
+    network = _network(path, name, weights)
     return torch_encoder(
-        _network(path, name, weights),
+        network,
         Preparation(side, resize),
         name=path.parent.name if path.name == BEST else path.stem,
-        weights=digest_files([path]),
+        weights=digest_module(network),  # notes and a head in the file do not matter
         embed=_embed,
         description=f"{name} at {side} px",
         provenance=_provenance(path, name, notes),
