@@ -56,7 +56,7 @@ def _encoder_table() -> Any:
     for name, path in find_weights().items():
         side, dim = describe_weights(path)
         megabytes = f"{path.stat().st_size / 1e6:.0f}"
-        table.add_row(name, f"pictures {side} px", str(dim), megabytes, "", Text(str(path)))
+        table.add_row(name, f"pictures {side} px", str(dim), megabytes, "", f"in {path.parent}/")
     return table
 
 

@@ -48,7 +48,7 @@ def draw_curves(history: list[EpochRecord], path: Path, title: str = "") -> None
         f"{100 * best.monitored_accuracy:.1f} %",
         (best.epoch, 100 * best.monitored_accuracy),
         textcoords="offset points",
-        xytext=(0, 6),
+        xytext=(0, -14 if best.accuracy > best.monitored_accuracy else 6),
         ha="right",
         color=MONITORED,
     )
