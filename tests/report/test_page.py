@@ -302,6 +302,22 @@ def test_a_preset_is_repeated_by_its_name(gathered: Gathered) -> None:
     )
 
 
+def test_a_geometric_run_is_reported_by_itself(tmp_path: Path) -> None:
+    few = ["--trials", "300", "--set", "sample_size=20", "--set", "slope=[5,20]"]
+    folder = tmp_path / "g"
+    said = CliRunner().invoke(app, ["run", "geometric", *few, "--out", str(folder)]).output
+    assert said.endswith(f"The report is {folder}/report.html\n")
+    page = (folder / "report.html").read_text("utf-8")
+    text = Elements(page).text
+    assert "Does Firth remove the bias?" in text
+    assert "has slope" in text
+    assert (
+        "firthshot run geometric --set sample_size=20 --set 'slope=[5, 20]' --trials 300"
+    ) in text
+    assert "data:image/svg+xml;base64," in page
+    assert len(page) < 500_000  # no charts, so no Vega
+
+
 def test_tables_show_value_and_interval_together() -> None:
     table = Table(
         "improvement-x",

@@ -106,7 +106,7 @@ def rerun_command(run: Run) -> str:
     """Return the command that repeats a run elsewhere: a preset with what differs, or the spec."""
     from firthshot.experiments.reading import preset_names
 
-    if run.name in preset_names():
+    if run.name in preset_names(run.kind):
         with contextlib.suppress(FirthshotError):
             return " ".join([f"firthshot run {run.name}", *_flags(run, _preset(run))])
     return f"firthshot run spec.toml --out {shlex.quote(f'runs/{run.name}')}"
