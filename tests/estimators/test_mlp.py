@@ -33,7 +33,7 @@ SMALL = {"hidden": (12, 6), "calibrate": False}
 
 
 @parametrize_with_checks(
-    [FirthMLPClassifier(hidden=(40, 20)), FirthMLPClassifier(hidden=(30,), calibrate=False)]
+    [FirthMLPClassifier(hidden=(30,)), FirthMLPClassifier(hidden=(40, 20), calibrate=False)]
 )
 def test_estimator_follows_scikit_learn(estimator, check):
     check(estimator)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A network has kinks, where the gradient jumps and need not become small. So a descent also ends
 # when this many steps together lower the objective by less than a share of it.
 STALL_STEPS = 10
-MEMORY = 20  # pairs of steps and gradients that L-BFGS keeps
+MEMORY = 10  # pairs of steps and gradients that L-BFGS keeps; more cost more than they save
 
 
 @dataclass(frozen=True)
