@@ -97,7 +97,7 @@ def test_pictures_are_known_by_their_bytes_not_their_names(
     heard: list[tuple[int, int]] = []
     out = embed_pictures(paths, pictures, listener=lambda *pair: heard.append(pair))
     np.testing.assert_allclose(out, expected, atol=1e-6)
-    assert heard == [(3, 3)]
+    assert heard == [(0, 3), (3, 3)]
     moved = [path.rename(path.with_name(f"moved {path.name}")) for path in paths]
     monkeypatch.setattr(ImageEncoder, "encode", None)  # nothing is left to encode
     np.testing.assert_array_equal(embed_pictures(moved, pictures), out)

@@ -113,6 +113,8 @@ def _embed(
     known = recall(encoder.fingerprint, keys, encoder.dim)
     fresh = [row for key, row in {k: r for r, k in enumerate(keys)}.items() if key not in known]
     done = len(keys) - len(fresh)
+    if fresh and listener is not None:
+        listener(done, len(keys))
     for start in range(0, len(fresh), BATCH):
         rows = fresh[start : start + BATCH]
         found = dict(zip((keys[row] for row in rows), encode(rows), strict=True))
