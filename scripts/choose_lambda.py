@@ -269,7 +269,7 @@ def planned(banks: list[Bank], trials: int, kinds: list[str]) -> list[tuple[Cell
 
 def _turn(part: tuple[Cell, str, int]) -> float:
     cell, kind, block = part
-    return float((10 if kind == "wide" else 1) * np.sqrt(cell.rows * cell.ways) * (block + 1))
+    return float((10 if kind == "wide" else 1) * (cell.rows * cell.ways) ** 0.25 * (block + 1))
 
 
 def train_part(cell: Cell, kind: str, block: int, path: Path, pool: ThreadPoolExecutor) -> None:

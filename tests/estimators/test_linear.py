@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +11,13 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from firthshot import estimators
 from firthshot.errors import FirthshotError
-from firthshot.estimators import FirthClassifier
 from firthshot.objective import closed_form_optimum, log_softmax, softmax
 from oracles.linear_optimum import draw
+
+# Stated coefficients, and probabilities as the objective has them.
+Head = partial(estimators.FirthClassifier, lam=1.0, l2=1.0, calibrate=False)
 
 
 def objective(X, y, weights, prior, lam, l2, W, b):
@@ -32,7 +37,7 @@ def objective(X, y, weights, prior, lam, l2, W, b):
 @pytest.mark.parametrize("n", [40, 300])
 def test_without_the_penalty_it_is_logistic_regression(k, fit_intercept, n):
     X, y = draw(n, 60, k)
-    ours = FirthClassifier(lam=0.0, l2=0.5, fit_intercept=fit_intercept, tol=1e-9).fit(X, y)
+    ours = Head(lam=0.0, l2=0.5, fit_intercept=fit_intercept, calibrate=False, tol=1e-9).fit(X, y)
     theirs = LogisticRegression(
         C=2.0, fit_intercept=fit_intercept, tol=1e-10, solver="newton-cholesky"
     ).fit(X, y)
@@ -55,7 +60,7 @@ def test_no_direction_lowers_the_objective(k, prior, shape):
         "class-frequency": np.bincount(y, weights) / weights.sum(),
         "given": rng.dirichlet(np.ones(k)),
     }[prior]
-    model = FirthClassifier(lam=0.7, l2=0.3, prior=u if prior == "given" else prior)
+    model = Head(lam=0.7, l2=0.3, prior=u if prior == "given" else prior)
     model.fit(X, y, sample_weight=weights)
 
     def value(W, b):
@@ -77,7 +82,7 @@ def test_the_penalty_is_label_smoothing_at_another_scale():
 
     X, y = draw(30, 50, 4)
     lam, l2 = 1.5, 0.8
-    model = FirthClassifier(lam=lam, l2=l2, tol=1e-9).fit(X, y)
+    model = Head(lam=lam, l2=l2, tol=1e-9).fit(X, y)
     soft = (np.eye(4)[y] + lam / 4) / (1 + lam)
     form = form_of(X, y, l2=l2 / (1 + lam), l2_kind="ridge")
     smooth = solve(X, soft, form, tolerance=1e-10)
@@ -86,7 +91,7 @@ def test_the_penalty_is_label_smoothing_at_another_scale():
 
 def test_independent_rows_without_ridge_have_the_closed_form():
     X, y = draw(12, 40, 3)
-    model = FirthClassifier(lam="theory", l2=0.0).fit(X, y)
+    model = Head(lam="theory", l2=0.0).fit(X, y)
     assert model.lam_ == pytest.approx(1.5)
     assert model.lam_source_ == "theory"
     expected = closed_form_optimum(X, y, 3, 1.5)
@@ -95,11 +100,11 @@ def test_independent_rows_without_ridge_have_the_closed_form():
 
 def test_theory_is_k_rank_over_2n():
     X, y = draw(60, 7, 3)
-    model = FirthClassifier(lam="theory").fit(X, y)
+    model = Head(lam="theory").fit(X, y)
     assert model.lam_ == pytest.approx(3 * 8 / 120)
-    assert FirthClassifier(lam="theory", fit_intercept=False).fit(X, y).lam_ == 3 * 7 / 120
-    twice = FirthClassifier(lam="theory").fit(X, y, sample_weight=np.full(60, 2.0))
-    repeated = FirthClassifier(lam="theory").fit(np.vstack([X, X]), np.concatenate([y, y]))
+    assert Head(lam="theory", fit_intercept=False).fit(X, y).lam_ == 3 * 7 / 120
+    twice = Head(lam="theory").fit(X, y, sample_weight=np.full(60, 2.0))
+    repeated = Head(lam="theory").fit(np.vstack([X, X]), np.concatenate([y, y]))
     assert twice.lam_ == pytest.approx(repeated.lam_)
 
 
@@ -109,8 +114,8 @@ def test_order_of_rows_and_names_of_classes_do_not_matter(seed, n, d, k):
     X, y = draw(n, d, k, seed)
     rng = np.random.default_rng(seed)
     rows, names = rng.permutation(len(y)), rng.permutation(k)
-    one = FirthClassifier(lam=0.5, tol=1e-9).fit(X, y)
-    two = FirthClassifier(lam=0.5, tol=1e-9).fit(X[rows], names[y][rows])
+    one = Head(lam=0.5, tol=1e-9).fit(X, y)
+    two = Head(lam=0.5, tol=1e-9).fit(X[rows], names[y][rows])
     np.testing.assert_allclose(two.predict_proba(X)[:, names], one.predict_proba(X), atol=1e-6)
 
 
@@ -122,22 +127,22 @@ def test_weights_are_repeated_rows(prior, class_weight):
     times[:3] = 1
     rows = np.repeat(np.arange(30), times)
     settings = {"lam": 0.8, "prior": prior, "class_weight": class_weight, "tol": 1e-10}
-    weighted = FirthClassifier(**settings).fit(X, y, sample_weight=times)
-    repeated = FirthClassifier(**settings).fit(X[rows], y[rows])
+    weighted = Head(**settings).fit(X, y, sample_weight=times)
+    repeated = Head(**settings).fit(X[rows], y[rows])
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-7)
 
 
 def test_a_class_weight_multiplies_the_sample_weights():
     X, y = draw(30, 10, 3)
-    by_class = FirthClassifier(class_weight={0: 2.0, 1: 1.0, 2: 0.5}).fit(X, y)
-    by_row = FirthClassifier().fit(X, y, sample_weight=np.array([2.0, 1.0, 0.5])[y])
+    by_class = Head(class_weight={0: 2.0, 1: 1.0, 2: 0.5}).fit(X, y)
+    by_row = Head().fit(X, y, sample_weight=np.array([2.0, 1.0, 0.5])[y])
     np.testing.assert_allclose(by_class.coef_, by_row.coef_, atol=1e-7)
 
 
 def test_string_labels_come_back_and_probabilities_follow_their_order():
     X, y = draw(30, 20, 3)
     names = np.array(["pear", "apple", "quince"])
-    model = FirthClassifier().fit(X, names[y])
+    model = Head().fit(X, names[y])
     assert model.classes_.tolist() == ["apple", "pear", "quince"]
     assert set(model.predict(X)) <= set(names)
     p = model.predict_proba(X)
@@ -154,9 +159,9 @@ def test_sparse_rows_are_dense_rows(k, shape):
     X, y = draw(*shape, k)
     X[np.abs(X) < 1.0] = 0.0
     X[:, 3] = 0.0
-    dense = FirthClassifier(tol=1e-10).fit(X, y)
+    dense = Head(tol=1e-10).fit(X, y)
     for kind in (csr_array, csr_matrix):
-        sparse = FirthClassifier(tol=1e-10).fit(kind(X), y)
+        sparse = Head(tol=1e-10).fit(kind(X), y)
         np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-8)
         assert not sparse.coef_[:, 3].any()
         np.testing.assert_allclose(sparse.predict_proba(kind(X)), dense.predict_proba(X), atol=1e-8)
@@ -164,22 +169,22 @@ def test_sparse_rows_are_dense_rows(k, shape):
 
 def test_float32_stays_float32():
     X, y = draw(30, 20, 3)
-    single = FirthClassifier().fit(X.astype(np.float32), y)
+    single = Head().fit(X.astype(np.float32), y)
     assert single.coef_.dtype == single.predict_proba(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(single.coef_, FirthClassifier().fit(X, y).coef_, atol=1e-5)
+    np.testing.assert_allclose(single.coef_, Head().fit(X, y).coef_, atol=1e-5)
 
 
 def test_separated_classes_without_any_penalty_are_reported():
     X, y = draw(10, 30, 3)
     with pytest.warns(ConvergenceWarning, match="set lam or l2 above zero"):
-        model = FirthClassifier(lam=0.0, l2=0.0).fit(X, y)
+        model = Head(lam=0.0, l2=0.0).fit(X, y)
     assert not model.converged_
 
 
 def test_too_few_iterations_are_reported():
     X, y = draw(30, 30, 3)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        model = FirthClassifier(max_iter=1, lam=0.0, l2=1e-3).fit(X, y)
+        model = Head(max_iter=1, lam=0.0, l2=1e-3).fit(X, y)
     assert model.n_iter_ == 1
 
 
@@ -199,7 +204,7 @@ def test_too_few_iterations_are_reported():
 def test_bad_parameters_are_refused_by_name(settings, words):
     X, y = draw(30, 10, 3)
     with pytest.raises(FirthshotError, match=words):
-        FirthClassifier(**settings).fit(X, y)
+        Head(**settings).fit(X, y)
 
 
 def test_bad_weights_are_refused():
@@ -211,12 +216,12 @@ def test_bad_weights_are_refused():
         ((y > 0).astype(float), "class 0"),
     ):
         with pytest.raises(FirthshotError, match=words):
-            FirthClassifier().fit(X, y, sample_weight=bad)
+            Head().fit(X, y, sample_weight=bad)
 
 
 def test_a_prior_moves_probabilities_of_rows_that_say_nothing():
     X, y = draw(40, 5, 3)
     u = np.array([0.7, 0.2, 0.1])
-    far = FirthClassifier(lam=1e4, prior=u, l2=1.0).fit(X, y)
+    far = Head(lam=1e4, prior=u, l2=1.0, calibrate=False).fit(X, y)
     np.testing.assert_allclose(far.predict_proba(X), np.tile(u, (40, 1)), atol=1e-3)
     np.testing.assert_allclose(softmax(far.decision_function(X)), far.predict_proba(X), atol=1e-12)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MOST_CLASSES = 12
 SOURCES = {
     "given": "as given",
+    "shots": "one over the rows per class",
     "default": "the default",
     "theory": "Firth's own value, K·rank(X)/(2N)",
     "loo": "chosen by leave-one-out",

@@ -45,7 +45,7 @@ def fit(
     split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
     head: Annotated[str, typer.Option(help="linear, cosine or mlp.")] = "linear",
     lam: Annotated[
-        str | None, typer.Option(help="Firth coefficient: a number, theory or loo.")
+        str | None, typer.Option(help="Firth coefficient: a number, shots, theory or loo.")
     ] = None,
     l2: Annotated[
         str | None,
@@ -104,7 +104,7 @@ def _coefficient(option: str, text: str | None) -> float | str | None:
     try:
         return float(text)
     except ValueError:
-        words = ("theory", "loo") if option == "--lam" else ("scale", "loo")
+        words = ("shots", "theory", "loo") if option == "--lam" else ("scale", "loo")
         if text in words:
             return text
         raise FirthshotError(

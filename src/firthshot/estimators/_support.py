@@ -153,7 +153,8 @@ def scale_l2(support: Support) -> float:
         spread = float(share @ np.einsum("ij,ij->i", away, away))
     else:
         spread = float(share @ np.asarray(X.multiply(X).sum(axis=1)).ravel() - mean @ mean)
-    return spread * support.n_classes / total if spread > 0 else 1.0
+    rounding = 1e-12 * float(mean @ mean)
+    return spread * support.n_classes / total if spread > rounding else 1.0
 
 
 def used_rows(weights: Array, classes: Array, labels: Array) -> Array:

@@ -1,0 +1,88 @@
+"""The rounds of left-out rows, the temperature of a support set, and the defaults by the book."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firthshot.estimators import FirthClassifier
+from firthshot.estimators._calibration import FEWEST, average, rounds, support_temperature
+from firthshot.estimators._support import Support
+from firthshot.objective import log_softmax
+from oracles.linear_optimum import draw
+
+
+def support_of(X, y, weights=None):
+    k = int(y.max()) + 1
+    return Support(X, y, np.ones(len(y)) if weights is None else weights, np.full(k, 1 / k))
+
+
+@pytest.mark.parametrize("counts", [(2, 2, 2, 2, 2), (7, 7), (12, 3, 2), (40, 1, 5)])
+def test_rounds_leave_out_every_row_once_and_never_a_class(counts):
+    y = np.repeat(np.arange(len(counts)), counts)
+    X = np.random.default_rng(0).normal(size=(len(y), 6))
+    found = list(rounds(support_of(X, y)))
+    expected = np.flatnonzero(np.array(counts)[y] > 1)
+    np.testing.assert_array_equal(np.sort(np.concatenate(found)), expected)
+    for rows in found:
+        left = np.bincount(y[rows], minlength=len(counts))
+        assert (left < counts).all()
+        assert (left <= np.ceil(np.array(counts) / min(5, max(counts)))).all()
+
+
+def test_few_rows_are_not_asked_and_many_are_not_needed():
+    X, y = np.random.default_rng(0).normal(size=(4, 3)), np.array([0, 0, 1, 1])
+    assert FEWEST > 4
+    assert not list(rounds(support_of(X, y)))
+    X, y = draw(2000, 4, 2)
+    assert len(list(rounds(support_of(X, y)))) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_copies_leave_together_whatever_their_order(dtype):
+    X, y = draw(15, 8, 3)
+    X = X.astype(dtype)
+    rng = np.random.default_rng(3)
+    rows = rng.permutation(np.repeat(np.arange(15), rng.integers(1, 4, 15)))
+    once = {frozenset(left.tolist()) for left in rounds(support_of(X, y))}
+    copied = {frozenset(rows[left].tolist()) for left in rounds(support_of(X[rows], y[rows]))}
+    assert once == copied
+
+
+def test_support_temperature_reaches_its_probability():
+    logits = np.array([[0.2, 0.1, 0.0], [0.0, 0.3, 0.1], [0.1, 0.0, 0.15], [0.5, 0.0, 0.0]])
+    labels = np.array([0, 1, 2, 2])  # the last is wrong and does not count
+    t = support_temperature(logits, labels, np.array([1.0, 2.0, 1.0, 5.0]))
+    log_p = log_softmax(logits / t)[np.arange(3), labels[:3]]
+    assert np.exp(log_p @ [0.25, 0.5, 0.25]) == pytest.approx(0.99, abs=1e-9)
+
+
+def test_average_trusts_left_out_rows_the_more_there_are():
+    assert average(4.0, 1.0, 20, 100) == pytest.approx(2.0)
+    assert average(4.0, 1.0, 1e6, 2) == pytest.approx(2.0)
+    assert average(4.0, 1.0, 1e6, 1e6) == pytest.approx(4.0, rel=1e-3)
+
+
+def test_the_defaults_are_the_stated_rules():
+    X, y = draw(24, 40, 3)
+    model = FirthClassifier().fit(X, y)
+    assert model.lam_ == pytest.approx(3 / 24)
+    spread = np.square(X - X.mean(0)).sum(1).mean()
+    assert model.l2_ == pytest.approx(spread * 3 / 24)
+    assert (model.lam_source_, model.l2_source_) == ("shots", "scale")
+
+
+@pytest.mark.parametrize("factor", [0.01, 100.0])
+def test_the_defaults_do_not_depend_on_the_scale_of_the_features(factor):
+    X, y = draw(24, 40, 3)
+    new = np.random.default_rng(1).normal(size=(10, 40))
+    one, other = FirthClassifier().fit(X, y), FirthClassifier().fit(factor * X, y)
+    np.testing.assert_allclose(
+        one.predict_proba(new), other.predict_proba(factor * new), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_equal_rows_get_a_ridge_all_the_same():
+    model = FirthClassifier().fit(np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1]))
+    assert model.l2_ == 1.0
+    np.testing.assert_allclose(model.predict_proba(np.ones((1, 2))), 0.5, atol=1e-6)

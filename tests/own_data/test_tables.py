@@ -1,0 +1,149 @@
+"""Tables become finite features with names, or one sentence that names row and column."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from firthshot.errors import FirthshotError
+from firthshot.own_data import Columns, parse_items, read_examples
+from firthshot.own_data._tables import table_examples
+
+GOOD = {"a": [0.5, 1.5, 2.5], "b": [1, 2, 3], "label": ["x", "y", "x"]}
+
+
+def read(table, columns=None, needs_label=True):
+    return table_examples(
+        pl.DataFrame(table), "t.csv", columns or Columns(), needs_label=needs_label
+    )
+
+
+def test_every_other_column_is_a_feature():
+    examples = read(GOOD | {"id": ["p", "q", "r"]})
+    assert examples.names == ("a", "b")
+    np.testing.assert_array_equal(examples.features, [[0.5, 1], [1.5, 2], [2.5, 3]])
+    assert examples.labels.tolist() == ["x", "y", "x"]
+    assert (examples.id_name, examples.row_ids().tolist()) == ("id", ["p", "q", "r"])
+
+
+def test_rows_without_an_id_are_numbered_from_one():
+    assert read(GOOD).row_ids().tolist() == [1, 2, 3]
+
+
+def test_a_model_takes_its_columns_by_name_and_leaves_the_rest():
+    columns = Columns(features=("b", "a"))
+    examples = read(GOOD | {"remark": ["u", "v", "w"]}, columns, needs_label=False)
+    np.testing.assert_array_equal(examples.features, [[1, 0.5], [2, 1.5], [3, 2.5]])
+
+
+def test_one_column_of_lists_is_a_matrix_without_names():
+    examples = read({"e": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
+    np.testing.assert_array_equal(examples.features, [[1, 2], [3, 4]])
+    assert examples.names is None
+    assert examples.labels.dtype.kind == "i"
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "words"),
+    [
+        ({}, Columns("lable"), "no column 'lable': did you mean 'label'"),
+        ({}, Columns("class"), "its columns are a, b, label"),
+        ({}, Columns(drop=("c",)), "no column 'c'"),
+        ({"a": [0.5, None, 1.0]}, None, "row 2, column 'a'"),
+        ({"a": [0.5, 1.0, np.nan]}, None, "row 3, column 'a'"),
+        ({"b": [np.inf, 1.0, np.nan]}, None, r"row 1, column 'b' \(1 more"),
+        ({"a": ["1", "2", "three"]}, None, "Column 'a' of t.csv holds 'three' in row 3"),
+        ({"a": ["one", "two", "three"]}, None, "holds text, such as 'one'.*--drop a"),
+        ({"a": [True, False, True]}, None, "of type Boolean"),
+        ({"label": ["x", None, "y"]}, None, "no label in row 2 of column 'label'"),
+        ({"label": [0.5, 1.5, 2.5]}, None, "fractional"),
+        ({}, Columns(drop=("a", "b")), "no feature columns"),
+        ({}, Columns(features=("a", "q", "r")), "no column 'q' and 1 more that the model needs"),
+        ({}, Columns(features=("q", "r")), r"none of the columns .*\(q, r\)"),
+    ],
+)
+def test_what_is_amiss_is_named(change, columns, words):
+    with pytest.raises(FirthshotError, match=words):
+        read(GOOD | change, columns)
+
+
+def test_lists_of_different_length_are_refused():
+    with pytest.raises(FirthshotError, match=r"Row 2 of column 'e'.*1 values"):
+        read({"e": [[1.0, 2.0], [3.0]], "label": [0, 1]})
+
+
+def test_files(tmp_path):
+    pl.DataFrame(GOOD).write_csv(tmp_path / "t.csv")
+    pl.DataFrame(GOOD).write_parquet(tmp_path / "t.parquet")
+    pl.DataFrame(GOOD).write_csv(tmp_path / "t.tsv", separator="\t")
+    np.savez(tmp_path / "t.npz", X=np.ones((2, 3), np.float16), y=np.array(["p", "q"]))
+    same = [read_examples(str(tmp_path / name)) for name in ("t.csv", "t.parquet", "t.tsv")]
+    for examples in same:
+        np.testing.assert_array_equal(examples.features, same[0].features)
+    arrays = read_examples(str(tmp_path / "t.npz"))
+    assert arrays.features.dtype == np.float32
+    assert arrays.labels.tolist() == ["p", "q"]
+
+
+def test_a_bank_or_one_of_its_splits():
+    examples = read_examples("clinc150-minilm", split="val")
+    assert examples.features.shape == (4500, 384)
+    assert len(set(examples.labels.tolist())) == 30
+    assert examples.encoder
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "empty"), (b"a,label\n", "no rows"), (b"a,b\n\xff\xfe,\xfd\n1,2\n", "cannot be read")],
+)
+def test_files_without_rows(tmp_path, content, words):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(FirthshotError, match=words):
+        read_examples(str(path))
+
+
+def test_a_split_is_for_banks(tmp_path):
+    pl.DataFrame(GOOD).write_csv(tmp_path / "t.csv")
+    with pytest.raises(FirthshotError, match="--split val is for banks"):
+        read_examples(str(tmp_path / "t.csv"), split="val")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[0.5, 2]",
+        "[[0.5, 2]]",
+        '{"b": 2, "a": 0.5}',
+        '[{"a": 0.5, "b": 2}]',
+        "0.5,2",
+        "b,a\n2,0.5\n",
+    ],
+)
+def test_one_item_from_standard_input(text):
+    examples = parse_items(text, Columns(features=("a", "b")))
+    np.testing.assert_array_equal(examples.features, [[0.5, 2]])
+
+
+@pytest.mark.parametrize("text", ["[1, 2]\n[3, 4]\n", "1,2\n3,4", "[[1,2],[3,4]]"])
+def test_several_items_from_standard_input(text):
+    np.testing.assert_array_equal(parse_items(text, Columns()).features, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" \n", "is empty"),
+        ("[1, 2", "no valid JSON"),
+        ("[1, null]", "holds None at place 2 of row 1"),
+        ("[1, NaN]", "holds nan at place 2"),
+        ("[true, 1]", "holds True"),
+        ("[[1, 2], [3]]", "1 numbers in row 2 and 2 in row 1"),
+        ('[[1], {"a": 2}]', "mixes arrays and objects"),
+        ("1,2\n3,x", "holds 'x' at place 2 of row 2"),
+    ],
+)
+def test_bad_items_are_named(text, words):
+    with pytest.raises(FirthshotError, match=words):
+        parse_items(text, Columns())
