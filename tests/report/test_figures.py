@@ -18,6 +18,7 @@ from firthshot.report.figures.series import labels, natural
 from firthshot.report.figures.style import Drawing, shortened, style, write_drawing
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.runs import Run
+from firthshot.report.tables import make_tables
 from report.runs_made import toy_run
 
 FIELDS = {
@@ -337,3 +338,22 @@ def test_group_labels_are_short_and_all_different() -> None:
     assert both == ["linear-firth-none", "linear-firth-l2", "mlp-firth"]
     alike = labels([{**key, "bank": "a b"}, {**key, "bank": "a/b"}])
     assert len(set(alike)) == 2
+
+
+def test_a_single_trial_and_lines_without_scores_are_drawn_too(tmp_path: Path) -> None:
+    folder = toy_run(tmp_path, trials=1, ways=[3], shots=[1], coefficients=[0, 1])
+    data = gather([folder])
+    assert data.summary.chosen["improvement_ci"].null_count()  # one trial has no interval
+    with style():
+        found = {drawing.name: drawing for drawing in drawings(data)}
+    assert "improvement-shots-linear-firth" in found
+    assert "1 trials" not in found["improvement-shots-linear-firth"].caption
+    tables = {table.name: table for table in make_tables(data)}
+    first = dict(
+        zip(
+            tables["improvement-linear-firth"].columns,
+            tables["improvement-linear-firth"].rows[0],
+            strict=True,
+        )
+    )
+    assert first["Trials"] == 1

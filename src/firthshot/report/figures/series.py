@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from firthshot.report.wording import Condition, capital, head_name, listed, penalty_name
+from firthshot.report.wording import Condition, capital, counted, head_name, listed, penalty_name
 
 Row = dict[str, Any]
 
@@ -121,7 +121,7 @@ def counted_trials(rows: Iterable[Row]) -> str:
     """Return the number of trials in words; the range where it differs."""
     counts = [row["trials"] for row in rows]
     low, high = min(counts), max(counts)
-    return f"{low:,} trials" if low == high else f"{low:,} to {high:,} trials"
+    return counted(low, "trial") if low == high else f"{low:,} to {high:,} trials"
 
 
 def about(part: Group, rows: Sequence[Row] | None = None) -> str:
