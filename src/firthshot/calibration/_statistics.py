@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,7 @@ def _read(path: Path, bank: Bank) -> BaseStatistics | None:
 
 def _write(statistics: BaseStatistics, bank: Bank) -> None:
     """Keep statistics in the first place that can be written to; none is no failure."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     arrays = {"means": statistics.means, "covariances": statistics.covariances}
@@ -165,7 +167,8 @@ def _write(statistics: BaseStatistics, bank: Bank) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             save_file(arrays, partial, metadata=said)
             partial.replace(path)
-        except OSError:
-            partial.unlink(missing_ok=True)
+        except (OSError, SafetensorError):
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
         else:
             return
