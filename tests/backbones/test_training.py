@@ -26,6 +26,7 @@ from firthshot.backbones.training import (
     Setup,
     Stage,
     Watcher,
+    best_precision,
     best_record,
     draw_curves,
     export_weights,
@@ -139,6 +140,18 @@ def test_monitoring_uses_evaluation_mode_and_all_held_out_pictures(tmp_path: Pat
             scores = network(torch.tensor(picture, dtype=torch.float32).permute(2, 0, 1)[None])
         right += int(scores.argmax()) == pixels.labels[row]
     assert record.monitored_accuracy == right / 12
+
+
+def test_bfloat16_follows_float32_closely_and_resumes_exactly(tmp_path: Path) -> None:
+    setup, pixels = replace(_setup(), precision="bfloat16"), digit_pixels()
+    exact = Run(_setup(), pixels, tmp_path / "float32").train()
+    whole = Run(setup, pixels, tmp_path / "whole").train()
+    assert whole[0].loss != exact[0].loss
+    assert whole[0].loss == pytest.approx(exact[0].loss, rel=0.05)
+    with pytest.raises(KeyboardInterrupt):
+        Run(setup, pixels, tmp_path / "parts", Stopper(2)).train()
+    Run(setup, pixels, tmp_path / "parts").train()
+    assert _same_state(tmp_path / "whole", tmp_path / "parts")
 
 
 def test_another_run_in_the_folder_is_refused_by_what_differs(tmp_path: Path) -> None:
@@ -275,7 +288,7 @@ def _real_pictures() -> Pixels:
     """Return five classes of the folder FIRTHSHOT_PICTURES at 32 px, or of the digits."""
     folder = os.environ.get("FIRTHSHOT_PICTURES")
     if folder is None:
-        return digit_pixels(5, 100, 32)
+        return digit_pixels(5, 60, 32)
     data = open_dataset(folder)
     pixels = decode_split(data, data.class_splits[0], 32)
     few = pixels.labels < 5
@@ -284,7 +297,8 @@ def _real_pictures() -> Pixels:
 
 def _learns(recipe: Recipe, architecture: str, folder: Path, size: int = 32) -> None:
     pixels = _real_pictures()
-    history = Run(Setup(architecture, recipe, size, lanes=2), pixels, folder).train()
+    setup = Setup(architecture, recipe, size, precision=best_precision(), lanes=2)
+    history = Run(setup, pixels, folder).train()
     for stage in {record.objective for record in history}:
         losses = [record.loss for record in history if record.objective == stage]
         assert losses[-1] < losses[0]
