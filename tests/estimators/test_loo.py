@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from firthshot import load_bank
-from firthshot.estimators import FirthClassifier, _left_out
+from firthshot import estimators, load_bank
+from firthshot.estimators import _left_out
 from firthshot.estimators._base import L2_GRID, LAM_GRID, FewShotClassifier
 from firthshot.estimators._loo import LeftOut, choose, leavable_rows
 from oracles.linear_optimum import draw
 
+Head = partial(estimators.FirthClassifier, l2=1.0, calibrate=False)
 # Base and validation classes only.
 CELLS = [(5, 2), (5, 5), (10, 2), (10, 5), (20, 2), (5, 20), (20, 5)]
 PATHS = {
@@ -33,7 +36,7 @@ def sample(ways, shots, seed):
 
 def both_ways(X, y, path, **settings):
     """Return left-out logits by one Newton step and by refitting, and what they are scored on."""
-    head = FirthClassifier(tol=1e-8, **settings)
+    head = Head(tol=1e-8, **settings)
     support = head._support(X, y, None)
     rows = leavable_rows(support)
     fits = head._fit_path(support, path)
@@ -75,7 +78,7 @@ def test_one_newton_step_is_exact_where_little_changes(k, fit_intercept):
     """With many rows one of them moves the optimum little: Newton's error is of second order."""
     X, y = draw(80, 5, k, spread=0.5)
     quick, slow, *_ = both_ways(X, y, [(0.5, 1.0)], fit_intercept=fit_intercept)
-    inside = FirthClassifier(lam=0.5, l2=1.0, fit_intercept=fit_intercept).fit(X, y)._scores(X)
+    inside = Head(lam=0.5, l2=1.0, fit_intercept=fit_intercept).fit(X, y)._scores(X)
     quick, slow, inside = (z - z.mean(-1, keepdims=True) for z in (quick[0], slow[0], inside))
     assert abs(quick - slow).max() < 0.05 * abs(slow - inside).max()
 
@@ -84,7 +87,7 @@ def test_one_newton_step_is_newton_on_the_left_out_problem():
     """Compare with the textbook: solve with the dense Hessian of the objective without the row."""
     X, y = draw(12, 4, 3)
     lam, l2 = 0.7, 0.5
-    head = FirthClassifier(lam=lam, l2=l2, tol=1e-12).fit(X, y)
+    head = Head(lam=lam, l2=l2, tol=1e-12).fit(X, y)
     left = head.leave_one_out(X, y)
     rows = np.column_stack([X, np.ones(12)])
     theta = np.column_stack([head.coef_, head.intercept_])
@@ -109,7 +112,7 @@ def test_beyond_the_budget_leverages_stand_in(monkeypatch):
     exact, *_ = both_ways(X, y, [(1.0, 1.0)])
     monkeypatch.setattr(_left_out, "MOST_OPERATIONS", 0.0)
     near, slow, *_ = both_ways(X, y, [(1.0, 1.0)])
-    inside = FirthClassifier(lam=1.0, l2=1.0).fit(X, y)._scores(X)
+    inside = Head(lam=1.0, l2=1.0).fit(X, y)._scores(X)
     centred = [z - z.mean(-1, keepdims=True) for z in (near[0], slow[0], inside)]
     error, change = abs(centred[0] - centred[1]).max(), abs(centred[2] - centred[1]).max()
     assert abs(exact - near).max() > 0
@@ -118,13 +121,13 @@ def test_beyond_the_budget_leverages_stand_in(monkeypatch):
 
 def test_both_coefficients_are_chosen_from_the_product_of_the_grids():
     X, y = sample(5, 4, 0)
-    model = FirthClassifier(lam="loo", l2="loo").fit(X, y)
+    model = Head(lam="loo", l2="loo").fit(X, y)
     path = model.loo_path_
     assert len(path["lam"]) == len(LAM_GRID) * len(L2_GRID) == len(path["nll"])
     best = int(np.argmin(path["nll"]))
     assert (model.lam_, model.l2_) == (path["lam"][best], path["l2"][best])
     assert model.lam_source_ == model.l2_source_ == "loo"
-    again = FirthClassifier(lam=model.lam_, l2=model.l2_).fit(X, y)
+    again = Head(lam=model.lam_, l2=model.l2_).fit(X, y)
     np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-5)
     assert not hasattr(again, "loo_path_")
 
@@ -132,10 +135,10 @@ def test_both_coefficients_are_chosen_from_the_product_of_the_grids():
 def test_one_row_per_class_falls_back_and_says_so():
     X, y = sample(5, 1, 0)
     with pytest.warns(UserWarning, match="lam = 1 is used instead of leave-one-out"):
-        model = FirthClassifier(lam="loo", l2=1.0).fit(X, y)
+        model = Head(lam="loo", l2=1.0).fit(X, y)
     assert (model.lam_, model.lam_source_) == (1.0, "fallback")
     assert not hasattr(model, "loo_path_")
-    left = FirthClassifier(lam=1.0).fit(X, y).leave_one_out(X, y)
+    left = Head(lam=1.0).fit(X, y).leave_one_out(X, y)
     assert len(left.rows) == 0
     assert np.isnan(left.nll)
 
@@ -143,14 +146,14 @@ def test_one_row_per_class_falls_back_and_says_so():
 def test_rows_that_are_alone_in_their_class_are_never_left_out():
     X, y = sample(4, 3, 0)
     X, y = X[:-2], y[:-2]  # the last class keeps one row
-    left = FirthClassifier(lam=1.0).fit(X, y).leave_one_out(X, y)
+    left = Head(lam=1.0).fit(X, y).leave_one_out(X, y)
     assert left.rows.tolist() == list(range(9))
 
 
 def test_left_out_scores_are_weighted_means():
     X, y = sample(3, 4, 0)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 12)
-    left = FirthClassifier(lam=1.0).fit(X, y, sample_weight=weights).leave_one_out(X, y, weights)
+    left = Head(lam=1.0).fit(X, y, sample_weight=weights).leave_one_out(X, y, weights)
     log_p = left.logits - np.log(np.exp(left.logits).sum(1, keepdims=True))
     own = log_p[np.arange(12), y]
     assert left.nll == pytest.approx(-(weights @ own) / weights.sum())

@@ -13,7 +13,7 @@ intercept, as in the closed form W = log(1 + K/λ) [X 1]⁺ (Y − 1/K) for inde
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from firthshot.engine._form import GradientForm
 from firthshot.engine._guess import Guesses, walk
 from firthshot.engine._kernels.converged import minimise
 from firthshot.engine._kernels.simd import lanes_of
+from firthshot.engine._many_rows import ROUNDING, approach
 from firthshot.engine._queries import round_up
 from firthshot.engine._separable import escapes
-from firthshot.engine._span import Bias, Span, span_of_rows
+from firthshot.engine._span import MANY_ROWS, Bias, Span, span_of_rows
 from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Converged, Linear
 from firthshot.engine.results import Status
@@ -138,6 +139,15 @@ def solve(
         _minimise_all(problem, kind, chosen, stop, warm_start, audit, found)
     status = found.status
     late = (status == Status.OK) & ~(found.gradient_norm <= tolerance)
+    if warm_start and len(late) > 1 and late.any():  # a guess far off can lead nowhere
+        cold = solve(
+            X, targets, form.take(np.flatnonzero(late)), tolerance=tolerance,
+            max_iterations=max_iterations, sample_weight=sample_weight,
+            fit_intercept=fit_intercept, audit=audit,
+        )  # fmt: skip
+        for part in fields(Solution):
+            getattr(found, part.name)[late] = getattr(cold, part.name)
+        return found
     status[late] = Status.NOT_CONVERGED
     status[~np.isfinite(found.gradient_norm)] = Status.DIVERGED
     return found
@@ -264,21 +274,31 @@ def _minimise_in_span(
 ) -> None:
     form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
     span = span_of_rows(problem.X, problem.weights, kind, steepness, n_classes)
-    padded = round_up(n, lanes_of(np.float64))
+    padded = round_up(n, lanes_of(np.float32))
     wide, weights = pad_columns(span.features.T, padded), pad_columns(problem.weights, padded)
     tall = np.ascontiguousarray(wide.T)
     features = (wide, tall, wide.astype(np.float32), tall.astype(np.float32))
     shift = float(np.linalg.norm(span.mean))
     g, theta = np.empty((n_classes, padded)), np.zeros((n_classes, len(wide)))
-    slopes = slice(-1) if kind == "free" else slice(None)
+    slopes, size = slice(-1) if kind == "free" else slice(None), float(span.squares.sum())
     for l, guesses in order:
         targets, decay = problem.targets(l), _decay(form, span, l)
         guesses.fill(theta[:, len(wide) - (kind == "free") :], theta[:, slopes])
+        padded_targets, scale = pad_columns(targets, padded), float(form.probability[l])
+        steps = 0
+        if n >= MANY_ROWS and not form.confidence[l] and decay[:-1].all():
+            curvature = scale / n_classes * span.squares + decay
+            steps = approach(
+                features[2], features[3], 1 / np.sqrt(curvature), decay, padded_targets, weights,
+                scale, kind == "free", shift, max(stop.tolerance, ROUNDING * scale * np.sqrt(size)),
+                stop.max_iterations, theta,
+            )  # fmt: skip
         found.iterations[l], _, found.objective[l] = minimise(
-            *features, span.squares, decay, kind == "free", shift,
-            pad_columns(targets, padded), weights, float(form.probability[l]),
-            float(form.confidence[l]), stop.tolerance, stop.max_iterations, theta, g,
+            *features, span.squares, decay, kind == "free", shift, padded_targets, weights, scale,
+            float(form.confidence[l]), stop.tolerance, max(1, stop.max_iterations - steps), theta,
+            g,
         )  # fmt: skip
+        found.iterations[l] += steps
         found.coef[l], found.intercept[l] = span.weights(theta)
         found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
         if escapes(span, targets, decay, form.confidence[l], theta):
