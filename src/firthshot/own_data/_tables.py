@@ -28,9 +28,9 @@ def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> E
     needs_label : bool
         Whether a table without the label column is refused; otherwise it has no labels.
     """
+    if path.is_file() and not path.stat().st_size:
+        raise FirthshotError(f"{path} is empty: give a table with a header and rows.")
     with naming_errors(path):
-        if not path.stat().st_size:
-            raise FirthshotError("the file is empty")
         table = load_table(path)
     return table_examples(table, str(path), columns, needs_label=needs_label)
 

@@ -1,0 +1,234 @@
+"""``firthshot fit`` and ``firthshot predict`` on tables, banks and standard input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from firthshot import load_bank
+from firthshot.cli import app
+from firthshot.errors import FirthshotError
+from firthshot.estimators import FirthClassifier
+
+COLUMNS = [f"e{j}" for j in range(384)]
+
+
+def sentences(first, last, n_classes=4):
+    """Return rows first … last of some validation classes as a table with labels."""
+    bank = load_bank("clinc150-minilm")
+    names = bank.classes("val")[:n_classes]
+    rows = [bank.rows("val", name)[first:last] for name in names]
+    X = np.concatenate([bank.features[part] for part in rows]).astype(np.float32)
+    labels = np.repeat(names, last - first)
+    return pl.DataFrame(X, schema=COLUMNS).with_columns(label=pl.Series(labels))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("own")
+    sentences(0, 5).write_csv(path / "train.csv")
+    new = sentences(60, 70).with_columns(id=pl.Series([f"s{i}" for i in range(40)]))
+    new.select(reversed(new.columns)).write_csv(path / "new.csv")  # columns in another order
+    new.drop("label", "id").write_parquet(path / "bare.parquet")
+    run("fit", path / "train.csv", "--model", path / "m.firth")
+    return path
+
+
+def run(*words, stdin=None):
+    """Run a command that must succeed, and return what it printed."""
+    result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*words, stdin=None):
+    """Run a command that must be refused, and return the sentence."""
+    result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+    assert isinstance(result.exception, FirthshotError), result.output
+    return str(result.exception)
+
+
+def test_the_report_says_what_was_fitted_and_what_to_do_next(folder, tmp_path):
+    model = tmp_path / "m.firth"
+    said = run("fit", folder / "train.csv", "--model", model).output
+    for words in (
+        "20 rows, 384 features, 4 classes",
+        "current_location",
+        "leave-one-out",
+        "of 20 rows",
+        "one over the rows per class",
+        "firthshot predict",
+    ):
+        assert words in said
+    assert model.is_file()
+
+
+def test_the_model_is_the_estimator_with_its_defaults(folder, tmp_path):
+    run("predict", folder / "m.firth", folder / "bare.parquet", "--out", tmp_path / "p.parquet")
+    found = pl.read_parquet(tmp_path / "p.parquet")
+    train, new = sentences(0, 5), sentences(60, 70)
+    model = FirthClassifier().fit(train.drop("label").to_numpy(), train["label"].to_numpy())
+    expected = model.predict_proba(new.drop("label").to_numpy())
+    np.testing.assert_allclose(found.select(pl.col("^p_.*$")).to_numpy(), expected, atol=2e-4)
+
+
+def test_columns_are_matched_by_name_ids_kept_and_the_accuracy_said(folder, tmp_path):
+    result = run("predict", folder / "m.firth", folder / "new.csv", "--out", tmp_path / "p.csv")
+    found = pl.read_csv(tmp_path / "p.csv")
+    assert found["id"].to_list() == [f"s{i}" for i in range(40)]
+    right = (found["prediction"] == sentences(60, 70)["label"]).mean()
+    assert right > 0.9
+    assert f"Accuracy {100 * right:.1f} %" in result.output
+
+
+def test_a_pipe_gets_csv_or_json_lines(folder):
+    lines = run("predict", folder / "m.firth", folder / "bare.parquet").stdout.splitlines()
+    assert lines[0].startswith("row,prediction,confidence,p_")
+    assert len(lines) == 41
+    said = run("predict", folder / "m.firth", folder / "bare.parquet", "--json").stdout
+    assert json.loads(said.splitlines()[0])["row"] == 1
+
+
+@pytest.mark.parametrize("kind", ["array", "object", "csv"])
+def test_one_item_from_standard_input(folder, kind):
+    row = sentences(60, 61).drop("label").row(0)
+    text = {
+        "array": json.dumps(row),
+        "object": json.dumps(dict(zip(COLUMNS, row, strict=True))),
+        "csv": ",".join(map(str, row)),
+    }[kind]
+    said = run("predict", folder / "m.firth", "-", "--json", "--quiet", stdin=text).stdout
+    answer = json.loads(said)
+    assert answer["prediction"] == sentences(60, 61)["label"][0]
+    assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_json_report(folder, tmp_path):
+    said = run("fit", folder / "train.csv", "--model", tmp_path / "m.firth", "--json").stdout
+    report = json.loads(said)
+    assert report["counts"] == dict.fromkeys(load_bank("clinc150-minilm").classes("val")[:4], 5)
+    assert 0 <= report["left_out"]["accuracy"] <= 1
+    assert report["left_out"]["nll_calibrated"] < report["left_out"]["nll"]
+
+
+def test_options_reach_the_estimator(folder, tmp_path):
+    words = ("--lam", "0.5", "--l2", "2", "--no-calibrate", "--json")
+    said = run("fit", folder / "train.csv", "--model", tmp_path / "m.firth", *words).stdout
+    report = json.loads(said)
+    assert (report["lam"], report["l2"], report["temperature"]) == (0.5, 2.0, 1.0)
+    assert (report["lam_source"], report["l2_source"]) == ("given", "given")
+
+
+@pytest.mark.parametrize("head", ["cosine", "mlp"])
+def test_other_heads(folder, tmp_path, head):
+    sentences(0, 3, 2).write_csv(tmp_path / "small.csv")
+    run("fit", tmp_path / "small.csv", "--model", tmp_path / "m.firth", "--head", head)
+    said = run("predict", tmp_path / "m.firth", tmp_path / "small.csv").output
+    assert "Accuracy 100.0 %" in said
+
+
+def test_quiet_prints_nothing_but_warnings(folder, tmp_path):
+    assert not run("fit", folder / "train.csv", "--model", tmp_path / "m.firth", "--quiet").stdout
+    odd = sentences(0, 3).with_row_index("Unnamed: 0")
+    odd.write_csv(tmp_path / "odd.csv")
+    said = run("fit", tmp_path / "odd.csv", "--model", tmp_path / "m.firth", "--quiet").output
+    assert "'Unnamed: 0' counts the rows" in said.replace("\n", " ").replace("           ", "")
+
+
+def test_a_bank_or_an_npz_is_a_source_too(folder, tmp_path):
+    train = sentences(0, 5)
+    np.savez(
+        tmp_path / "t.npz", X=train.drop("label").to_numpy(), y=np.array(train["label"].to_list())
+    )
+    run("fit", tmp_path / "t.npz", "--model", tmp_path / "m.firth")
+    said = run("predict", tmp_path / "m.firth", folder / "bare.parquet").stdout
+    assert len(said.splitlines()) == 41
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--label", "lable"), "did you mean 'label'"),
+        (("--lam", "much"), "--lam much is unknown"),
+        (("--lam", "-1"), "not negative"),
+        (("--l2", "theory"), "--l2 theory is unknown"),
+        (("--head", "tree"), "--head tree is unknown"),
+        (("--class-weight", "even"), "--class-weight even is unknown"),
+        (("--drop", "e999"), "no column 'e999'"),
+        (("--split", "val"), "is for banks"),
+    ],
+)
+def test_bad_requests_write_nothing(folder, tmp_path, words, sentence):
+    model = tmp_path / "m.firth"
+    assert sentence in refused("fit", folder / "train.csv", "--model", model, *words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_class_and_bad_places(folder, tmp_path):
+    sentences(0, 5, 1).write_csv(tmp_path / "one.csv")
+    model = tmp_path / "m.firth"
+    assert "one class only" in refused("fit", tmp_path / "one.csv", "--model", model)
+    assert "no file" in refused("fit", tmp_path / "none.csv", "--model", model)
+    train = folder / "train.csv"
+    assert "overwrite the data" in refused("fit", train, "--model", train)
+    assert "is a folder" in refused("fit", train, "--model", tmp_path)
+    assert "does not exist" in refused("fit", train, "--model", tmp_path / "no" / "m.firth")
+    assert not model.exists()
+
+
+def test_rows_that_do_not_fit_the_model(folder, tmp_path):
+    sentences(0, 2).drop("e7").write_csv(tmp_path / "less.csv")
+    out, model = tmp_path / "p.csv", folder / "m.firth"
+    less = refused("predict", model, tmp_path / "less.csv", "--out", out)
+    assert "no column 'e7' that the model needs" in less
+    assert "2 features" in refused("predict", model, "-", "--out", out, stdin="[1, 2]")
+    assert not out.exists()
+
+
+def test_bad_models_and_targets(folder, tmp_path):
+    other = tmp_path / "other.firth"
+    other.write_text("hello")
+    assert "cannot be loaded as a model" in refused("predict", other, folder / "new.csv")
+    assert "no model file" in refused("predict", tmp_path / "none.firth", folder / "new.csv")
+    model = folder / "m.firth"
+    new = folder / "new.csv"
+    assert "no known kind" in refused("predict", model, new, "--out", tmp_path / "p.xlsx")
+    assert "overwrite the input" in refused("predict", model, new, "--out", new)
+
+
+def test_exit_codes_of_the_real_command(folder, tmp_path):
+    command = [sys.executable, "-m", "firthshot"]
+    bad = subprocess.run(
+        [
+            *command,
+            "fit",
+            str(folder / "train.csv"),
+            "--model",
+            str(tmp_path / "m"),
+            "--label",
+            "x",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert bad.returncode == 2
+    assert bad.stderr.startswith("Error: ")
+    assert bad.stderr.count("\n") == 1
+    good = subprocess.run(
+        [*command, "predict", str(folder / "m.firth"), "-"],
+        input=",".join(["0.1"] * 384),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert good.returncode == 0
+    assert len(good.stdout.splitlines()) == 2
