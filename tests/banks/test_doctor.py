@@ -142,3 +142,12 @@ def test_leave_one_out_agrees_with_its_definition() -> None:
         right.append(nearest == y[row])
     assert centroid_accuracy(X, y) == (pytest.approx(np.mean(right)), 3)
     assert centroid_accuracy(X[:6], y[:6]) is None
+
+
+def test_base_classes_with_fewer_rows_than_features(make: Callable[..., Bank]) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(10), 20)
+    X = 3 * rng.normal(size=(10, 24))[y] + rng.normal(size=(200, 24))
+    (found,) = diagnose(make(X.astype(np.float32), y))
+    assert (found.code, found.severity, found.figure) == ("singular-covariance", "remarkable", 20)
+    assert "3 of 3 (smallest: 20 rows)" in found.sentence

@@ -63,6 +63,7 @@ def test_the_doctor_finds_nothing_broken() -> None:
         ("constant-dimensions", 2),
         ("duplicates-inside", 2),
         ("duplicates-inside", 10),
+        ("singular-covariance", 150),
     ]
 
 

@@ -61,6 +61,7 @@ def diagnose(bank: Bank) -> list[Finding]:
         *_duplicates(bank, seen),
         *_scales(bank, seen),
         *_separability(bank, seen),
+        *_singular_covariances(bank),
     ]
     return sorted(findings, key=lambda finding: finding.severity)
 
@@ -249,6 +250,23 @@ def _batch_centred(
         f"training mode over class-sorted batches ({words}); {way_out}.",
         found.ratio,
     )
+
+
+def _singular_covariances(bank: Bank) -> Iterator[Finding]:
+    """Say where Distribution Calibration meets base classes with no more rows than features."""
+    if "base" not in bank.splits:
+        return
+    d, sizes = bank.features.shape[1], [len(rows) for rows in bank.class_rows("base")]
+    few = sum(size <= d for size in sizes)
+    if few:
+        yield Finding(
+            "singular-covariance",
+            "remarkable",
+            f"Base classes with no more rows than the {d} features: {few} of {len(sizes)} "
+            f"(smallest: {min(sizes)} rows); their covariances are singular, and Distribution "
+            "Calibration draws next to nothing in the directions they lack.",
+            min(sizes),
+        )
 
 
 def _owner(bank: Bank, row: int) -> str:
