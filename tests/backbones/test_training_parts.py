@@ -221,9 +221,9 @@ def test_stages_follow_one_another() -> None:
 
 
 def test_the_last_tenth_of_each_class_is_monitored() -> None:
-    labels = np.repeat([0, 1, 2], [20, 10, 35])
+    labels = np.repeat([0, 1, 2, 3], [20, 10, 35, 1])
     train, monitored = split_monitored(labels)
-    assert sorted([*train, *monitored]) == list(range(65))
+    assert sorted([*train, *monitored]) == list(range(66))
     assert monitored.tolist() == [18, 19, 29, 61, 62, 63, 64]
 
 

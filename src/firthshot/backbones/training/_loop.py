@@ -51,7 +51,7 @@ def split_monitored(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     train, monitored = [], []
     for label in range(int(labels.max()) + 1):
         rows = np.flatnonzero(labels == label)
-        cut = int(0.9 * len(rows))
+        cut = max(1, int(0.9 * len(rows)))
         train.append(rows[:cut])
         monitored.append(rows[cut:])
     return np.concatenate(train), np.concatenate(monitored)
