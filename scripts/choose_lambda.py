@@ -1,7 +1,9 @@
 """Settle the default λ and l2 of FirthClassifier on base and validation classes of real banks.
 
     python scripts/choose_lambda.py run      trains; may be interrupted and started again
-    python scripts/choose_lambda.py table    writes docs/choosing-lambda.csv and prints the tables
+    python scripts/choose_lambda.py table    writes docs/choosing-lambda.csv, fills in the tables
+                                             of docs/choosing-lambda.md
+    python scripts/choose_lambda.py check    compares λ = 0, l2 = 1 with scikit-learn
 
 Nothing here looks at novel classes. The cells, methods and numbers of trials are those below.
 """
@@ -10,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +29,6 @@ from firthshot.episodes import Episode, sample_episodes
 from firthshot.estimators._cosine import FirthCosineClassifier
 from firthshot.estimators._linear import FirthClassifier
 from firthshot.estimators._support import Support
-from firthshot.experiments.statistics import half_width
 
 SPLITS = ("base", "val")
 WAYS = (2, 5, 10, 20, 30, 60, 100)  # those that the split holds
@@ -65,6 +65,7 @@ class Facts:
 Rule = Callable[[Facts], tuple[float, float]]
 RIDGES: dict[str, Callable[[Facts], float]] = {
     "1": lambda _: 1.0,
+    "3 v": lambda f: 3 * f.spread,
     "v": lambda f: f.spread,
     "v/√shots": lambda f: f.spread / np.sqrt(f.shots),
     "v/shots": lambda f: f.spread / f.shots,
@@ -327,33 +328,6 @@ def check_against_sklearn(bank: Bank, trials: int = 20) -> None:
     )
 
 
-# Tables
-
-
-def summarise(folder: Path) -> pl.DataFrame:
-    """Return one line per cell and method, with paired differences to LogisticRegression()."""
-    files = sorted(folder.glob("*.parquet"))
-    rows = pl.concat([pl.read_parquet(file) for file in files]).unique(
-        ["bank", "split", "ways", "shots", "trial", "method"], keep="first", maintain_order=True
-    )
-    keys = ["bank", "split", "ways", "shots", "trial"]
-    base = rows.filter(pl.col("method") == BASELINE).drop("method")
-    joined = rows.join(base, on=keys, suffix="_base")
-    lines = []
-    for (bank, split, ways, shots, method), group in joined.group_by(
-        "bank", "split", "ways", "shots", "method", maintain_order=True
-    ):
-        line = {"bank": bank, "split": split, "ways": ways, "shots": shots, "method": method}
-        line["trials"] = group.height
-        for score in SCORES:
-            difference = (group[score] - group[f"{score}_base"]).to_numpy()
-            line[score] = float(group[score].mean())
-            line[f"{score}_difference"] = float(difference.mean())
-            line[f"{score}_ci"] = half_width(difference)
-        lines.append(line)
-    return pl.DataFrame(lines).sort("bank", "split", "ways", "shots", maintain_order=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["run", "table", "check"])
@@ -376,9 +350,9 @@ def main() -> None:
     elif arguments.what == "check":
         check_against_sklearn(banks[0])
     else:
-        table = summarise(arguments.parts)
-        table.with_columns(pl.col(pl.Float64).round(5)).write_csv(arguments.out)
-        print(f"{arguments.out}: {table.height} lines.", file=sys.stderr)
+        from choose_lambda_tables import write_tables
+
+        write_tables(arguments.parts, arguments.out)
 
 
 if __name__ == "__main__":

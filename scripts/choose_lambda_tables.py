@@ -1,0 +1,185 @@
+"""The tables of docs/choosing-lambda.md, from the parts that choose_lambda.py has trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+from choose_lambda import BASELINE, DEFAULT, LAMBDAS, RIDGES, SCALED, SCORES, named
+
+from firthshot.experiments.statistics import half_width
+
+OURS = "default: calibrated"
+
+
+def write_tables(parts: Path, out: Path) -> None:
+    """Write the CSV file, and fill in the tables of the page beside it."""
+    table = summarise(parts)
+    table.with_columns(pl.col(pl.Float64).round(5)).write_csv(out)
+    page = out.with_suffix(".md")
+    insert(page, "verdict", verdict(table))
+    insert(page, "cells", cell_table(table))
+    insert(page, "scale", scale_table(table))
+    insert(page, "grid", grid_table(table))
+    insert(page, "cosine", cosine_table(table))
+    print(f"Wrote {out} ({table.height} lines) and the tables of {page}.")
+
+
+def summarise(folder: Path) -> pl.DataFrame:
+    """Return one line per cell and method, with paired differences to LogisticRegression()."""
+    files = sorted(folder.glob("*.parquet"))
+    rows = pl.concat([pl.read_parquet(file) for file in files]).unique(
+        ["bank", "split", "ways", "shots", "trial", "method"], keep="first", maintain_order=True
+    )
+    keys = ["bank", "split", "ways", "shots", "trial"]
+    base = rows.filter(pl.col("method") == BASELINE).drop("method")
+    joined = rows.join(base, on=keys, suffix="_base")
+    lines = []
+    for (bank, split, ways, shots, method), group in joined.group_by(
+        "bank", "split", "ways", "shots", "method", maintain_order=True
+    ):
+        line = {"bank": bank, "split": split, "ways": ways, "shots": shots, "method": method}
+        line["trials"] = group.height
+        for score in SCORES:
+            difference = (group[score] - group[f"{score}_base"]).to_numpy()
+            line[score] = float(group[score].mean())
+            line[f"{score}_difference"] = float(difference.mean())
+            line[f"{score}_ci"] = half_width(difference)
+        lines.append(line)
+    return pl.DataFrame(lines).sort("bank", "split", "ways", "shots", maintain_order=True)
+
+
+def difference(line: dict[str, float], score: str = "accuracy") -> str:
+    """Return a paired difference and its interval; of accuracies in points."""
+    factor, digits = (100, 2) if score == "accuracy" else (1, 3)
+    mean, ci = factor * line[f"{score}_difference"], factor * line[f"{score}_ci"]
+    return f"{mean:+.{digits}f} ± {ci:.{digits}f}"
+
+
+def cell_table(table: pl.DataFrame) -> list[str]:
+    """Return the Markdown lines of every cell: the default and its rivals."""
+    rivals_shown = {
+        "λ = 0": named("0", DEFAULT[1]),
+        "λ = 1": named("1", DEFAULT[1]),
+        "least squares, ridge 1": "least squares, ridge 1",
+        "ridge v": "least squares, ridge v",
+        "class means": "nearest class mean",
+    }
+    lines = [
+        "| bank, split | ways | shots | trials | LR accuracy | **default** | "
+        + " | ".join(rivals_shown)
+        + " | LR nll | **default nll** | LR ECE | **default ECE** |",
+        "|---|" + "---:|" * (9 + len(rivals_shown)),
+    ]
+    for (bank, split, ways, shots), group in table.group_by(
+        "bank", "split", "ways", "shots", maintain_order=True
+    ):
+        by_name = {line["method"]: line for line in group.iter_rows(named=True)}
+        if OURS not in by_name:
+            continue
+        base, ours = by_name[BASELINE], by_name[OURS]
+        cells_shown = [
+            f"{bank}, {split}", ways, shots, ours["trials"], f"{100 * base['accuracy']:.1f}",
+            difference(ours), *(difference(by_name[name]) for name in rivals_shown.values()),
+            f"{base['nll']:.3f}", difference(ours, "nll"),
+            f"{base['ece']:.3f}", f"{ours['ece']:.3f}",
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(map(str, cells_shown)) + " |")
+    return lines
+
+
+def verdict(table: pl.DataFrame) -> list[str]:
+    """Return what the two conditions on a default come to, over all cells."""
+    ours = table.filter(pl.col("method") == OURS)
+    low = ours.with_columns(bound=100 * (pl.col("accuracy_difference") - pl.col("accuracy_ci")))
+    worst = low.sort("bound").row(0, named=True)
+    behind = ours.filter(pl.col("nll_difference") - pl.col("nll_ci") > 0)
+    highest = ours.sort("nll_difference").row(-1, named=True)
+
+    def where(line: dict[str, object]) -> str:
+        return f"{line['bank']}, {line['split']}, {line['ways']} ways, {line['shots']} shots"
+
+    return [
+        f"- Cells: {ours.height}, with {ours['trials'].min()} to {ours['trials'].max()} trials.",
+        (
+            f"- Lowest lower bound of the accuracy against `LogisticRegression()`: "
+            f"{worst['bound']:+.2f} points ({where(worst)}); the condition is -0.3."
+        ),
+        (
+            f"- Cells whose nll is higher by more than its interval: {behind.height}; the highest "
+            f"difference is {highest['nll_difference']:+.4f} ± {highest['nll_ci']:.4f} "
+            f"({where(highest)})."
+        ),
+        (
+            f"- Mean over cells: accuracy {100 * ours['accuracy_difference'].mean():+.2f} points, "
+            f"nll {ours['nll_difference'].mean():+.3f}, ECE {ours['ece_difference'].mean():+.3f}."
+        ),
+    ]
+
+
+def grid_table(table: pl.DataFrame) -> list[str]:
+    """Return, for every bank, λ by l2: the mean and the lowest accuracy difference over cells."""
+    lines = []
+    for (bank,), group in table.group_by("bank", maintain_order=True):
+        wide = group.filter(pl.col("method").str.starts_with("λ = "))
+        full = wide.filter(pl.col("method") == named("0.3", "0.3 v")).select(
+            "split", "ways", "shots"
+        )
+        wide = wide.join(full, on=["split", "ways", "shots"])
+        if not wide.height:
+            continue
+        found = {
+            str(name): (100 * part["accuracy_difference"].mean(),
+                        100 * part["accuracy_difference"].min())
+            for (name,), part in wide.group_by("method")
+        }  # fmt: skip
+        lines += ["", f"{bank}, {full.height} cells:", ""]
+        lines += ["| l2 | " + " | ".join(f"λ = {lam}" for lam in LAMBDAS) + " |"]
+        lines += ["|---|" + "---:|" * len(LAMBDAS)]
+        for l2 in RIDGES:
+            pairs = [found.get(named(lam, l2)) for lam in LAMBDAS]
+            shown = [f"{pair[0]:+.2f} ({pair[1]:+.1f})" if pair else "" for pair in pairs]
+            lines.append(f"| {l2} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def scale_table(table: pl.DataFrame) -> list[str]:
+    """Return accuracy and nll of LogisticRegression() on scaled features, beside the default."""
+    shown = (BASELINE, *SCALED, OURS)
+    lines = ["| bank, split | ways | shots | score | LR | LR, × 10 | LR, × 0.1 | **default** |"]
+    lines += ["|---|---:|---:|---|" + "---:|" * 4]
+    for (bank, split, ways, shots), group in table.group_by(
+        "bank", "split", "ways", "shots", maintain_order=True
+    ):
+        by_name = {line["method"]: line for line in group.iter_rows(named=True)}
+        if ways == 2 or not all(name in by_name for name in shown):
+            continue
+        for score, factor, digits in (("accuracy", 100, 2), ("nll", 1, 3)):
+            values = [f"{factor * by_name[name][score]:.{digits}f}" for name in shown]
+            place = f"| {bank}, {split} | {ways} | {shots} | {score} | "
+            lines.append(place + " | ".join(values) + " |")
+    return lines
+
+
+def cosine_table(table: pl.DataFrame) -> list[str]:
+    """Return the cosine head's grid: mean difference of accuracy over the cells of each bank."""
+    cosine = table.filter(pl.col("method").str.starts_with("cosine, "))
+    lines = [
+        "| bank | cells | method | accuracy against LR, mean (lowest) |",
+        "|---|---:|---|---:|",
+    ]
+    for (bank, method), part in cosine.group_by("bank", "method", maintain_order=True):
+        each = 100 * part["accuracy_difference"]
+        lines.append(
+            f"| {bank} | {part.height} | {method} | {each.mean():+.2f} ({each.min():+.1f}) |"
+        )
+    return lines
+
+
+def insert(page: Path, mark: str, lines: list[str]) -> None:
+    """Replace what stands between two marks of a page."""
+    text = page.read_text("utf-8")
+    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    head, _, rest = text.partition(begin)
+    _, _, tail = rest.partition(end)
+    page.write_text(f"{head}{begin}\n" + "\n".join(lines) + f"\n{end}{tail}", "utf-8")
