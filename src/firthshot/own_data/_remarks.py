@@ -80,10 +80,6 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
     X = examples.features
     names = examples.names or tuple(str(j + 1) for j in range(X.shape[1]))
     spread = X.std(axis=0)
-    constant = np.flatnonzero(spread == 0)
-    if len(constant):
-        have = "has" if len(constant) == 1 else "have"
-        yield f"{_columns(names, constant)} {have} the same value in every row, which says nothing."
     counting = _counting(X)
     if len(counting):
         is_are = "counts the rows: it is probably an index" if len(counting) == 1 else (
@@ -99,6 +95,10 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
             f"more than {WIDER:g} times as much as most others and will decide alone: bring the "
             "columns to one scale."
         )
+    constant = np.flatnonzero(spread == 0)
+    if len(constant):
+        have = "has" if len(constant) == 1 else "have"
+        yield f"{_columns(names, constant)} {have} the same value in every row, which says nothing."
 
 
 def _counting(X: Array) -> Array:
