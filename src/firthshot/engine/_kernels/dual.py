@@ -19,6 +19,7 @@ from firthshot.engine._kernels.mean_loss import bend, likeliest, objective
 
 # A direction is good enough when its residual is this small; smaller near the optimum.
 LOOSEST, TIGHTEST = 0.05, 1e-3
+MOST_RESTARTS = 3
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -172,7 +173,9 @@ def minimise(
     """Minimise the objective from (ν, b), in place, and return how it ended.
 
     Steps in float32 let the logits drift from ν G by their rounding; whenever the gradient seems
-    small enough, or no step helps, they are computed afresh in float64.
+    small enough, or no step helps, they are computed afresh in float64. Dependent rows leave ρ a
+    part that changes nothing (ρ G = 0) but drowns the rest in its rounding. Where no step helps,
+    ν = −dLoss/dZ / decay, which is true at the optimum, takes that part away.
 
     Parameters
     ----------
@@ -196,7 +199,7 @@ def minimise(
     none, ones = np.empty((0, 0)), np.ones(n, np.float32)
     g_rho = np.empty((n_classes, n), np.float32)
     l2, value, bound = 0.0, 0.0, np.inf
-    iteration, stale, refresh = 0, False, True
+    iteration, restarts, stale, refresh = 0, 0, False, True
     while True:
         if refresh:
             if stale:
@@ -232,10 +235,13 @@ def minimise(
                 (tried, p, grad_z, none, top, total),
             )  # fmt: skip
         if step == 0.0:
-            if not stale:
+            if not stale and restarts == MOST_RESTARTS:
                 objective(z, targets, weights, probability, 0.0, p, grad_z, none, top, total)
                 break
-            refresh = True
+            if not stale:
+                nu -= rho / decay
+                restarts += 1
+            stale = refresh = True
             continue
         l2 += step * (tilts + 0.5 * step * bends)
         for c in range(n_classes):
