@@ -109,3 +109,26 @@ def test_awkward_features_under_firth_alone(change):
     X = AWKWARD[change](X)
     found = solve(X, labels, form_of(X, labels, family="firth", coefficients=(0.1, 1.0)))
     assert found.converged.all(), (found.gradient_norm, found.iterations)
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.0, 20.0])
+def test_many_rows_are_approached_in_single_precision_and_finished_in_double(scale):
+    X, labels = draw(2200, 10, 4, spread=0.5)
+    X = scale * (X + 1.0)
+    penalty = Penalty("firth", (0.0, 0.5), l2=1.0, l2_kind="ridge")
+    form = form_of(X, labels, **vars(penalty))
+    for tolerance in (1e-3, 1e-8):
+        found = solve(X, labels, form, tolerance=tolerance, warm_start=True)
+        assert found.converged.all(), (found.gradient_norm, found.iterations)
+        for l in range(2):
+            _, gradient = plain_objective(X, labels, 4, l, penalty)(flatten(found, l))
+            assert abs(gradient).max() <= 1.5 * tolerance
+
+
+@pytest.mark.parametrize("shape", [(38, 19, 2), (70, 36, 4), (8, 4, 2)], ids=str)
+def test_more_rows_than_features_do_not_stall_on_the_gram_matrix(shape):
+    for seed in range(20):
+        X, labels = draw(*shape, seed=seed)
+        form = form_of(X, labels, family="firth", coefficients=(0.0, 0.5), l2=1.0, l2_kind="ridge")
+        found = solve(X, labels, form, tolerance=1e-10)
+        assert found.converged.all(), (seed, found.gradient_norm)
