@@ -262,18 +262,26 @@ def test_several_runs_need_a_folder(folder: Path, tmp_path: Path) -> None:
 def test_the_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def writing(folders: list[Path], out: Path | None) -> Path:
-        seen["folders"], seen["out"] = folders, out
+    def writing(folders: list[Path], out: Path | None, *, figures: bool) -> Path:
+        seen["folders"], seen["out"], seen["figures"] = folders, out, figures
         return (out or folders[0]) / "report.html"
 
     monkeypatch.setattr(build, "write_report", writing)
     result = CliRunner().invoke(app, ["report", str(folder), str(folder)])
     assert result.output == f"report in {folder}/report.html\n"
-    assert seen == {"folders": [folder], "out": None}
+    assert seen == {"folders": [folder], "out": None, "figures": True}
     CliRunner().invoke(app, ["report", str(folder), str(tmp_path / "b")])
     assert seen["out"] == folder.parent / "run+b"
-    CliRunner().invoke(app, ["report", str(folder), "--out", str(tmp_path / "c")])
+    CliRunner().invoke(app, ["report", str(folder), "--out", str(tmp_path / "c"), "--no-figures"])
     assert seen["out"] == tmp_path / "c"
+    assert seen["figures"] is False
+
+
+def test_a_report_without_figures(folder: Path, tmp_path: Path) -> None:
+    page = write_report([folder], tmp_path, figures=False)
+    assert "data:image/svg+xml" not in page.read_text("utf-8")
+    assert not (tmp_path / "figures").exists()
+    assert list((tmp_path / "tables").glob("*.csv"))
 
 
 def test_citations_are_those_of_the_repository() -> None:

@@ -16,12 +16,15 @@ def report(
         Path | None,
         typer.Option(help="Folder of the report; else the run's own, or runs/A+B for several."),
     ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw the figures for papers as well.")
+    ] = True,
 ) -> None:
     """Write report.html, figures/ and tables/ of run folders, finished or not."""
-    typer.echo(f"report in {write(folders, out)}")
+    typer.echo(f"report in {write(folders, out, figures=figures)}")
 
 
-def write(folders: list[Path], out: Path | None = None) -> Path:
+def write(folders: list[Path], out: Path | None = None, *, figures: bool = True) -> Path:
     """Write a report; that of several runs goes beside the first of them."""
     from firthshot.report.build import write_report
 
@@ -29,4 +32,4 @@ def write(folders: list[Path], out: Path | None = None) -> Path:
     if out is None and len(distinct) > 1:
         names = "+".join(folder.resolve().name for folder in distinct)
         out = distinct[0].resolve().parent / names
-    return write_report(distinct, out)
+    return write_report(distinct, out, figures=figures)

@@ -26,7 +26,7 @@ _PICTURES = 400_000  # bytes of figures that the page holds at most; the others 
 _UNLIKE_CHARTS = ("geometric", "rope")  # figures that show what no chart of the page does
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+def write_report(folders: Sequence[Path], out: Path | None = None, *, figures: bool = True) -> Path:
     """Write ``report.html``, ``figures/`` and ``tables/`` of one or several runs.
 
     Parameters
@@ -35,6 +35,8 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         Run folders; finished or not.
     out : Path, optional
         Folder of the report; that of the run where there is one run, else it must be given.
+    figures : bool
+        Draw the figures for papers, which takes longer than all the rest.
 
     Returns
     -------
@@ -51,11 +53,11 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
 
     gathered = gather(folders)
     target = out or _own_folder(gathered)
-    figures = write_figures(gathered, target / "figures")
+    drawn = write_figures(gathered, target / "figures") if figures else []
     tables = make_tables(gathered)
     write_tables(tables, target / "tables")
     page = target / "report.html"
-    html = render(gathered, figures, tables)
+    html = render(gathered, drawn, tables)
     try:
         target.mkdir(parents=True, exist_ok=True)
         write_whole(page, html.encode())
