@@ -164,6 +164,8 @@ def scale_table(table: pl.DataFrame) -> list[str]:
 def cosine_table(table: pl.DataFrame) -> list[str]:
     """Return the cosine head's grid: mean difference of accuracy over the cells of each bank."""
     cosine = table.filter(pl.col("method").str.starts_with("cosine, "))
+    if not cosine.height:
+        return []
     lines = [
         "| bank | cells | method | accuracy against LR, mean (lowest) |",
         "|---|---:|---|---:|",

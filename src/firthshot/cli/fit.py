@@ -43,7 +43,10 @@ def fit(
         typer.Option(help="Encoder of pictures or texts (see backbone ls); else the default."),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
-    head: Annotated[str, typer.Option(help="linear, cosine or mlp.")] = "linear",
+    head: Annotated[
+        str | None,
+        typer.Option(help="linear, cosine or mlp; else cosine for pictures, linear for the rest."),
+    ] = None,
     lam: Annotated[
         str | None, typer.Option(help="Firth coefficient: a number, shots, theory or loo.")
     ] = None,
@@ -67,11 +70,13 @@ def fit(
     from firthshot.cli._embedding import embedding_progress
     from firthshot.own_data import Columns, read_examples, report_fit
 
-    estimator = _make(head, lam, l2, class_weight, calibrate)
+    _make(head or HEADS[0], lam, l2, class_weight, calibrate)  # refuses before anything is read
     _check_model_path(model, source)
     columns = Columns(label, id_column, tuple(drop or ()), text=text)
     with embedding_progress() as listener:
         examples = read_examples(source, columns, split=split, encoder=encoder, listener=listener)
+    head = head or ("cosine" if _are_pictures(examples) else "linear")
+    estimator = _make(head, lam, l2, class_weight, calibrate)
     notes = _fit(estimator, examples)
     report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
     _save(estimator, model, examples)
@@ -168,7 +173,11 @@ def _show(
 
 
 def _usual_ending(examples: Examples) -> str:
-    return ".jpg" if examples.id_name == "picture" else ".csv"
+    return ".jpg" if _are_pictures(examples) else ".csv"
+
+
+def _are_pictures(examples: Examples) -> bool:
+    return examples.id_name == "picture"
 
 
 def _show_warnings(console: Console, report: FitReport, notes: list[str]) -> None:
