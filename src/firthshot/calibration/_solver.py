@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_solve
 
-from firthshot.calibration._kernels.passes import inner, logits, pull_back, step_along
+from firthshot.calibration._kernels.passes import advance, inner, logits, pull_back, step_along
 from firthshot.engine._kernels.mean_loss import evaluate
 from firthshot.engine.results import Status
 
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 F32 = np.float32
 MEMORY = 12  # pairs of L-BFGS
 MOST_STEPS = 12  # of a line search
-_FLAT = 0.3  # share of the slope that a line search may leave
+_FLAT = 0.6  # share of the slope that a line search may leave
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,9 @@ def solve_path(
     """
     theta = np.zeros((n_classes, rows.x.shape[1]), F32)
     found: dict[int, Optimum] = {}
+    metrics: list[Metric] = []
     for l in sorted(range(len(path)), key=lambda l: -path[l].pull):
-        found[l] = _Descent(rows, n_classes, path[l]).run(theta, tolerance, max_iterations)
+        found[l] = _Descent(rows, n_classes, path[l], metrics).run(theta, tolerance, max_iterations)
         # What did not end well is no start for the next.
         theta = found[l].theta if found[l].status == Status.OK else np.zeros_like(theta)
     return [found[l] for l in range(len(path))]
@@ -114,8 +115,8 @@ def solve_path(
 class _Descent:
     """One coefficient in progress; arrays by class along the rows, (C, n) or (C, width)."""
 
-    def __init__(self, rows: Rows, n_classes: int, terms: Terms) -> None:
-        self.rows, self.terms = rows, terms
+    def __init__(self, rows: Rows, n_classes: int, terms: Terms, metrics: list[Metric]) -> None:
+        self.rows, self.terms, self.metrics = rows, terms, metrics
         n, width = rows.x.shape
         shape = (n_classes, n)
         self.z, self.tried, self.step_z, self.p, self.by_logits = (
@@ -131,7 +132,6 @@ class _Descent:
         self.decay[: rows.d] = terms.decay
         self.gradient = np.empty((n_classes, width), F32)
         self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
-        self.metric: Metric | None = None
 
     def run(self, start: Array, tolerance: float, max_iterations: int) -> Optimum:
         """Descend from ``start`` until the gradient is within the tolerance."""
@@ -146,17 +146,40 @@ class _Descent:
             if largest <= tolerance or not np.isfinite(largest):
                 status = Status.OK if np.isfinite(largest) else Status.DIVERGED
                 break
-            direction = self._direction()
-            logits(self.rows.x, direction, self.step_z)
-            slope = dot(self.gradient, direction)
-            step, value = self._search(theta, direction, value, slope)
-            if step == 0.0 or iteration == max_iterations:
+            if iteration == max_iterations:
                 break
-            moved, before = F32(step) * direction, self.gradient.copy()
+            direction, before = self._direction(), self.gradient.copy()
+            step, value = self._advance(theta, direction, value)
+            if step == 0.0:
+                break
+            moved = F32(step) * direction
             theta += moved
-            self._update_gradient(theta)
             self._remember(moved, self.gradient - before)
         return Optimum(theta, iteration, float(largest), status)
+
+    def _advance(self, theta: Array, direction: Array, value: float) -> tuple[float, float]:
+        """Go a whole step, which nearly always suits and reads the rows once; else search.
+
+        Returns step and value; ``z`` and the gradient are those of the place reached.
+        """
+        slope = dot(self.gradient, direction)
+        if not slope < 0.0:
+            return 0.0, value
+        there = theta + direction
+        loss, tilt = advance(
+            self.rows.x, direction, self.z, self.targets, self.rows.count,
+            F32(self.terms.probability), self.step_z, self.tried, self.p, self.by_logits,
+            self.gradient,
+        )  # fmt: skip
+        new = loss + 0.5 * float((self.decay * there**2).sum(dtype=np.float64))
+        here = tilt + dot(self.decay * there, direction)
+        if new <= value + 1e-4 * slope + _slack(value) and abs(here) <= _FLAT * abs(slope):
+            self.z, self.tried = self.tried, self.z
+            self.gradient += self.decay * there
+            return 1.0, new
+        step, value = self._search(theta, direction, value, slope)
+        self._update_gradient(theta + F32(step) * direction)
+        return step, value
 
     def _rescale(self, theta: Array, value: float) -> float:
         """Bring the optimum of another coefficient to the length that suits this one."""
@@ -194,16 +217,32 @@ class _Descent:
     def _direction(self) -> Array:
         """Return −H g, H the inverse Hessian that L-BFGS knows on top of the metric."""
         spread = mean_curvature(self.p, self.rows.count) * self.terms.probability
-        if self.metric is None or not self.metric.fits(spread):
-            self.metric = Metric(self.rows, spread, self.terms.decay)
         direction, shares = -self.gradient, []
         for moved, turned, curvature in reversed(self.pairs):
             shares.append(dot(moved, direction) / curvature)
             direction -= F32(shares[-1]) * turned
-        direction = self.metric.inverse(spread, direction)
+        direction = self._in_metric(spread, direction)
         for (moved, turned, curvature), share in zip(self.pairs, reversed(shares), strict=True):
             direction += F32(share - dot(turned, direction) / curvature) * moved
         return direction
+
+    def _metric(self, spread: Array) -> Metric:
+        """Return a metric that suits, of those that any coefficient has made, or a new one."""
+        for metric in self.metrics:
+            if metric.fits(spread, self.terms.decay):
+                return metric
+        self.metrics.append(Metric(self.rows, spread, self.terms.decay))
+        return self.metrics[-1]
+
+    def _in_metric(self, spread: Array, direction: Array) -> Array:
+        """Return the inverse metric times a direction, scaled to the last step's curvature."""
+        metric = self._metric(spread)
+        if not self.pairs:
+            return metric.inverse(spread, direction)
+        _, turned, curvature = self.pairs[-1]
+        both = metric.inverse(spread, np.stack([direction, turned]))
+        scale = curvature / dot(turned, both[1])
+        return np.asarray(F32(min(4.0, max(0.25, scale))) * both[0])
 
     def _search(
         self, theta: Array, direction: Array, value: float, slope: float, first: float = 1.0
@@ -213,7 +252,7 @@ class _Descent:
         Returns step and value, a step of zero where the value can no longer be lowered in float32.
         """
         low, high, slope_low, slope_high, step = 0.0, np.inf, slope, 0.0, first
-        slack = 1e-6 * abs(value) + 1e-9
+        slack = _slack(value)
         for _ in range(MOST_STEPS if slope < 0.0 else 0):
             step_along(self.z, self.step_z, F32(step), self.tried)
             there = theta + F32(step) * direction
@@ -230,6 +269,11 @@ class _Descent:
             step = _between(low, high, slope_low, slope_high)
         self._evaluate(self.z, theta)
         return 0.0, value
+
+
+def _slack(value: float) -> float:
+    """Return by how much two equal values may differ in float32."""
+    return 1e-6 * abs(value) + 1e-9
 
 
 def _between(low: float, high: float, slope_low: float, slope_high: float) -> float:
@@ -258,27 +302,28 @@ class Metric:
     """D ⊗ S + decay and its inverse, with decay taken relative to the mean eigenvalue of D."""
 
     def __init__(self, rows: Rows, spread: Array, decay: float) -> None:
-        self.level = _level(spread)
         shifted = rows.moments.copy()
         diagonal = np.einsum("ii->i", shifted)[: rows.d]
         # Features without variance and without L2 would leave nothing to factorise.
-        diagonal += max(decay / self.level, 1e-6 * float(diagonal.mean()), 1e-12)
+        self.least = max(1e-6 * float(diagonal.mean()), 1e-12)
+        self.shift = max(decay / _level(spread), self.least)
+        diagonal += self.shift
         self.factor = np.linalg.cholesky(shifted).T, False
 
-    def fits(self, spread: Array) -> bool:
-        """Tell whether the factor still serves: the rows' curvature is about what it was."""
-        return 0.3 < _level(spread) / self.level < 3.0
+    def fits(self, spread: Array, decay: float) -> bool:
+        """Tell whether the factor serves: decay relative to D is about what it was made for."""
+        return 0.25 < max(decay / _level(spread), self.least) / self.shift < 4.0
 
     def inverse(self, spread: Array, gradient: Array) -> Array:
-        """Return the inverse, with D = ``spread``, times a gradient (C, width)."""
+        """Return the inverse, with D = ``spread``, times gradients (…, C, width)."""
         values, vectors = np.linalg.eigh(spread)
         # The constant direction over classes has no curvature, and no gradient either.
         inverted = np.zeros_like(values)
         np.divide(1.0, values, out=inverted, where=values > 1e-4 * values[-1])
         by_class = ((vectors * inverted) @ vectors.T).astype(F32)
-        return np.ascontiguousarray(
-            cho_solve(self.factor, (by_class @ gradient).T, check_finite=False).T
-        )
+        flat = (by_class @ gradient).reshape(-1, gradient.shape[-1])
+        solved = cho_solve(self.factor, flat.T, check_finite=False)
+        return np.ascontiguousarray(solved.T).reshape(gradient.shape)
 
 
 def _level(spread: Array) -> float:

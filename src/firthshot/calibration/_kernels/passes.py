@@ -6,7 +6,19 @@ import numpy as np
 from numba import njit
 
 from firthshot.calibration._kernels.products import gather, project
-from firthshot.engine._kernels.simd import lanes_in, vadd, vfill, vfma, vload, vstore
+from firthshot.engine._kernels.simd import (
+    lanes_in,
+    vadd,
+    vdiv,
+    vexp,
+    vfill,
+    vfma,
+    vload,
+    vmax,
+    vmul,
+    vstore,
+    vsub,
+)
 
 BLOCK = 128  # rows; 128 × 640 float32 are a third of a megabyte
 
@@ -59,3 +71,57 @@ def inner(left, right):
         for lane in range(lanes):
             total += work[lane]
     return total
+
+
+@njit(nogil=True, cache=True)
+def _soften(z, first, rows, targets, count, probability, p, by_logits):
+    """Write P and dLoss/dZ of some rows; return the sum of their losses.
+
+    As `firthshot.engine._kernels.mean_loss.evaluate`, for a block and rows of equal weight.
+    """
+    n_classes, n, lanes = z.shape[0], z.shape[1], lanes_in(z)
+    total, cross = np.empty(lanes, z.dtype), np.empty(lanes, z.dtype)
+    weight, scale, value = vfill(z, 1.0 / count), vfill(z, probability), 0.0
+    for q in range(first, first + rows, lanes):
+        high = vload(z, q)
+        for c in range(1, n_classes):
+            high = vmax(vload(z, c * n + q), high)
+        mass, part = vfill(z, 0.0), vfill(z, 0.0)
+        for c in range(n_classes):
+            shifted = vsub(vload(z, c * n + q), high)
+            power = vexp(shifted)
+            vstore(p, c * n + q, power)
+            mass = vadd(mass, power)
+            part = vfma(vload(targets, c * n + q), shifted, part)
+        vstore(total, 0, mass)
+        vstore(cross, 0, part)
+        share = vdiv(vfill(z, 1.0), mass)
+        for c in range(n_classes):
+            at = c * n + q
+            chance = vmul(vload(p, at), share)
+            vstore(p, at, chance)
+            vstore(by_logits, at, vmul(weight, vsub(vmul(scale, chance), vload(targets, at))))
+        for lane in range(min(lanes, count - q)):
+            value += probability * np.log(total[lane]) - cross[lane]
+    return value
+
+
+@njit(nogil=True, cache=True)
+def advance(x, direction, z, targets, count, probability, step_z, moved, p, by_logits, gradient):
+    """Go one whole step along a direction and look around, reading the rows once.
+
+    Writes the logits' step (C, n) and where it leads, P and dLoss/dZ there and the gradient of the
+    mean loss (C, width); returns that loss and its slope along the direction.
+    """
+    gradient[:] = 0.0
+    n_classes, n, lanes = z.shape[0], z.shape[1], lanes_in(z)
+    loss = 0.0
+    for first in range(0, n, BLOCK):
+        rows = min(BLOCK, n - first)
+        project(x, first, rows, direction, step_z, first)
+        for c in range(n_classes):
+            for q in range(c * n + first, c * n + first + rows, lanes):
+                vstore(moved, q, vadd(vload(z, q), vload(step_z, q)))
+        loss += _soften(moved, first, rows, targets, count, probability, p, by_logits)
+        gather(x, first, rows, by_logits, first, gradient)
+    return loss / count, inner(by_logits, step_z)
