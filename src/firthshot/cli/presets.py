@@ -87,6 +87,7 @@ def _settings(spec: Spec) -> dict[str, str]:
         "heads": _join(spec.heads) + (" and reference heads" if spec.references else ""),
         "solver": spec.solver,
         **_solver(spec),
+        "calibration": _calibration(spec),
         "penalties": _join(spec.penalties),
         "priors": _join(spec.priors),
         **{f"grid {family}": _join(spec.grid(family)) for family in spec.penalties},
@@ -98,6 +99,17 @@ def _settings(spec: Spec) -> dict[str, str]:
         "classes": "the first of the split" if spec.first_classes else "drawn in every trial",
     }
     return {what: words for what, words in rows.items() if words}
+
+
+def _calibration(spec: Spec) -> str:
+    """Say the settings of Distribution Calibration, nothing without it."""
+    asked = spec.calibration
+    if asked is None:
+        return ""
+    return (
+        f"{_join(asked.artificial)} artificial rows per class, {asked.neighbours} neighbours, "
+        f"alpha {asked.alpha:g}; base classes of {_join(dict.fromkeys(spec.sources))}"
+    )
 
 
 def _solver(spec: Spec) -> dict[str, str]:
