@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from firthshot.own_data._examples import Array, Examples
 
 ECE_BINS = 15
-LARGEST = 5000  # rows for which leaving each one out is still quick
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
     assert examples.labels is not None
     classes, counts = np.unique(examples.labels, return_counts=True)
     scores, mixed = None, None
-    if len(examples) <= LARGEST and counts.max() > 1:
+    if counts.max() > 1 and _is_quick(len(examples), len(classes)):
         left = model.leave_one_out(examples.as_input(), examples.labels)
         scores = _scores(left.logits, left.labels, float(model.temperature_))
         mixed = _mixed_up(left.labels, left.predicted, model.classes_)
@@ -103,6 +102,16 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
         remarks=remarks(examples, classes, counts),
         encoder=examples.encoder,
     )
+
+
+def _is_quick(rows: int, classes: int) -> bool:
+    """Tell whether every row can be left out exactly enough, and soon.
+
+    Beyond it estimators approximate more coarsely, and single rows may be far off.
+    """
+    from firthshot.estimators._left_out import MOST_OPERATIONS
+
+    return 5 * classes * rows**3 <= MOST_OPERATIONS
 
 
 def _scores(logits: Array, labels: Array, temperature: float) -> LeftOutScores:
