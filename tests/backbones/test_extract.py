@@ -195,6 +195,13 @@ def test_networks_without_batch_norm_cannot_use_its_statistics(
         extract(data, plain, tmp_path / "a.bank", bn_train_sorted=True)
 
 
+def test_batch_statistics_of_a_single_value_are_refused() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, SIDE), nn.BatchNorm2d(4))  # one place is left
+    single = torch_encoder(net, PREPARATION, name="one", weights="w").with_batch_statistics()
+    with pytest.raises(FirthshotError, match="one fails on a batch of 1: Expected more than 1"):
+        single.encode(np.zeros((1, SIDE, SIDE, 3), np.uint8))
+
+
 def test_the_command_extracts_with_a_user_file(tmp_path: Path, data: Dataset) -> None:
     from firthshot.cli.backbone import app
 

@@ -83,7 +83,13 @@ class ImageEncoder:
 
     def encode(self, batch: np.ndarray) -> np.ndarray:
         """Return features (n, dim) float32 of pixels (n, size, size, 3) uint8."""
-        features = np.asarray(self.run(self.preparation.normalise(batch)), np.float32)
+        try:
+            features = np.asarray(self.run(self.preparation.normalise(batch)), np.float32)
+        except (RuntimeError, ValueError) as error:  # such as batch statistics of a single value
+            reason = " ".join(str(error).split())[:200].rstrip(".")
+            raise FirthshotError(
+                f"Encoder {self.name} fails on a batch of {len(batch)}: {reason}."
+            ) from None
         return _checked(features, (len(batch), self.dim), self.name)
 
     def with_batch_statistics(self) -> ImageEncoder:
