@@ -35,8 +35,10 @@ from firthshot.errors import FirthshotError
 
 Array = npt.NDArray[Any]
 
-# Up to this condition number conjugate gradients on the Gram matrix need no preconditioner.
+# Up to this condition number conjugate gradients on the Gram matrix need no preconditioner;
 _WELL_CONDITIONED = 500.0
+# up to this one they still cost less than rotated features, where they may stop this early.
+_FAIRLY_CONDITIONED, _LOOSE = 1e6, 1e-5
 
 
 @dataclass(frozen=True)
@@ -213,14 +215,29 @@ def _minimise_all(
     """Minimise for the coefficients whose intercept is of one kind, and write what was found."""
     steepness = _steepness(problem.form, chosen)
     order = walk(problem.form, chosen, warm_start)
-    rows = _gram_rows(problem, kind, chosen, steepness)
-    if rows is not None:
-        _minimise_by_gram(problem, rows, order, stop, audit, found)
-    else:
+    rows = _gram_rows(problem, kind, chosen, steepness, stop.tolerance)
+    if rows is None:
         _minimise_in_span(problem, kind, steepness, order, stop, found)
+        return
+    _minimise_by_gram(problem, rows, order, stop, audit, found)
+    late = [at for at, l in enumerate(chosen) if _stalled(found, l, stop)]
+    if late:
+        order = walk(problem.form, [chosen[at] for at in late], warm_start)
+        _minimise_in_span(problem, kind, steepness[late], order, stop, found)
 
 
-def _gram_rows(problem: _Problem, kind: Bias, chosen: list[int], steepness: Array) -> Rows | None:
+def _stalled(found: Solution, l: int, stop: Converged) -> bool:
+    """Return whether the Gram matrix led nowhere, although steps were left."""
+    return bool(
+        found.status[l] == Status.OK
+        and not found.gradient_norm[l] <= stop.tolerance
+        and found.iterations[l] < stop.max_iterations
+    )
+
+
+def _gram_rows(
+    problem: _Problem, kind: Bias, chosen: list[int], steepness: Array, tolerance: float
+) -> Rows | None:
     """Return the rows as a Gram matrix, None where the span of the rows is the better place.
 
     Without L2 the rows may be dependent; far from well-conditioned they need the preconditioner of
@@ -231,7 +248,8 @@ def _gram_rows(problem: _Problem, kind: Bias, chosen: list[int], steepness: Arra
     if n > 2 * d or not np.isfinite(steepness).all() or problem.form.confidence[chosen].any():
         return None
     rows = gather_rows(problem.X, problem.weights, kind)
-    return rows if steepness.max() * rows.largest <= _WELL_CONDITIONED else None
+    most = _FAIRLY_CONDITIONED if n <= d and tolerance >= _LOOSE else _WELL_CONDITIONED
+    return rows if steepness.max() * rows.largest <= most else None
 
 
 def _minimise_by_gram(
@@ -255,7 +273,7 @@ def _minimise_by_gram(
         if rows.bias == "free" and not (targets > 0).any(1).all():
             found.status[l] = Status.NO_OPTIMUM  # a class without targets: b falls for ever
         elif found.gradient_norm[l] <= stop.tolerance:
-            guesses.add(at.b, at.nu, at.scaled)
+            guesses.add(g, at.b, at.nu, at.scaled)
     solved = list(at_end)
     nu, b = (np.array([getattr(at, name) for at, _ in at_end.values()]) for name in ("nu", "b"))
     found.coef[solved], found.intercept[solved] = weights_of(rows, nu, b)
@@ -304,7 +322,7 @@ def _minimise_in_span(
         if escapes(span, targets, decay, form.confidence[l], theta):
             found.status[l] = Status.NO_OPTIMUM
         elif found.gradient_norm[l] <= stop.tolerance:
-            guesses.add(theta[:, len(wide) - (kind == "free") :], theta[:, slopes])
+            guesses.add(g, theta[:, len(wide) - (kind == "free") :], theta[:, slopes])
 
 
 def _largest_entry(problem: _Problem, l: int, g: Array, found: Solution) -> float:
