@@ -81,6 +81,12 @@ def test_single_examples_and_imbalance():
     assert "'c0' has 12 examples and 'c1' has 1" in words
 
 
+def test_names_that_are_probably_one_class():
+    examples = clusters((4, 4))
+    labels = np.array([" Cat " if label == "c0" else "cat" for label in examples.labels])
+    assert "Classes ' Cat ' and 'cat' differ only in" in said(changed(examples, labels=labels))
+
+
 def test_equal_rows_with_different_labels_come_first():
     examples = clusters((4, 4))
     X = examples.features.copy()

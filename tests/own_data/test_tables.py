@@ -31,6 +31,15 @@ def test_rows_without_an_id_are_numbered_from_one():
     assert read(GOOD).row_ids().tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
+def test_an_index_that_pandas_wrote_is_no_feature(name):
+    examples = read({name: [7, 3, 5]} | GOOD)
+    assert examples.names == ("a", "b")
+    assert (examples.id_name, examples.row_ids().tolist()) == ("row", [7, 3, 5])
+    both = read({name: [7, 3, 5], "id": ["p", "q", "r"]} | GOOD)
+    assert (both.names, both.row_ids().tolist()) == (("a", "b"), ["p", "q", "r"])
+
+
 def test_a_model_takes_its_columns_by_name_and_leaves_the_rest():
     columns = Columns(features=("b", "a"))
     examples = read(GOOD | {"remark": ["u", "v", "w"]}, columns, needs_label=False)
@@ -99,6 +108,24 @@ def test_a_bank_or_one_of_its_splits():
 )
 def test_files_without_rows(tmp_path, content, words):
     path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(FirthshotError, match=words):
+        read_examples(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.csv", b"a;b;label\n1,5;2;x\n2;1;y\n", "by semicolons: save it with commas"),
+        ("t.csv", b"a\tlabel\n1\tx\n2\ty\n", "by tabs.*or name it .tsv"),
+        ("t.tsv", b"a,label\n1,x\n2,y\n", "by commas: save it with tabs"),
+        ("t.csv", "a,label\n1,x\n2,y\n".encode("utf-16"), "UTF-16: save it as UTF-8"),
+        ("t.csv", "a,label\n1,ñ\n2,y\n".encode("latin-1"), "not in UTF-8"),
+        ("t.csv", b"a,label\n1,x\n2,y,3\n", "a row has more cells than the header"),
+    ],
+)
+def test_files_of_another_kind_are_told(tmp_path, name, content, words):
+    path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(FirthshotError, match=words):
         read_examples(str(path))

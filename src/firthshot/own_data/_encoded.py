@@ -10,6 +10,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
+from firthshot.own_data._tables import index_column
 
 if TYPE_CHECKING:
     import polars as pl
@@ -210,7 +211,8 @@ def _looks_like_texts(path: Path, columns: Columns) -> bool:
     except FirthshotError:
         return False  # the reader of tables has its own words for it
     special = {columns.label, columns.id or "id", *columns.drop}
-    rest = [name for name in table.columns if name not in special and name.lower() != "id"]
+    special |= {name for name in table.columns if name.lower() == "id" or index_column(name)}
+    rest = [name for name in table.columns if name not in special]
     if len(rest) != 1 or table.schema[rest[0]] != pl.String:
         return "text" in rest and table.schema["text"] == pl.String and not _numeric(table["text"])
     return not _numeric(table[rest[0]])

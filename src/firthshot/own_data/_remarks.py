@@ -22,6 +22,7 @@ def remarks(examples: Examples, classes: Array, counts: Array) -> list[str]:
     return [
         *_contradictions(examples),
         *_column_remarks(examples),
+        *_likely_misspelt(classes),
         *_class_remarks(classes, counts),
     ]
 
@@ -31,8 +32,9 @@ def _class_remarks(classes: Array, counts: Array) -> Iterator[str]:
     if len(single):
         kind = "Class" if len(single) == 1 else "Classes"
         have = "has one example" if len(single) == 1 else "have one example each"
+        told = "it is" if len(single) == 1 else "they are"
         yield (
-            f"{kind} {listed(map(repr, single.tolist()))} {have}: how well it is told apart "
+            f"{kind} {listed(map(repr, single.tolist()))} {have}: how well {told} told apart "
             "cannot be tested without more."
         )
     least, most = int(counts.argmin()), int(counts.argmax())
@@ -42,6 +44,19 @@ def _class_remarks(classes: Array, counts: Array) -> Iterator[str]:
             f"{classes[least].item()!r} has {counts[least]}: if new data will not be so uneven, "
             "fit with --class-weight balanced."
         )
+
+
+def _likely_misspelt(classes: Array) -> Iterator[str]:
+    """Find two classes whose names differ only in spaces or in capital letters."""
+    seen: dict[str, object] = {}
+    for name in classes.tolist():
+        plain = " ".join(str(name).split()).casefold()
+        if plain in seen:
+            yield (
+                f"Classes {seen[plain]!r} and {name!r} differ only in spaces or capital letters: "
+                "give them one name if they are one class."
+            )
+        seen[plain] = name
 
 
 def _contradictions(examples: Examples) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Listener, encoded_kind, read_encoded
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._tables import TABLES, read_examples_table
+from firthshot.own_data._tables import TABLES, read_examples_table, refuse_foreign
 
 if TYPE_CHECKING:
     from firthshot.backbones.embed import EncoderMark
@@ -53,6 +53,7 @@ def read_examples(
     kind = Path(source).suffix.lower()
     if split is not None and not _is_bank(source):
         raise FirthshotError(f"--split {split} is for banks, and {source} is none: leave it out.")
+    refuse_foreign(Path(source))
     encoded = encoded_kind(source, columns, mark)
     if encoded is not None:
         return read_encoded(

@@ -15,7 +15,9 @@ from firthshot.own_data._examples import Array, Columns, Examples, listed, unkno
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TABLES", "read_examples_table", "table_examples"]
+__all__ = ["TABLES", "index_column", "read_examples_table", "refuse_foreign", "table_examples"]
+
+_INDICES = ("", "unnamed: 0", "__index_level_0__")  # what pandas calls an index that it wrote
 
 
 def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> Examples:
@@ -30,9 +32,40 @@ def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> E
     """
     if path.is_file() and not path.stat().st_size:
         raise FirthshotError(f"{path} is empty: give a table with a header and rows.")
-    with naming_errors(path):
-        table = load_table(path)
+    try:
+        with naming_errors(path):
+            table = load_table(path)
+    except FirthshotError as error:
+        raise FirthshotError(_plainly(str(error), path)) from None
     return table_examples(table, str(path), columns, needs_label=needs_label)
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a .csv or .tsv file whose header is in UTF-16 or separated by something else."""
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".tsv") or not path.is_file():
+        return
+    with path.open("rb") as file:
+        header = file.readline(1 << 20)
+    if b"\0" in header:
+        raise FirthshotError(f"{path} is not in UTF-8 but, it seems, in UTF-16: save it as UTF-8.")
+    own = b"\t" if kind == ".tsv" else b","
+    for other, name in ((b";", "semicolons"), (b"\t", "tabs"), (b",", "commas")):
+        if own not in header and other in header:
+            wanted = "tabs" if kind == ".tsv" else "commas"
+            raise FirthshotError(
+                f"{path} separates its columns by {name}: save it with {wanted} (and numbers with "
+                "a decimal point)" + (", or name it .tsv." if other == b"\t" else ".")
+            )
+
+
+def _plainly(reason: str, path: Path) -> str:
+    """Return a sentence for the reader's own words about a file that cannot be read."""
+    if "more fields" in reason:
+        return f"{path} cannot be read: a row has more cells than the header; mend or quote it."
+    if "utf-8" in reason:
+        return f"{path} cannot be read: it is not in UTF-8; save it as UTF-8."
+    return reason
 
 
 def table_examples(
@@ -47,7 +80,8 @@ def table_examples(
     for name in (*special, *columns.drop):
         if name not in table.columns:
             raise FirthshotError(unknown_column(name, table.columns, source))
-    rest = table.drop([*dict.fromkeys([*special, *columns.drop])])
+    index = [name for name in table.columns if index_column(name)]
+    rest = table.drop([*dict.fromkeys([*special, *columns.drop, *index])])
     features, names = _features(_chosen(rest, columns.features, source), source)
     return Examples(
         source,
@@ -55,7 +89,7 @@ def table_examples(
         None if label is None else _labels(table[label], source),
         names,
         None if id_column is None else np.array(table[id_column].to_list()),
-        id_column or "row",
+        "row" if id_column is None or index_column(id_column) else id_column,
     )
 
 
@@ -82,8 +116,15 @@ def _chosen(table: pl.DataFrame, names: tuple[str, ...] | None, source: str) -> 
 
 
 def _own_id(table: pl.DataFrame, label: str | None) -> str | None:
-    """Return the column that is called id, if there is one."""
-    return next((name for name in table.columns if name.lower() == "id" and name != label), None)
+    """Return the column that is called id, or else the index that pandas wrote, if any."""
+    others = [name for name in table.columns if name != label]
+    named = [name for name in others if name.lower() == "id"]
+    return next(iter(named + [name for name in others if index_column(name)]), None)
+
+
+def index_column(name: str) -> bool:
+    """Tell whether a column is an index by its name: rows sorted by class make it tell them all."""
+    return name.strip().lower() in _INDICES
 
 
 def _labels(column: pl.Series, source: str) -> Array:
