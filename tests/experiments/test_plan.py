@@ -177,6 +177,9 @@ def test_default_banks(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert settle_banks(spec).banks == ("clinc150-minilm",)
     assert "not on the paper's banks" in bank_remark(settle_banks(spec))
     (tmp_path / "installed").mkdir()
+    write_bank(tmp_path / "installed" / "mini-resnet10.bank")
+    assert settle_banks(spec).banks == ("mini-resnet10",)  # stands in
+    assert "not on the paper's banks" in bank_remark(settle_banks(spec))
     write_bank(tmp_path / "installed" / "mini-wrn28-10-eval.bank")
     write_bank(tmp_path / "installed" / "mini-resnet101.bank")
     settled = settle_banks(spec)

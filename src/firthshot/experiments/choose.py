@@ -1,4 +1,4 @@
-"""Which banks a run takes: those given, else the paper's that are installed, else the embedded."""
+"""Which banks a run takes: those given, else the paper's, else stand-ins, else the embedded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def _settle_targets(spec: Spec) -> Spec:
     found = tuple(
         name for name in names if any(is_paper_bank(name, paper) for paper in spec.paper_banks)
     )
-    return msgspec.structs.replace(spec, banks=found or (EMBEDDED,))
+    standing_in = tuple(name for name in spec.stand_ins if name in names)
+    return msgspec.structs.replace(spec, banks=found or standing_in or (EMBEDDED,))
 
 
 def _settle_source(spec: Spec) -> Spec:

@@ -79,7 +79,7 @@ def read_banks(path: Path) -> BanksOnRecord:
 
 def _comparable(spec: Spec | GeometricSpec) -> dict[str, Any]:
     """Return the fields that decide what is computed; a bank is compared by what it holds."""
-    words = ("reproduces", "remark", "paper_banks", "paper_sources", "banks", "source")
+    words = ("reproduces", "remark", "paper_banks", "stand_ins", "paper_sources", "banks", "source")
     return {key: value for key, value in spec.as_dict().items() if key not in words}
 
 

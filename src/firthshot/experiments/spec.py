@@ -69,8 +69,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     name, reproduces, remark : str
         What the run is called, which figure or table it repeats, and where it departs from it.
     paper_banks : tuple of str
-        Banks that the paper used; the run takes those that are installed when ``banks`` is empty,
-        else the embedded bank.
+        Banks that the paper used; the run takes those that are installed when ``banks`` is empty.
+    stand_ins : tuple of str
+        Banks to take where none of the paper's is installed; without them the embedded bank.
     banks : tuple of str
         Names or paths of banks.
     source : str or tuple of str
@@ -108,6 +109,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     reproduces: str = ""
     remark: str = ""
     paper_banks: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
     banks: tuple[str, ...] = ()
     paper_sources: tuple[str, ...] = ()
     source: str | tuple[str, ...] = ()

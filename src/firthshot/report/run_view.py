@@ -128,7 +128,13 @@ def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:
             yield f"--bank {shlex.quote(Path(bank).name)}"
     fields = {**dict.fromkeys(preset), **run.spec}
     for name, value in fields.items():
-        if name in ("banks", "reproduces", "remark", "paper_banks") or value == preset.get(name):
+        if name in (
+            "banks",
+            "reproduces",
+            "remark",
+            "paper_banks",
+            "stand_ins",
+        ) or value == preset.get(name):
             continue
         if isinstance(value, dict):
             was = preset.get(name, {})
