@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
 
 from firthshot.estimators import FirthClassifier
-from firthshot.estimators._calibration import FEWEST, average, rounds, support_temperature
+from firthshot.estimators._calibration import (
+    FEWEST,
+    SUPPORT_PROBABILITY,
+    average,
+    rounds,
+    support_temperature,
+)
+from firthshot.estimators._linear import plain_logits
 from firthshot.estimators._support import Support
 from firthshot.objective import log_softmax
 from oracles.linear_optimum import draw
@@ -49,12 +58,34 @@ def test_copies_leave_together_whatever_their_order(dtype):
     assert once == copied
 
 
-def test_support_temperature_reaches_its_probability():
-    logits = np.array([[0.2, 0.1, 0.0], [0.0, 0.3, 0.1], [0.1, 0.0, 0.15], [0.5, 0.0, 0.0]])
-    labels = np.array([0, 1, 2, 2])  # the last is wrong and does not count
-    t = support_temperature(logits, labels, np.array([1.0, 2.0, 1.0, 5.0]))
-    log_p = log_softmax(logits / t)[np.arange(3), labels[:3]]
-    assert np.exp(log_p @ [0.25, 0.5, 0.25]) == pytest.approx(0.99, abs=1e-9)
+LOGITS = np.array([[0.2, 0.1, 0.0], [0.0, 0.3, 0.1], [0.1, 0.0, 0.15], [0.5, 0.0, 0.0]])
+LABELS = np.array([0, 1, 2, 2])  # the last is wrong
+WEIGHTS = np.array([1.0, 2.0, 1.0, 5.0])
+
+
+def test_the_head_is_nearly_certain_of_its_rows_where_plain_regression_learned_nothing():
+    t = support_temperature(LOGITS, np.zeros((4, 3)), LABELS, WEIGHTS * [1, 1, 1, 0.01])
+    log_p = log_softmax(LOGITS / t)[np.arange(3), LABELS[:3]]
+    assert np.exp(log_p @ [0.25, 0.5, 0.25]) == pytest.approx(SUPPORT_PROBABILITY, abs=1e-9)
+
+
+def test_the_head_has_the_margin_of_plain_regression_where_that_learned_its_rows():
+    right = np.array([True, True, True, False])
+    certain = 60.0 * np.eye(3)[LABELS[right]]
+    t = support_temperature(LOGITS[right], certain, LABELS[right], WEIGHTS[right])
+    margins = (LOGITS - LOGITS.mean(1, keepdims=True))[np.arange(3), LABELS[:3]] / t
+    assert margins @ [0.25, 0.5, 0.25] == pytest.approx(40.0)
+
+
+def test_a_head_with_no_margin_keeps_its_logits():
+    assert support_temperature(-LOGITS, np.zeros((4, 3)), LABELS, np.ones(4)) == 1.0
+
+
+def test_plain_logits_are_those_of_scikit_learn():
+    X, y = draw(30, 12, 3)
+    plain = plain_logits(support_of(X, y))
+    theirs = LogisticRegression(tol=1e-10).fit(X, y).decision_function(X)
+    assert_allclose(plain - plain.mean(1, keepdims=True), theirs, atol=2e-3)
 
 
 def test_average_trusts_left_out_rows_the_more_there_are():
@@ -73,10 +104,10 @@ def test_the_defaults_are_the_stated_rules():
 
 
 @pytest.mark.parametrize("factor", [0.01, 100.0])
-def test_the_defaults_do_not_depend_on_the_scale_of_the_features(factor):
+def test_what_the_defaults_predict_does_not_depend_on_the_scale_of_the_features(factor):
     X, y = draw(24, 40, 3)
     new = np.random.default_rng(1).normal(size=(10, 40))
-    one, other = FirthClassifier().fit(X, y), FirthClassifier().fit(factor * X, y)
+    one, other = (FirthClassifier(calibrate=False).fit(scale * X, y) for scale in (1.0, factor))
     np.testing.assert_allclose(
         one.predict_proba(new), other.predict_proba(factor * new), rtol=1e-4, atol=1e-6
     )

@@ -163,8 +163,14 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _fit_temperature(self, support: Support, fit: Fit) -> float:
         """Return the temperature from rows left out in rounds and from the support itself."""
-        logits_of_own = self._logits(support.X, fit.parameters)
-        own = support_temperature(logits_of_own, support.labels, support.weights)
+        from firthshot.estimators._linear import plain_logits  # a head of its own, on this base
+
+        own = support_temperature(
+            self._logits(support.X, fit.parameters),
+            plain_logits(support),
+            support.labels,
+            support.weights,
+        )
         left, logits = [], []
         for rows in rounds(support):
             without = self._fit_head(support.without(rows), self.lam_, self.l2_)

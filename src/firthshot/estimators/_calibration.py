@@ -7,8 +7,8 @@ class keeps the classes in proportion, and costs at most five fits.
 
 What few left-out rows say is uncertain, and of two rows per class it is said by a head that saw
 one. Such a temperature is therefore averaged with another that any support set gives: the one at
-which a head is as sure of its own rows as heads turn out to be. ``docs/choosing-lambda.md`` has the
-measurements.
+which a head is as sure of its own rows as plain logistic regression is, or nearly certain of them
+where that one is timid. ``docs/choosing-lambda.md`` has the measurements.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUNDS = 5
 ENOUGH = 200  # one temperature does not need more left-out rows than that
 FEWEST = 10  # fewer left-out rows are not asked
 HALF = 20  # this many count as much as the support itself
-SUPPORT_PROBABILITY = 0.99
+SUPPORT_PROBABILITY = 0.95
 
 
 def rounds(support: Support) -> Iterator[Array]:
@@ -74,18 +74,44 @@ def _rank_in_class(support: Support) -> Array:
     return rank
 
 
-def support_temperature(logits: Array, labels: Array, weights: Array) -> float:
-    """Return the temperature at which rows that a head was fitted to get their labels with 0.99.
+def support_temperature(logits: Array, plain: Array, labels: Array, weights: Array) -> float:
+    """Return a temperature from the logits (N, K) that a head gives the rows it was fitted to.
 
-    In the weighted geometric mean of the probabilities, over the rows (N, K) that the head has
-    right. It undoes what the penalty did to the size of the logits; 1 if the head has no row right.
+    How hard a task is, one row per class cannot say. Two sizes of the logits are known to do:
+    that of plain logistic regression (``plain``: λ = 0, l2 = 1, on the same rows), where features
+    are large enough for it to learn its rows, and the one at which the head gives its rows 0.95,
+    where they are not. Between them the geometric mean counts, the second by the square of the
+    share of the labels' information that plain logistic regression has not learned,
+    −log p / log K. 1 if the head has no margin.
+    """
+    share = weights / weights.sum()
+    margin = _mean_margin(logits, labels, share)
+    if margin <= 0:
+        return 1.0
+    p_plain = log_softmax(plain)[np.arange(len(labels)), labels]
+    timid = min(1.0, float(-share @ p_plain) / np.log(logits.shape[1])) ** 2
+    as_plain = _mean_margin(plain, labels, share) / margin
+    nearly_certain = _sharpness_at(SUPPORT_PROBABILITY, logits, labels, weights)
+    return float(1 / (max(as_plain, 1e-12) ** (1 - timid) * nearly_certain**timid))
+
+
+def _mean_margin(logits: Array, labels: Array, share: Array) -> float:
+    """Return by how much the label's logit exceeds the mean of the row, on average."""
+    own = logits[np.arange(len(labels)), labels]
+    return float(share @ (own - logits.mean(axis=1)))
+
+
+def _sharpness_at(probability: float, logits: Array, labels: Array, weights: Array) -> float:
+    """Return the factor by which the rows that the head has right reach a probability.
+
+    It is the weighted geometric mean of the labels' probabilities that reaches it.
     """
     right = logits.argmax(axis=1) == labels
     if not right.any():
         return 1.0
     z, rows = logits[right], np.arange(int(right.sum()))
     own, share = labels[right], weights[right] / weights[right].sum()
-    wanted = -np.log(SUPPORT_PROBABILITY)
+    wanted = -np.log(probability)
 
     def loss(sharpness: float) -> float:
         return float(-share @ log_softmax(sharpness * z)[rows, own])
@@ -96,7 +122,7 @@ def support_temperature(logits: Array, labels: Array, weights: Array) -> float:
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if loss(middle) > wanted else (low, middle)
-    return 1.0 / high
+    return high
 
 
 def average(left_out: float, support: float, n_left_out: float, shots: float) -> float:

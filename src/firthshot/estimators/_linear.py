@@ -148,6 +148,21 @@ class FirthClassifier(FewShotClassifier):
         return np.hstack([-z / 2, z / 2]) if z.shape[1] == 1 else z
 
 
+def plain_logits(support: Support) -> Array:
+    """Return the logits (N, K) that ``LogisticRegression()`` gives the rows it was fitted to."""
+    X, _ = dense_columns(support.X)
+    found = solve(
+        X,
+        support.labels,
+        linear_form(support, [(0.0, 1.0)]),
+        tolerance=1e-4,
+        max_iterations=200,
+        sample_weight=support.weights,
+        audit=False,
+    )
+    return np.asarray(X @ found.coef[0].T + found.intercept[0])
+
+
 def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> GradientForm:
     """Return the objective of the module's equation, divided by Σ w, for pairs (λ, l2)."""
     lam, l2 = np.array(path, float).T
