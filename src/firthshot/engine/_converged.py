@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._dual import Rows, Start, gather_rows, minimise_from, weights_of
+from firthshot.engine._dual import (
+    Inverse,
+    Rows,
+    Start,
+    gather_rows,
+    invert,
+    minimise_from,
+    weights_of,
+)
 from firthshot.engine._form import GradientForm
 from firthshot.engine._guess import Guesses, walk
 from firthshot.engine._kernels.converged import minimise
@@ -37,6 +45,8 @@ Array = npt.NDArray[Any]
 
 # Up to this condition number conjugate gradients on the Gram matrix need no preconditioner;
 _WELL_CONDITIONED = 500.0
+# from this one on, an inverse to precondition them pays off for so many coefficients;
+_WORTH_AN_INVERSE = 30.0, 3
 # up to this one they still cost less than rotated features, where they may stop this early.
 _FAIRLY_CONDITIONED, _LOOSE = 1e6, 1e-5
 
@@ -219,7 +229,8 @@ def _minimise_all(
     if rows is None:
         _minimise_in_span(problem, kind, steepness, order, stop, found)
         return
-    _minimise_by_gram(problem, rows, order, stop, audit, found)
+    shared = _shared_inverse(problem.form.take(np.array(chosen)), rows) if warm_start else None
+    _minimise_by_gram(problem, rows, shared, order, stop, audit, found)
     late = [at for at, l in enumerate(chosen) if _stalled(found, l, stop)]
     if late:
         order = walk(problem.form, [chosen[at] for at in late], warm_start)
@@ -252,9 +263,25 @@ def _gram_rows(
     return rows if steepness.max() * rows.largest <= most else None
 
 
+def _shared_inverse(form: GradientForm, rows: Rows) -> Inverse | None:
+    """Return a preconditioner for the penalised coefficients of a path, None where none is needed.
+
+    Near targets y + λu the loss is curved by about λ/K in most directions; one inverse with the
+    geometric mean of decay K/λ serves them all.
+    """
+    surplus = (form.probability - form.label).astype(float)
+    penalised = (surplus > 0) & (form.weight_decay > 0)
+    if penalised.sum() < _WORTH_AN_INVERSE[1]:
+        return None
+    ridges = form.weight_decay[penalised] * len(form.target) / surplus[penalised]
+    ridge = float(np.exp(np.log(ridges).mean()))
+    return invert(rows, ridge) if rows.largest >= _WORTH_AN_INVERSE[0] * ridge else None
+
+
 def _minimise_by_gram(
     problem: _Problem,
     rows: Rows,
+    shared: Inverse | None,
     order: Iterator[tuple[int, Guesses]],
     stop: Converged,
     audit: bool,
@@ -268,15 +295,19 @@ def _minimise_by_gram(
         found.iterations[l], found.gradient_norm[l], found.objective[l], g = minimise_from(
             rows, pad_columns(targets, padded), float(form.probability[l]),
             float(form.weight_decay[l]), stop.tolerance, stop.max_iterations, at,
+            shared if form.label[l] < form.probability[l] else None,
         )  # fmt: skip
         at_end[l] = at, g
         if rows.bias == "free" and not (targets > 0).any(1).all():
             found.status[l] = Status.NO_OPTIMUM  # a class without targets: b falls for ever
         elif found.gradient_norm[l] <= stop.tolerance:
             guesses.add(g, at.b, at.nu, at.scaled)
-    solved = list(at_end)
-    nu, b = (np.array([getattr(at, name) for at, _ in at_end.values()]) for name in ("nu", "b"))
-    found.coef[solved], found.intercept[solved] = weights_of(rows, nu, b)
+    solved = sorted(at_end)
+    nu, b = (np.array([getattr(at_end[l][0], name) for l in solved]) for name in ("nu", "b"))
+    if len(solved) == len(found.coef):
+        found.intercept[:] = weights_of(rows, nu, b, out=found.coef)[1]
+    else:
+        found.coef[solved], found.intercept[solved] = weights_of(rows, nu, b)
     if audit:
         for l, (_, g) in at_end.items():
             found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)

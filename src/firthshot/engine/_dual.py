@@ -22,6 +22,8 @@ Bias = Literal["joint", "free", "none"]
 
 # A centred Gram matrix made from an uncentred one loses digits where the mean is this much larger.
 FAR_AWAY = 1e4
+# Up to this condition number an inverse in float32 still preconditions well.
+WITHIN_SINGLE = 1e5
 # Rounding of logits in float32, with a margin.
 ROUNDING = 2e-6
 
@@ -93,6 +95,31 @@ def _centred(X: Array, weights: Array) -> tuple[Array, Array | None, Array, floa
     return gram, None, onto_mean, np.sqrt(max(square, 0.0))
 
 
+@dataclass(frozen=True)
+class Inverse:
+    """(G + ridge)⁻¹ in float32, (n, n), which preconditions all coefficients of a path."""
+
+    matrix: Array
+    ridge: float
+
+
+def invert(rows: Rows, ridge: float) -> Inverse | None:
+    """Return (G + ridge)⁻¹, None where float32 does not know it."""
+    from scipy.linalg.lapack import spotrf, spotri
+
+    if not rows.largest <= WITHIN_SINGLE * ridge:
+        return None
+    shifted = rows.single.copy()
+    shifted[np.diag_indices(len(shifted))] += np.float32(ridge)
+    factor, failed = spotrf(shifted.T, lower=0, overwrite_a=1)
+    if failed:
+        return None
+    upper, _ = spotri(factor, lower=0, overwrite_c=1)
+    lower = np.tril(upper.T)
+    matrix = lower + np.tril(lower, -1).T
+    return Inverse(np.ascontiguousarray(matrix), ridge)
+
+
 def minimise_from(
     rows: Rows,
     targets: Array,
@@ -101,12 +128,14 @@ def minimise_from(
     tolerance: float,
     max_iterations: int,
     start: Start,
+    shared: Inverse | None = None,
 ) -> tuple[int, float, float, Array]:
     """Minimise for one coefficient, in place of the start; return how it ended.
 
     Parameters
     ----------
     targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
+    shared : preconditions the directions, where they need it
 
     Returns
     -------
@@ -114,10 +143,12 @@ def minimise_from(
     """
     curvature, by_logits = probability / len(targets), np.empty_like(targets)
     drift = ROUNDING * probability * float(np.sqrt(len(rows.X) * rows.mean_square))
+    matrix, ridge = (rows.single, 0.0) if shared is None else (shared.matrix, shared.ridge)
     iterations, bound, value = minimise(
-        rows.gram, rows.single, decay + curvature * rows.mean_square, curvature, rows.root_single,
-        rows.back, rows.weights, rows.bias == "free", rows.shift, targets, probability, decay,
-        tolerance, drift, max_iterations, start.nu, start.b, start.scaled, by_logits,
+        rows.gram, rows.single, matrix, decay + curvature * rows.mean_square, curvature, ridge,
+        rows.root_single, rows.back, rows.weights, rows.bias == "free", rows.shift, targets,
+        probability, decay, tolerance, drift, max_iterations, start.nu, start.b, start.scaled,
+        by_logits,
     )  # fmt: skip
     return iterations, bound, value, by_logits
 
@@ -136,8 +167,11 @@ class Start:
         return cls(np.zeros((n_classes, n)), np.zeros(n_classes), np.zeros((n_classes, n)))
 
 
-def weights_of(rows: Rows, nu: Array, b: Array) -> tuple[Array, Array]:
-    """Return coef (…, C, d) and intercept (…, C) of coefficients ν (…, C, n) of the rows."""
+def weights_of(rows: Rows, nu: Array, b: Array, out: Array | None = None) -> tuple[Array, Array]:
+    """Return coef (…, C, d) and intercept (…, C) of coefficients ν (…, C, n) of the rows.
+
+    ``out`` receives coef where it is given: a path of them is large.
+    """
     n = len(rows.X)
     along = (nu[..., :n] * rows.root[:n]).reshape(-1, n)
     constant = b.reshape(-1)
@@ -146,5 +180,7 @@ def weights_of(rows: Rows, nu: Array, b: Array) -> tuple[Array, Array]:
         constant = constant - along @ rows.onto_mean
     elif rows.bias == "joint":
         constant = along.sum(1)
-    coef = along @ (rows.X if rows.mean is None else rows.X - rows.mean)
+    X = rows.X if rows.mean is None else rows.X - rows.mean
+    flat = None if out is None else out.reshape(-1, X.shape[1])
+    coef = np.matmul(along, X, out=flat)
     return coef.reshape(*b.shape, -1), constant.reshape(b.shape)

@@ -75,32 +75,59 @@ def advance(
 
 
 @njit(nogil=True, cache=True)
+def precondition(matrix, level, curvature, ridge, rest, image, g_image):
+    """Write to ``image`` what the preconditioner makes of a residual, and its product with G.
+
+    Without a ridge ``matrix`` is G, and the Hessian is taken as ``level`` times the identity. Else
+    ``matrix`` is (G + ridge)⁻¹ and the Hessian is taken as curvature (G + ridge), whose product
+    with G comes free: G (G + ridge)⁻¹ = 1 − ridge (G + ridge)⁻¹.
+    """
+    if ridge > 0.0:
+        np.dot(rest, matrix, image)
+        for c in range(rest.shape[0]):
+            for i in range(rest.shape[1]):
+                g_image[c, i] = (rest[c, i] - ridge * image[c, i]) / curvature
+                image[c, i] /= curvature
+        return
+    np.dot(rest, matrix, g_image)
+    for c in range(rest.shape[0]):
+        for i in range(rest.shape[1]):
+            image[c, i] = rest[c, i] / level
+            g_image[c, i] /= level
+
+
+@njit(nogil=True, cache=True)
 def descend(
-    gram, level, curvature, root, ones, p, probability, decay, free, ease, rho, g_rho, q, d, g_d,
-    d_b,
+    matrix, level, curvature, ridge, root, ones, p, probability, decay, free, ease, rho, g_rho, q,
+    d, g_d, d_b,
 ):  # fmt: skip
     """Write to (d, d_b) an approximate Newton step from the gradient (ρ, q), and G d to g_d.
 
     Parameters
     ----------
-    gram : (n, n); root, ones : (n,); p, g_rho : (C, n); numbers : all of them float32
-    level, curvature : the Hessian's typical size by W and by the intercept, which precondition
+    matrix : (n, n); root, ones : (n,); p, g_rho : (C, n); numbers : all of them float32
+    level, curvature, ridge : the Hessian's typical size, see :func:`precondition`; ``curvature``
+        is that by the intercept
     free : whether there is an intercept
     ease : share of the residual that may remain whatever else is asked for
     rho, d, g_d : (C, n) and q, d_b : (C,) in float64
     """
     n_classes, n = rho.shape
     d[:], g_d[:], d_b[:] = 0.0, 0.0, 0.0
-    energy = sum_of_products(rho, g_rho.astype(np.float64)) / level + np.sum(q * q) / curvature
+    # float32 squares of a small gradient would vanish
+    scale = np.sqrt(sum_of_products(rho, rho) + np.sum(q * q))
+    if not scale > 0.0:
+        return
+    rest, rest_b = (rho / -scale).astype(np.float32), (q / -scale).astype(np.float32)
+    image, g_image = rest / level, g_rho / np.float32(-scale * level)
+    if ridge > 0.0:
+        precondition(matrix, level, curvature, ridge, rest, image, g_image)
+    energy = sum_of_products(rest, g_image) + np.sum(rest_b * rest_b) / curvature
     if not energy > 0.0:
         return
-    # float32 squares of a small gradient would vanish
-    size = np.sqrt(energy)
-    rest, rest_b = (rho / -size).astype(np.float32), (q / -size).astype(np.float32)
-    g_rest = g_rho * np.float32(-1.0 / size)
-    toward, g_toward, toward_b = rest / level, g_rest / level, rest_b / curvature
-    v, best, energy = np.empty_like(p), likeliest(p), 1.0
-    goal = max(TIGHTEST, ease, min(LOOSEST, np.sqrt(size))) ** 2
+    toward, g_toward, toward_b = image.copy(), g_image.copy(), rest_b / curvature
+    v, best = np.empty_like(p), likeliest(p)
+    goal = max(TIGHTEST, ease, min(LOOSEST, np.sqrt(scale * np.sqrt(energy)))) ** 2 * energy
     for _ in range(MOST_PRODUCTS):
         bending = bent_direction(
             g_toward, toward_b, root, ones, p, best, probability, toward, decay, v
@@ -109,11 +136,12 @@ def descend(
             return
         step = np.float32(energy / bending)
         advance(
-            step, size, v, root, decay, free, toward, g_toward, toward_b, rest, rest_b, d, g_d, d_b
+            step, scale, v, root, decay, free, toward, g_toward, toward_b, rest, rest_b, d, g_d,
+            d_b,
         )  # fmt: skip
-        np.dot(rest, gram, g_rest)
+        precondition(matrix, level, curvature, ridge, rest, image, g_image)
         before = energy
-        energy = sum_of_products(rest, g_rest) / level
+        energy = sum_of_products(rest, g_image)
         for c in range(n_classes):
             energy += rest_b[c] * rest_b[c] / curvature
         if not energy > goal:
@@ -121,8 +149,8 @@ def descend(
         ratio = np.float32(energy / before)
         for c in range(n_classes):
             for i in range(n):
-                toward[c, i] = rest[c, i] / level + ratio * toward[c, i]
-                g_toward[c, i] = g_rest[c, i] / level + ratio * g_toward[c, i]
+                toward[c, i] = image[c, i] + ratio * toward[c, i]
+                g_toward[c, i] = g_image[c, i] + ratio * g_toward[c, i]
             toward_b[c] = rest_b[c] / curvature + ratio * toward_b[c]
 
 
@@ -167,8 +195,8 @@ def largest_entry_bound(rho, g_rho, q, shift):
 
 @njit(nogil=True, cache=True)
 def minimise(
-    gram, gram_single, level, curvature, root, back, weights, free, shift, targets, probability,
-    decay, tolerance, drift, max_iterations, nu, b, z_scaled, grad_z,
+    gram, gram_single, matrix, level, curvature, ridge, root, back, weights, free, shift, targets,
+    probability, decay, tolerance, drift, max_iterations, nu, b, z_scaled, grad_z,
 ):  # fmt: skip
     """Minimise the objective from (ν, b), in place, and return how it ended.
 
@@ -180,7 +208,7 @@ def minimise(
     Parameters
     ----------
     gram, gram_single : (n, n), G in float64 and float32
-    level, curvature : see :func:`descend`
+    matrix, level, curvature, ridge : see :func:`precondition`
     root, back, weights : (n,), √s, 1 / √s (0 for padding) and s
     free : whether there is an intercept; shift : see :func:`largest_entry_bound`
     targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
@@ -218,7 +246,7 @@ def minimise(
             refresh = True
             continue
         descend(
-            gram_single, np.float32(level), np.float32(curvature), root, ones,
+            matrix, np.float32(level), np.float32(curvature), np.float32(ridge), root, ones,
             p.astype(np.float32), np.float32(probability), np.float32(decay), free,
             min(LOOSEST, 0.1 * tolerance / bound), rho, g_rho, q, d, g_d, d_b,
         )  # fmt: skip
