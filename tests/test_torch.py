@@ -394,3 +394,14 @@ def test_importing_firthshot_leaves_torch_alone_and_its_absence_is_a_sentence():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'firthshot[torch]'" in done.stdout
+
+
+def test_a_class_without_direction_has_the_logit_zero():
+    """A fitted class of norm 0 is loaded as v = 0, g = 0."""
+    head = CosineHead(4, 3)
+    head.load_state_dict({"v": torch.eye(3, 4) * 2, "g": torch.tensor([1.0, 0.0, 3.0])})
+    with torch.no_grad():
+        head.v[1] = 0
+    logits = head(torch.ones(1, 4))
+    assert logits[0, 1] == 0
+    assert logits.isfinite().all()

@@ -310,7 +310,9 @@ class CosineHead(nn.Module):  # type: ignore[misc]
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         """Return logits (…, classes) of features (…, in_features)."""
         unit = input / (torch.linalg.vector_norm(input, dim=-1, keepdim=True) + 1e-5)
-        factor = self.scale * self.g / torch.linalg.vector_norm(self.v, dim=1)
+        # a class whose fitted norm is 0 has no direction: its logit is 0, not 0/0
+        lengths = torch.linalg.vector_norm(self.v, dim=1).clamp_min(torch.finfo(self.v.dtype).tiny)
+        factor = self.scale * self.g / lengths
         return functional.linear(unit, factor[:, None] * self.v)
 
     def extra_repr(self) -> str:
