@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from pathlib import Path
 
@@ -128,7 +129,9 @@ def test_jackknife_interval_has_the_width_of_repeated_runs() -> None:
 
 
 def folder_bytes(folder: Path) -> dict[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    """Return what a run found; when and how long it ran (sessions.json) is its own."""
+    own = (".lock", "sessions.json")
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in own]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -206,3 +209,15 @@ def test_kinds_of_sources(tmp_path: Path) -> None:
     file.write_text('kind = "geometrik"\n')
     with pytest.raises(SpecError, match="'geometrik' is no kind of run"):
         source_kind(str(file))
+
+
+def test_few_trials_have_a_wider_bound(result) -> None:
+    """Student's t at 4 degrees of freedom, from its table; nothing from one trial."""
+    spec = load_geometric("geometric", {"sample_size": 3, "slope": [1, 3]})
+    few = dataclasses.replace(result, trials=5, spec=spec)
+    assert few.bound_of_t == pytest.approx(3.495, abs=1e-3)  # two sizes: 1.25 % in each tail
+    one = dataclasses.replace(result, trials=1)
+    assert np.isnan(one.bound_of_t)
+    assert not one.firth_is_biased
+    assert not one.likelihood_is_biased
+    assert result.likelihood_is_biased

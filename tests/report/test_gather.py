@@ -211,6 +211,14 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         read_sessions(tmp_path)
 
 
+@pytest.mark.parametrize("plan", ['{"cells": 3}', "[]", '{"cells": 3, "notes": [{"x": 1}]}'])
+def test_a_damaged_plan_is_named(tmp_path: Path, plan: str) -> None:
+    folder = toy_run(tmp_path, trials=2, ways=[3], shots=[1])
+    (folder / "plan.json").write_text(plan)
+    with pytest.raises(FirthshotError, match=r"plan\.json is damaged"):
+        gather([folder])
+
+
 def test_resuming_adds_a_session_only_where_something_was_computed(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, trials=4, ways=[3])
     toy_run(tmp_path, trials=4, ways=[3])

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
-from firthshot.report import build, charts, citation, run_view
+from firthshot.report import build, charts, citation, run_view, view
 from firthshot.report.build import render, script_json, write_report
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.table_view import table_view
@@ -262,7 +262,8 @@ def test_several_runs_need_a_folder(folder: Path, tmp_path: Path) -> None:
 def test_the_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def writing(folders: list[Path], out: Path | None, *, figures: bool) -> Path:
+    def writing(folders: list[Path], out: Path | None, *, figures: bool, drawn: Any) -> Path:
+        assert drawn is not None  # long work says how far it is
         seen["folders"], seen["out"], seen["figures"] = folders, out, figures
         return (out or folders[0]) / "report.html"
 
@@ -324,6 +325,42 @@ def test_a_geometric_run_is_reported_by_itself(tmp_path: Path) -> None:
     ) in text
     assert "data:image/svg+xml;base64," in page
     assert len(page) < 500_000  # no charts, so no Vega
+
+
+def geometric(folder: Path, trials: int) -> Path:
+    few = ["--trials", str(trials), "--set", "sample_size=20", "--set", "slope=[5,20]"]
+    CliRunner().invoke(app, ["run", "geometric", *few, "--no-report", "--out", str(folder)])
+    return folder
+
+
+def test_a_partial_geometric_run_says_so_at_the_top(tmp_path: Path) -> None:
+    folder = geometric(tmp_path, 300)
+    for part in sorted((folder / "parts").glob("*.parquet"))[:46]:
+        part.unlink()
+    text = Elements(render(gather([folder]))).text
+    assert "geometric is not finished. 4 of 50 cells are here" in text
+    assert "46 cells of the plan." in text
+    assert "24 trials of 300: the run is not finished" in text
+
+
+@pytest.mark.parametrize(("trials", "words"), [(1, "Too few"), (5, "Too few"), (5000, "Yes:")])
+def test_few_geometric_trials_give_no_answer(tmp_path: Path, trials: int, words: str) -> None:
+    headline = view.headline_of(gather([geometric(tmp_path, trials)]), ())
+    assert headline.answer.startswith(words)
+
+
+def test_all_geometric_runs_are_in_the_headline(tmp_path: Path) -> None:
+    folders = [geometric(tmp_path / "a", 5000), geometric(tmp_path / "b", 1)]
+    headline = view.headline_of(gather(folders), ())
+    assert headline.answer.startswith("Too few")  # the second alone could not tell
+    assert headline.lines[0] == "5,000 trials; p = 0.5."
+    assert "1 trial; p = 0.5." in headline.lines
+
+
+def test_figures_are_counted_while_they_are_drawn(folder: Path, tmp_path: Path) -> None:
+    told: list[int] = []
+    write_report([folder], tmp_path, drawn=told.append)
+    assert told == list(range(1, 1 + len(list((tmp_path / "figures").glob("*.svg")))))
 
 
 def test_tables_show_value_and_interval_together() -> None:

@@ -154,10 +154,31 @@ def test_the_theory_is_safe_or_not() -> None:
     (verdict,) = verdicts(setting(5, 1, 0.7, **good), setting(5, 5, 0.7, **good))
     assert said(verdict, "theory") == [
         (
-            "The tuning-free λ of the theory is safe here: it costs accuracy nowhere, and gains in "
-            "2 of 2 settings (+0.50 ± 0.10 points)."
+            "The tuning-free λ of the theory is safe here: no significant loss in any setting, a "
+            "significant gain in 2 of 2 settings (+0.50 ± 0.10 points)."
         )
     ]
+
+
+def test_one_trial_has_no_interval_and_says_nothing_of_the_theory() -> None:
+    single = {"theory_improvement": -0.02, "theory_improvement_ci": None}
+    (verdict,) = verdicts(setting(5, 1, 0.7, **single))
+    assert said(verdict, "theory") == []
+    assert not any("theory" in line for line in make_headline([verdict]).lines)
+
+
+def test_a_loss_within_the_noise_is_not_called_none() -> None:
+    noisy = {"theory_improvement": -0.005, "theory_improvement_ci": 0.006}
+    (verdict,) = verdicts(setting(5, 1, 2.0, **noisy), setting(5, 5, -0.1, p_holm=1.0, **noisy))
+    (text,) = said(verdict, "theory")
+    assert "no significant loss in any setting, a significant gain in 0 of 2 settings" in text
+    lines = make_headline([verdict]).lines
+    assert (
+        "In 1 setting the effect is not significant; it costs accuracy significantly nowhere."
+    ) in lines
+    assert (
+        "Without tuning (λ from theory) it costs accuracy significantly in none of 2 settings."
+    ) in lines
 
 
 def test_probabilities() -> None:
@@ -202,7 +223,7 @@ def test_reference_heads() -> None:
             "Nearest class mean beats this head, with and without Firth, at 1 shot "
             "(+1.00 ± 0.20 points)."
         ),
-        "Nearest class mean does as well as Firth at 5 shots: no significant difference.",
+        "Nearest class mean and Firth do not differ significantly at 5 shots.",
     ]
 
 
@@ -221,8 +242,8 @@ def test_the_headline_does_not_hide_a_head_that_needs_no_penalty() -> None:
     (verdict,) = verdicts(*lines, contrasts=against)
     assert [condition.shots for condition in verdict.matched] == [1, 10]
     assert (
-        "A reference head (nearest class mean or least squares, no penalty) does as well or better "
-        "in 2 of the 3 settings where it helps."
+        "A reference head (nearest class mean or least squares, no penalty) is not significantly "
+        "worse in 2 of the 3 settings where it helps."
     ) in make_headline([verdict]).lines
     assert not any("reference" in line for line in make_headline(verdicts(*lines)).lines)
 

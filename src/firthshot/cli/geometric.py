@@ -101,7 +101,9 @@ def _refuse(foreign: dict[str, Any]) -> None:
 
 
 def _size(spec: GeometricSpec) -> str:
-    return f"{spec.trials:,} trials of {spec.sample_size:,} geometric draws each, p = {spec.p:g}"
+    noun = "trial" if spec.trials == 1 else "trials"
+    draws = f"{spec.sample_size:,} geometric draws each"
+    return f"{spec.trials:,} {noun} of {draws}, p = {spec.p:g}"
 
 
 def _time(spec: GeometricSpec) -> str:

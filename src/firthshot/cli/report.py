@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,9 @@ def report(
     typer.echo(f"report in {write(folders, out, figures=figures)}")
 
 
-def write(folders: list[Path], out: Path | None = None, *, figures: bool = True) -> Path:
+def write(
+    folders: list[Path], out: Path | None = None, *, figures: bool = True, quiet: bool = False
+) -> Path:
     """Write a report; that of several runs goes beside the first of them."""
     from firthshot.report.build import write_report
 
@@ -32,4 +35,18 @@ def write(folders: list[Path], out: Path | None = None, *, figures: bool = True)
     if out is None and len(distinct) > 1:
         names = "+".join(folder.resolve().name for folder in distinct)
         out = distinct[0].resolve().parent / names
-    return write_report(distinct, out, figures=figures)
+    return write_report(distinct, out, figures=figures, drawn=None if quiet else _Drawn())
+
+
+class _Drawn:
+    """Say every few seconds how many figures are drawn; how many there will be, nobody knows."""
+
+    def __init__(self, every: float = 5.0) -> None:
+        self.every = every
+        self.last = time.monotonic()
+
+    def __call__(self, figures: int) -> None:
+        now = time.monotonic()
+        if now - self.last >= self.every:
+            self.last = now
+            typer.echo(f"{figures} figures drawn so far.", err=True)

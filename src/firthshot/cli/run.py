@@ -153,7 +153,9 @@ def _report(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
         return
     from firthshot.cli.report import write
 
-    page = write([folder])
+    if not quiet:
+        _say(console, "Writing the report: figures, tables and the page.")
+    page = write([folder], quiet=quiet)
     if not quiet:
         _say(console, f"The report is {page}")
 

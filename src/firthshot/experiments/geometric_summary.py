@@ -58,10 +58,28 @@ class GeometricResult:
 
     @property
     def bound_of_t(self) -> float:
-        """Return what |t| exceeds somewhere with at most 5 % chance if there is no bias."""
-        from scipy.special import ndtri
+        """Return what |t| exceeds somewhere with at most 5 % chance if there is no bias.
 
-        return float(-ndtri(0.025 / (self.spec.sample_size - 1)))
+        Student's t rather than the normal, which would find a bias in few trials too often; NaN
+        where one trial leaves nothing to estimate the noise from.
+        """
+        from scipy.special import stdtrit
+
+        if self.trials < 2:
+            return float("nan")
+        return float(-stdtrit(self.trials - 1, 0.025 / (self.spec.sample_size - 1)))
+
+    @property
+    def firth_is_biased(self) -> bool:
+        """Return whether noise does not explain Firth's bias, at some size from 2."""
+        return abs(self.largest_t[1]) > self.bound_of_t
+
+    @property
+    def likelihood_is_biased(self) -> bool:
+        """Return whether the bias of maximum likelihood shows; where it does not, nothing would."""
+        rows = self.table.filter(pl.col("size") >= 2, pl.col("mle_ci") > 0)
+        t = (rows["mle_bias"] / rows["mle_ci"] * Z).abs()
+        return bool((t > self.bound_of_t).any())
 
     def sentences(self) -> list[str]:
         """Say the result in words."""
@@ -69,7 +87,8 @@ class GeometricResult:
         size, t = self.largest_t
         some = self.trials < self.spec.trials
         begun = f" of {self.spec.trials:,}: the run is not finished" if some else ""
-        about = f"{self.trials:,} trials{begun}; p = {self.spec.p:g}."
+        noun = "trial" if self.trials == 1 else "trials"
+        about = f"{self.trials:,} {noun}{begun}; p = {self.spec.p:g}."
         if not np.isfinite([self.slope, self.slope_ci, t]).all():
             return [about, "That is too few trials for the slope and its interval."]
         likelihood = (

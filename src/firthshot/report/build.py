@@ -6,7 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,13 @@ _PICTURES = 400_000  # bytes of figures that the page holds at most; the others 
 _UNLIKE_CHARTS = ("geometric", "rope")  # figures that show what no chart of the page does
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None, *, figures: bool = True) -> Path:
+def write_report(
+    folders: Sequence[Path],
+    out: Path | None = None,
+    *,
+    figures: bool = True,
+    drawn: Callable[[int], None] | None = None,
+) -> Path:
     """Write ``report.html``, ``figures/`` and ``tables/`` of one or several runs.
 
     Parameters
@@ -37,6 +43,8 @@ def write_report(folders: Sequence[Path], out: Path | None = None, *, figures: b
         Folder of the report; that of the run where there is one run, else it must be given.
     figures : bool
         Draw the figures for papers, which takes longer than all the rest.
+    drawn : callable, optional
+        Told after each figure how many there are.
 
     Returns
     -------
@@ -53,11 +61,11 @@ def write_report(folders: Sequence[Path], out: Path | None = None, *, figures: b
 
     gathered = gather(folders)
     target = out or _own_folder(gathered)
-    drawn = write_figures(gathered, target / "figures") if figures else []
+    pictures = write_figures(gathered, target / "figures", drawn) if figures else []
     tables = make_tables(gathered)
     write_tables(tables, target / "tables")
     page = target / "report.html"
-    html = render(gathered, drawn, tables)
+    html = render(gathered, pictures, tables)
     try:
         target.mkdir(parents=True, exist_ok=True)
         write_whole(page, html.encode())

@@ -90,24 +90,24 @@ def _widening(outcome: Outcome) -> float | None:
 
 def theory(outcomes: Sequence[Outcome]) -> Iterator[Remark]:
     """Say whether the tuning-free coefficient is safe."""
-    known = [o for o in outcomes if o.row["theory_improvement"] is not None]
-    if not known:
+    known = [o for o in outcomes if o.row["theory_improvement_ci"] is not None]
+    if not known:  # not trained, or once only, which has no interval
         return
     among = [outcome.condition for outcome in known]
     effects = [
         (o.condition, o.row["theory_improvement"], o.row["theory_improvement_ci"]) for o in known
     ]
-    bad = [(c, mean, ci) for c, mean, ci in effects if mean + (ci or 0) < 0]
+    bad = [(c, mean, ci) for c, mean, ci in effects if mean + ci < 0]
     if bad:
         text = f"costs accuracy {'; '.join(phrases(bad, among))}"
         yield Remark("theory", "bad", f"The tuning-free λ of the theory is not safe: it {text}.")
     else:
-        good = sum(mean - (ci or 0) > 0 for _, mean, ci in effects)
+        good = sum(mean - ci > 0 for _, mean, ci in effects)
         yield Remark(
             "theory",
             "good",
-            "The tuning-free λ of the theory is safe here: it costs accuracy nowhere, and gains in "
-            f"{good} of {counted(len(effects), 'setting')} "
+            "The tuning-free λ of the theory is safe here: no significant loss in any setting, a "
+            f"significant gain in {good} of {counted(len(effects), 'setting')} "
             f"({amount([(mean, ci) for _, mean, ci in effects])}).",
         )
 
@@ -205,7 +205,7 @@ def _differences(rows: Iterable[Row], *, turned: bool = False) -> list[Effect]:
 
 
 def references(key: Row, outcomes: Sequence[Outcome], contrasts: list[Row]) -> Iterator[Remark]:
-    """Say where a reference head beats both, and where it is as good as the penalty's gain."""
+    """Say where a reference head beats both, and where it cannot be told from the penalty's."""
     name = penalty_name(key["penalty"], key["prior"])
     kinds = {outcome.condition: outcome for outcome in outcomes}
     references = [row for row in contrasts if row["against_penalty"] == "none"]
@@ -230,7 +230,7 @@ def references(key: Row, outcomes: Sequence[Outcome], contrasts: list[Row]) -> I
             yield Remark(
                 "references",
                 "plain",
-                f"{capital(head)} does as well as {name} {places}: no significant difference.",
+                f"{capital(head)} and {name} do not differ significantly {places}.",
             )
 
 

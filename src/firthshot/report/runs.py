@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import FORMAT
-from firthshot.experiments.notes import Note, condense
 from firthshot.experiments.record import Session, read_sessions
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank, Finding
+    from firthshot.experiments.status import RunStatus
 
 TRIALS = "trials"  # the kind of run that trains heads on matched trials
 KINDS = (TRIALS, "geometric")
@@ -148,6 +147,7 @@ def read_run(path: Path) -> Run:
     sessions = read_sessions(path)
     _check_format(path, sessions)
     banks = _banks(path) if kind == TRIALS else ()
+    status = _status(path)
     return Run(
         path,
         str(fields.get("name", path.name)),
@@ -155,9 +155,9 @@ def read_run(path: Path) -> Run:
         fields,
         text,
         banks,
-        tuple(condense(_notes(path))),
+        tuple(status.notes),
         sessions,
-        _progress(path, fields, banks),
+        _progress(path, status, fields, banks),
     )
 
 
@@ -197,22 +197,20 @@ def _banks(path: Path) -> tuple[BankFacts, ...]:
     )
 
 
-def _plan(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((path / "plan.json").read_text("utf-8"))
-        return found
-    except (OSError, ValueError):
-        return {"cells": 0, "notes": []}
-
-
-def _notes(path: Path) -> list[Note]:
-    return [Note(**note) for note in _plan(path)["notes"]]
-
-
-def _progress(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -> Progress:
+def _status(path: Path) -> RunStatus:
     from firthshot.experiments.status import read_status
 
-    status = read_status(path)
+    try:
+        return read_status(path)
+    except (AttributeError, KeyError, TypeError):  # JSON, but not what a run writes
+        raise FirthshotError(
+            f"{path / 'plan.json'} is damaged: delete it, or run again, which writes it anew."
+        ) from None
+
+
+def _progress(
+    path: Path, status: RunStatus, fields: dict[str, Any], banks: tuple[BankFacts, ...]
+) -> Progress:
     missing = () if status.finished >= status.cells else _missing(path, fields, banks)
     return Progress(status.finished, status.cells, missing, status.failures, status.running)
 

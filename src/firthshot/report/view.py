@@ -36,17 +36,23 @@ def headline_of(gathered: Gathered, verdicts: Sequence[Verdict]) -> Headline:
     """Return the answer at the top: on the trials, else on the geometric experiment."""
     if verdicts or any(run.kind == TRIALS for run in gathered.runs):
         return make_headline(verdicts)
+    return _geometric_headline(gathered)
+
+
+def _geometric_headline(gathered: Gathered) -> Headline:
+    """Answer for all geometric runs together; the least favourable of them decides."""
     from firthshot.experiments.geometric_summary import read_geometric
 
-    result = read_geometric(gathered.runs[0].path)
-    biased = not abs(result.largest_t[1]) < result.bound_of_t
-    answer = (
-        "Not wholly: a bias remains that noise does not explain."
-        if biased
-        else "Yes: from two samples on, no bias can be told from noise."
-    )
-    tone = "bad" if biased else "good"
-    return Headline("Does Firth remove the bias?", answer, tone, tuple(result.sentences()))
+    results = [read_geometric(run.path) for run in gathered.runs]
+    if any(result.firth_is_biased for result in results):
+        answer, tone = "Not wholly: a bias remains that noise does not explain.", "bad"
+    elif not all(result.likelihood_is_biased for result in results):
+        answer = "Too few trials to tell: not even the bias of maximum likelihood shows."
+        tone = "plain"
+    else:
+        answer, tone = "Yes: from two samples on, no bias can be told from noise.", "good"
+    lines = tuple(line for result in results for line in result.sentences())
+    return Headline("Does Firth remove the bias?", answer, tone, lines)
 
 
 def eyebrow_of(gathered: Gathered) -> str:
@@ -59,7 +65,8 @@ def eyebrow_of(gathered: Gathered) -> str:
     trials = gathered.summary.chosen["trials"].to_list()
     if trials:
         low, high = min(trials), max(trials)
-        said.append(f"{low:,} trials per setting" if low == high else f"{low:,} to {high:,} trials")
+        number = counted(low, "trial") if low == high else f"{low:,} to {high:,} trials"
+        said.append(f"{number} per setting")
     return " · ".join(said)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,9 @@ class FigureFile:
     paths: dict[str, Path]
 
 
-def write_figures(gathered: Gathered, folder: Path) -> list[FigureFile]:
+def write_figures(
+    gathered: Gathered, folder: Path, drawn: Callable[[int], None] | None = None
+) -> list[FigureFile]:
     """Draw every figure for which the runs have data, as SVG, PDF and PNG.
 
     Parameters
@@ -30,6 +32,8 @@ def write_figures(gathered: Gathered, folder: Path) -> list[FigureFile]:
     gathered : Gathered
     folder : Path
         Made where it is not there.
+    drawn : callable, optional
+        Told after each figure how many there are.
     """
     from firthshot.report.figures.style import style, write_drawing
     from firthshot.report.listing import write_listing
@@ -39,6 +43,8 @@ def write_figures(gathered: Gathered, folder: Path) -> list[FigureFile]:
         for drawing in drawings(gathered):
             paths = write_drawing(drawing, folder)
             files.append(FigureFile(drawing.name, drawing.title, drawing.caption, paths))
+            if drawn is not None:
+                drawn(len(files))
     written = [path.name for file in files for path in file.paths.values()]
     write_listing(folder, {file.title: file.caption for file in files}, written)
     return files
