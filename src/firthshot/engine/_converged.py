@@ -227,14 +227,14 @@ def _minimise_all(
     order = walk(problem.form, chosen, warm_start)
     rows = _gram_rows(problem, kind, chosen, steepness, stop.tolerance)
     if rows is None:
-        _minimise_in_span(problem, kind, steepness, order, stop, found)
+        _minimise_in_span(problem, kind, steepness, order, stop, audit, found)
         return
     shared = _shared_inverse(problem.form.take(np.array(chosen)), rows) if warm_start else None
     _minimise_by_gram(problem, rows, shared, order, stop, audit, found)
     late = [at for at, l in enumerate(chosen) if _stalled(found, l, stop)]
     if late:
         order = walk(problem.form, [chosen[at] for at in late], warm_start)
-        _minimise_in_span(problem, kind, steepness[late], order, stop, found)
+        _minimise_in_span(problem, kind, steepness[late], order, stop, audit, found)
 
 
 def _stalled(found: Solution, l: int, stop: Converged) -> bool:
@@ -319,6 +319,7 @@ def _minimise_in_span(
     steepness: Array,
     order: Iterator[tuple[int, Guesses]],
     stop: Converged,
+    audit: bool,
     found: Solution,
 ) -> None:
     form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
@@ -342,14 +343,16 @@ def _minimise_in_span(
                 scale, kind == "free", shift, max(stop.tolerance, ROUNDING * scale * np.sqrt(size)),
                 stop.max_iterations, theta,
             )  # fmt: skip
-        found.iterations[l], _, found.objective[l] = minimise(
+        found.iterations[l], bound, found.objective[l] = minimise(
             *features, span.squares, decay, kind == "free", shift, padded_targets, weights, scale,
             float(form.confidence[l]), stop.tolerance, max(1, stop.max_iterations - steps), theta,
             g,
         )  # fmt: skip
         found.iterations[l] += steps
         found.coef[l], found.intercept[l] = span.weights(theta)
-        found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
+        found.gradient_norm[l] = bound
+        if audit or not bound <= stop.tolerance:
+            found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
         if escapes(span, targets, decay, form.confidence[l], theta):
             found.status[l] = Status.NO_OPTIMUM
         elif found.gradient_norm[l] <= stop.tolerance:
