@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._kernels.dual import minimise
+from firthshot.engine._kernels.dual import minimise, weigh
 from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._queries import round_up
 from firthshot.engine._trial import pad_columns
@@ -61,20 +61,20 @@ def gather_rows(X: Array, weights: Array, bias: Bias) -> Rows:
     """Compute the Gram matrix of rows X (N, d), whose positive weights sum to one."""
     n, root = len(X), np.sqrt(weights)
     padded = round_up(n, lanes_of(np.float64))
-    gram, mean, onto_mean, shift = _centred(X, weights) if bias == "free" else (X @ X.T, *_NO_MEAN)
-    if bias == "joint":
-        gram += 1.0
-    gram *= root
-    gram *= root[:, None]
-    if padded > n:
-        gram = pad_columns(pad_columns(gram, padded).T, padded)
+    products, mean, onto_mean, shift = (
+        _centred(X, weights) if bias == "free" else (X @ X.T, *_NO_MEAN)
+    )
+    gram, single = np.zeros((padded, padded)), np.zeros((padded, padded), np.float32)
+    along, constant = np.zeros(n), float(bias == "joint")
+    if bias == "free" and mean is None:
+        along, constant = onto_mean, float(weights @ onto_mean)
+    largest = weigh(products, along, constant, root, gram, single)
     root = pad_columns(root, padded)
     back = np.zeros(padded)
     np.divide(1.0, root, out=back, where=root > 0)
     return Rows(
-        X, bias, gram, gram.astype(np.float32), pad_columns(weights, padded), root, back,
-        root.astype(np.float32), float(np.linalg.norm(gram)), float(gram.trace()) / n, shift,
-        mean, onto_mean,
+        X, bias, gram, single, pad_columns(weights, padded), root, back, root.astype(np.float32),
+        largest, float(gram.trace()) / n, shift, mean, onto_mean,
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ _NO_MEAN: tuple[Array | None, Array, float] = (None, np.empty(0), 0.0)
 
 
 def _centred(X: Array, weights: Array) -> tuple[Array, Array | None, Array, float]:
-    """Return (X − m)(X − m)', and m only if it had to be taken off first; X m; ‖m‖."""
+    """Return XX', or (X − m)(X − m)' and m where it has to be taken off first; X m; ‖m‖."""
     gram = X @ X.T
     onto_mean = gram @ weights
     square = float(weights @ onto_mean)
@@ -90,8 +90,6 @@ def _centred(X: Array, weights: Array) -> tuple[Array, Array | None, Array, floa
         mean = weights @ X
         rows = X - mean
         return rows @ rows.T, mean, X @ mean, float(np.linalg.norm(mean))
-    gram -= onto_mean
-    gram -= (onto_mean - square)[:, None]
     return gram, None, onto_mean, np.sqrt(max(square, 0.0))
 
 

@@ -35,6 +35,20 @@ def sum_of_products(left, right):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def weigh(products, along, constant, root, gram, single):
+    """Write √s (products − along − along' + constant) √s' in both precisions; return its norm."""
+    square = 0.0
+    for i in range(len(products)):
+        offset = along[i] - constant
+        for j in range(len(products)):
+            value = ((products[i, j] - along[j]) - offset) * root[i] * root[j]
+            gram[i, j] = value
+            single[i, j] = value
+            square += value * value
+    return np.sqrt(square)
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def bent_direction(g_toward, toward_b, root, ones, p, best, probability, toward, decay, v):
     """Write A(G d + √s b) to ``v`` and return the curvature along the direction (d, b)."""
     for c in range(v.shape[0]):
