@@ -25,9 +25,7 @@ def test_run_prints_the_slope_and_the_largest_t_then_resumes(tmp_path: Path) -> 
     assert "300 trials of 20 geometric draws each, p = 0.5" in said
     assert "log |bias| over N = 5…20 has slope" in said
     assert "of 19 sizes from N = 2" in said
-    assert "50 of 50 blocks were finished before" in call(
-        "run", str(tmp_path / "g"), "--no-report"
-    )
+    assert "50 of 50 blocks were finished before" in call("run", str(tmp_path / "g"), "--no-report")
     assert call("run", str(tmp_path / "g"), "--quiet", "--no-report") == ""
     said = call("status", str(tmp_path / "g"))
     assert "geometric: 50 of 50 cells (100%), complete 300 trials in the plan" in said
