@@ -155,7 +155,7 @@ def plain_logits(support: Support) -> Array:
         X,
         support.labels,
         linear_form(support, [(0.0, 1.0)]),
-        tolerance=1e-4,
+        tolerance=1e-11,  # so that rows given twice and weights of two lead to the same temperature
         max_iterations=200,
         sample_weight=support.weights,
         audit=False,
