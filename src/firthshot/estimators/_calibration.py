@@ -29,6 +29,7 @@ ENOUGH = 200  # one temperature does not need more left-out rows than that
 FEWEST = 10  # fewer left-out rows are not asked
 HALF = 20  # this many count as much as the support itself
 SUPPORT_PROBABILITY = 0.95
+LEARNED, TIMID = 0.15, 0.5  # features as encoders give them lie below, rows of unit length above
 
 
 def rounds(support: Support) -> Iterator[Array]:
@@ -80,16 +81,17 @@ def support_temperature(logits: Array, plain: Array, labels: Array, weights: Arr
     How hard a task is, one row per class cannot say. Two sizes of the logits are known to do:
     that of plain logistic regression (``plain``: λ = 0, l2 = 1, on the same rows), where features
     are large enough for it to learn its rows, and the one at which the head gives its rows 0.95,
-    where they are not. Between them the geometric mean counts, the second by the square of the
-    share of the labels' information that plain logistic regression has not learned,
-    −log p / log K. 1 if the head has no margin.
+    where they are not: where the share of the labels' information that plain logistic regression
+    has not learned, −log p / log K, is a half or more. Below 0.15 the first stands alone, between
+    them their geometric mean. 1 if the head has no margin.
     """
     share = weights / weights.sum()
     margin = _mean_margin(logits, labels, share)
     if margin <= 0:
         return 1.0
     p_plain = log_softmax(plain)[np.arange(len(labels)), labels]
-    timid = min(1.0, float(-share @ p_plain) / np.log(logits.shape[1])) ** 2
+    missing = float(-share @ p_plain) / np.log(logits.shape[1])
+    timid = float(np.clip((missing - LEARNED) / (TIMID - LEARNED), 0, 1))
     as_plain = _mean_margin(plain, labels, share) / margin
     nearly_certain = _sharpness_at(SUPPORT_PROBABILITY, logits, labels, weights)
     return float(1 / (max(as_plain, 1e-12) ** (1 - timid) * nearly_certain**timid))
