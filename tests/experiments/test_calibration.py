@@ -175,8 +175,9 @@ def test_the_source_that_suits_is_found(tmp_path: Path, monkeypatch: pytest.Monk
         about = {"extraction": extraction, "backbone": "resnet10"}
         write_bank(tmp_path / f"banks/cub-resnet10-{end}.bank", base=0, **about)
         write_bank(tmp_path / f"banks/mini-resnet10-{end}.bank", **about)
-    spec = settle_banks(load_spec("calibration-cross"))
-    assert spec.banks == ("cub-resnet10-eval", "cub-resnet10-sorted")
+    banks = ("cub-resnet10-eval", "cub-resnet10-sorted")
+    spec = settle_banks(load_spec("calibration-cross", {"banks": list(banks)}))
+    assert spec.banks == banks
     assert spec.source == ("mini-resnet10-eval", "mini-resnet10-sorted")
     assert np.all([name in preset_names() for name in ("calibration-cross", "calibration-tiered")])
 
