@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._backbone_options import PublishedSplit, SplitFile
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -96,14 +97,8 @@ def extract(
         str | None,
         typer.Option(help="Name (see backbone ls) or path of an encoder; else the default one."),
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="mini-imagenet, cifar-fs, cub: take the published class split."),
-    ] = None,
-    split_file: Annotated[
-        Path | None,
-        typer.Option(help="Class split: JSON lists under base, val, novel; or a folder of lists."),
-    ] = None,
+    dataset: PublishedSplit = None,
+    split_file: SplitFile = None,
     size: Annotated[int | None, typer.Option(min=8, help="Pixels that the network sees.")] = None,
     resize: Annotated[
         int | None, typer.Option(min=8, help="Shorter side before the centre is cropped.")

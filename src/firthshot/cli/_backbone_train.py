@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from firthshot.cli._backbone_options import PublishedSplit, SplitFile
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -35,14 +36,8 @@ def train(
     one_cycle: Annotated[
         bool, typer.Option("--one-cycle", help="The recipe's short form: SGD, one cycle.")
     ] = False,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="mini-imagenet, cifar-fs, cub: take the published class split."),
-    ] = None,
-    split_file: Annotated[
-        Path | None,
-        typer.Option(help="Class split: JSON lists under base, val, novel; or a folder of lists."),
-    ] = None,
+    dataset: PublishedSplit = None,
+    split_file: SplitFile = None,
     size: Annotated[int, typer.Option(min=8, help="Pixels that the network sees.")] = 84,
     stored: Annotated[
         int | None, typer.Option(min=8, help="Pixels that crops are cut from; else the size.")

@@ -14,24 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from firthshot.engine._kernels.converged import MOST_PRODUCTS, search
+from firthshot.engine._kernels.converged import MOST_PRODUCTS, search, total_of_products
 from firthshot.engine._kernels.mean_loss import bend, likeliest, objective
 
 # A direction is good enough when its residual is this small; smaller near the optimum.
 LOOSEST, TIGHTEST = 0.05, 1e-3
 MOST_RESTARTS = 3
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def sum_of_products(left, right):
-    """Return Σ left · right over two matrices of the same shape, summed in float64 by rows."""
-    value = 0.0
-    for c in range(left.shape[0]):
-        row = left.dtype.type(0.0)
-        for i in range(left.shape[1]):
-            row += left[c, i] * right[c, i]
-        value += row
-    return value
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -129,14 +117,14 @@ def descend(
     n_classes, n = rho.shape
     d[:], g_d[:], d_b[:] = 0.0, 0.0, 0.0
     # float32 squares of a small gradient would vanish
-    scale = np.sqrt(sum_of_products(rho, rho) + np.sum(q * q))
+    scale = np.sqrt(total_of_products(rho, rho) + np.sum(q * q))
     if not scale > 0.0:
         return
     rest, rest_b = (rho / -scale).astype(np.float32), (q / -scale).astype(np.float32)
     image, g_image = rest / level, g_rho / np.float32(-scale * level)
     if ridge > 0.0:
         precondition(matrix, level, curvature, ridge, rest, image, g_image)
-    energy = sum_of_products(rest, g_image) + np.sum(rest_b * rest_b) / curvature
+    energy = total_of_products(rest, g_image) + np.sum(rest_b * rest_b) / curvature
     if not energy > 0.0:
         return
     toward, g_toward, toward_b = image.copy(), g_image.copy(), rest_b / curvature
@@ -155,7 +143,7 @@ def descend(
         )  # fmt: skip
         precondition(matrix, level, curvature, ridge, rest, image, g_image)
         before = energy
-        energy = sum_of_products(rest, g_image)
+        energy = total_of_products(rest, g_image)
         for c in range(n_classes):
             energy += rest_b[c] * rest_b[c] / curvature
         if not energy > goal:
@@ -248,7 +236,7 @@ def minimise(
                 np.dot(nu, gram, z_scaled)
             to_logits(z_scaled, back, b, z)
             value = objective(z, targets, weights, probability, 0.0, p, grad_z, none, top, total)
-            l2 = 0.5 * decay * sum_of_products(nu, z_scaled)
+            l2 = 0.5 * decay * total_of_products(nu, z_scaled)
             value += l2
             stale = refresh = False
         gradient(grad_z, back, root, nu, decay, free, rho, q)
@@ -265,11 +253,11 @@ def minimise(
             min(LOOSEST, 0.1 * tolerance / bound), rho, g_rho, q, d, g_d, d_b,
         )  # fmt: skip
         to_logits(g_d, back, d_b, step_z)
-        slope = sum_of_products(rho, g_d)
+        slope = total_of_products(rho, g_d)
         for c in range(n_classes):
             slope += q[c] * d_b[c]
-        bends = decay * sum_of_products(d, g_d)
-        tilts = decay * sum_of_products(nu, g_d)
+        bends = decay * total_of_products(d, g_d)
+        tilts = decay * total_of_products(nu, g_d)
         step = 0.0
         if slope < 0.0:
             step, value = search(
