@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
@@ -140,6 +142,25 @@ def test_workers_of_a_cluster_are_its_own(spec: Path) -> None:
 def test_status_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(FirthshotError, match="is not a run folder"):
         firthshot("status", tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"cells": 4', ""])
+def test_status_of_a_run_whose_plan_is_not_whole(spec: Path, text: str) -> None:
+    firthshot("run", spec, "--quiet")
+    Path("runs/toy/plan.json").write_text(text)
+    assert "toy" in firthshot("status", "runs/toy")
+
+
+def test_a_long_name_leaves_room_for_the_numbers() -> None:
+    row = {
+        **dict.fromkeys(("source", "theory_coefficient"), None), "bank": "x" * 200,
+        "shots_scheme": "balanced", "head": "linear", "penalty": "firth", "prior": "uniform",
+        "ways": 5, "shots": 1, "artificial": 0, "base_accuracy": 0.5, "coefficient": 1.0,
+        "improvement": 0.01, "improvement_ci": 0.002,
+    }  # fmt: skip
+    console = Console(width=80, file=io.StringIO())
+    console.print(overview._table([row, {**row, "bank": "y"}]))
+    assert "+1.00 ± 0.20" in console.file.getvalue()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT])

@@ -12,6 +12,7 @@ import polars as pl
 from firthshot.errors import FirthshotError
 from firthshot.experiments._summary_reading import SCORES, Index, Key
 from firthshot.experiments.schema import KEYS
+from firthshot.experiments.shots import shots_in_words
 
 Array = npt.NDArray[Any]
 
@@ -119,7 +120,7 @@ def _theory(frame: pl.DataFrame, trials: Array, named: dict[str, Any]) -> dict[s
 def label(key: dict[str, Any]) -> str:
     """Name a setting in a sentence."""
     how = key["penalty"] if key["prior"] == "uniform" else f"{key['penalty']} ({key['prior']})"
-    scheme = "" if key["shots_scheme"] == "balanced" else f" ({key['shots_scheme']})"
-    where = f"{key['bank']}, {key['ways']}-way {key['shots']}-shot{scheme}"
+    shots = shots_in_words(key["shots"], key["shots_scheme"])
+    where = f"{key['bank']}, {key['ways']}-way {shots}"
     drawn = f", {key['artificial']} artificial rows" if key["source"] else ""
     return f"{where}, {key['head']} ({key['solver']}), {how}{drawn}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firthshot.experiments.schema import KEYS
+from firthshot.experiments.shots import shots_in_words
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -97,7 +98,7 @@ class Condition(msgspec.Struct, frozen=True):
     @property
     def words(self) -> str:
         """Return the condition as people say it."""
-        shots = f"{self.shots}-shot" if self.scheme == "balanced" else self.scheme
+        shots = shots_in_words(self.shots, self.scheme)
         return f"{self.bank}, {self.split}, {self.ways}-way, {shots}"
 
 

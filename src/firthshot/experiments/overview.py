@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_LINES = 40
+LONGEST_NAME = 30
 
 
 def overview(folder: Path) -> tuple[Table | None, list[str]]:
@@ -55,7 +56,12 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     for name in shown:
         left = name in ("bank", "source", "head", "penalty", "shots")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+        # A bank may have any name; the numbers beside it must stay readable.
+        widest = LONGEST_NAME if name in ("bank", "source") else None
+        table.add_column(
+            name, justify="left" if left else "right", no_wrap=True, max_width=widest,
+            overflow="ellipsis",
+        )  # fmt: skip
     for row in words:
         table.add_row(*(row[name] for name in shown))
     return table

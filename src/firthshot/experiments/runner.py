@@ -18,6 +18,7 @@ from firthshot.experiments.notes import Note, condense
 from firthshot.experiments.plan import Plan, make_plan
 from firthshot.experiments.record import begin_session, put_session, read_sessions
 from firthshot.experiments.rounds import Rounds
+from firthshot.experiments.shots import shots_in_words
 from firthshot.experiments.spec import Spec
 from firthshot.experiments.store import RunFolder, raise_clearly, write_whole
 from firthshot.experiments.workers import Done, on_threads
@@ -151,7 +152,7 @@ class _Task:
                 break
             self._round(more)
         for (bank, ways, shots, scheme), width in rounds.unreached().items():
-            named = f"{shots}-shot" if scheme == "balanced" else scheme
+            named = shots_in_words(shots, scheme)
             self.listener.say(
                 f"{bank}, {ways}-way, {named} stays at ± {width:.2f} points: "
                 f"{self.spec.trial_cap:,} trials are the cap (max_trials)."

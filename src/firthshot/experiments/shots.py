@@ -18,6 +18,11 @@ _LABELS = {"unbalanced-8": 8, "unbalanced-15": 15}
 _DIRICHLET = re.compile(r"dirichlet-([1-9][0-9]*)")
 
 
+def shots_in_words(label: int, scheme: str) -> str:
+    """Return the shots as people say them: ``5-shot``, or the name of the scheme."""
+    return f"{label}-shot" if scheme == "balanced" else scheme
+
+
 @dataclass(frozen=True)
 class ShotPlan:
     """Shots of a cell.

@@ -69,11 +69,13 @@ def read_status(path: Path) -> RunStatus:
 
 
 def _plan(path: Path) -> dict[str, Any]:
+    """Return what was planned; what the file does not say, a run killed early or by hand, is 0."""
+    unknown: dict[str, Any] = {"cells": 0, "classifiers": 0, "notes": []}
     try:
-        found: dict[str, Any] = json.loads((path / "plan.json").read_text("utf-8"))
-        return found
+        found = json.loads((path / "plan.json").read_text("utf-8"))
     except (OSError, ValueError):
-        return {"cells": 0, "classifiers": 0, "notes": []}
+        return unknown
+    return unknown | found if isinstance(found, dict) else unknown
 
 
 def _part_times(path: Path) -> list[float]:

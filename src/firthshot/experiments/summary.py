@@ -40,6 +40,7 @@ from firthshot.experiments._summary_reading import (
 )
 from firthshot.experiments._summary_scores import Scored, label, load_scored
 from firthshot.experiments.schema import KEYS
+from firthshot.experiments.shots import shots_in_words
 from firthshot.experiments.statistics import holm
 
 _NAMES = ("all", "chosen", "contrasts")
@@ -248,7 +249,8 @@ def _losses(scored: Scored) -> list[str]:
 
 
 def _no_class_interval(key: dict[str, Any], design: ClassDesign | None) -> str:
-    where = f"{key['bank']}, {key['ways']}-way {key['shots']}-shot"
+    shots = shots_in_words(key["shots"], key["shots_scheme"])
+    where = f"{key['bank']}, {key['ways']}-way {shots}"
     if design is None:
         why = "the table of the trials' classes is missing"
     elif design.ways == design.members.shape[1]:
