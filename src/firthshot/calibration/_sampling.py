@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf
 
 from firthshot.calibration._kernels.normals import fill_normal
-from firthshot.calibration._kernels.rows import add_covariances, finish_rows
+from firthshot.calibration._kernels.rows import finish_rows
 from firthshot.calibration._solver import F32, Rows
 from firthshot.engine._queries import round_up
 from firthshot.errors import FirthshotError
@@ -125,17 +126,15 @@ FACTORS = FactorCache()
 def factorise(covariances: Array) -> Array:
     """Return the Cholesky factor, float32, of the mean of covariances (k, d, d)."""
     mean = covariances.mean(axis=0, dtype=np.float64)
-    mean = (mean + mean.T) / 2
     size = np.linalg.norm(mean)
     if size == 0:
         return np.zeros(mean.shape, F32)
     np.einsum("ii->i", mean)[:] += 2.0**-23 * size
-    try:
-        return np.linalg.cholesky(mean).astype(F32)
-    except np.linalg.LinAlgError:
-        raise FirthshotError(
-            "A base covariance is indefinite: it is no covariance of rows."
-        ) from None
+    # In LAPACK's order of entries the matrix is its transpose, and so is the factor.
+    factor, failed = dpotrf(mean.T, lower=0, overwrite_a=1)
+    if failed:
+        raise FirthshotError("A base covariance is indefinite: it is no covariance of rows.")
+    return np.asarray(factor.T, F32)
 
 
 def draw(support: Array, labels: Array, statistics: BaseStatistics, stream: Stream, *,
@@ -174,7 +173,9 @@ def draw(support: Array, labels: Array, statistics: BaseStatistics, stream: Stre
     finish_rows(x[at:total], np.zeros(d, F32), np.zeros(n, F32))
     x[total:] = 0.0
     moments = expected_moments(made, support, middle, statistics, alpha, total, x.shape[1])
-    return Rows(x, np.append(np.repeat(labels, made.draws), labels), total, middle, moments)
+    means = expected_class_means(made, support, labels, middle, x.shape[1])
+    drawn = np.append(np.repeat(labels, made.draws), labels)
+    return Rows(x, drawn, total, middle, moments, means)
 
 
 def times_triangle(noise: Array, factor: Array, out: Array) -> None:
@@ -195,8 +196,22 @@ def expected_moments(
     used = np.flatnonzero(weights)
     moments = np.eye(width, dtype=F32)
     inner = np.full((d, d), alpha * made.draws.sum() / total, F32)
-    add_covariances(statistics.covariances, used, weights[used].astype(F32), inner)
+    for b in used:
+        inner += F32(weights[b]) * statistics.covariances[b]
     spread = (made.means - middle) * np.sqrt(made.draws / total)[:, None]
     rows = np.vstack([spread, (support - middle) / np.sqrt(total)]).astype(F32)
     moments[:d, :d] = inner + rows.T @ rows
     return moments
+
+
+def expected_class_means(
+    made: Calibrated, support: Array, labels: Array, middle: Array, width: int
+) -> Array:
+    """Return the expected mean row of every class about ``middle``, (C, width)."""
+    d, counts = support.shape[1], np.bincount(labels, made.draws + 1)
+    sums = np.zeros((len(counts), d))
+    np.add.at(sums, labels, made.draws[:, None] * (made.means - middle) + (support - middle))
+    means = np.zeros((len(counts), width), F32)
+    means[:, :d] = sums / counts[:, None]
+    means[:, d] = 1.0
+    return means

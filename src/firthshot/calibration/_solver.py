@@ -5,12 +5,11 @@ The objective of coefficient l is that of the converged linear head,
     mean_i [ −Σ_c T_ic log p_ic ] + ½ decay ‖W‖²,      T_ic = label [c = y_i] + target_c,
 
 but here N ≫ d, so that rows are never rotated and every product with them counts. The Hessian is
-close to D ⊗ S + decay, D the mean of diag p − pp' (C × C) and S the second moments of the rows,
-which are known before the rows are drawn. D⁻¹ ⊗ (S + decay/δ)⁻¹, δ the mean eigenvalue of D, is
-therefore a very good metric for the price of a Cholesky factor: L-BFGS on top of it needs about
-ten products where plain L-BFGS needs a hundred. Logits move along a line, so that line searches
-cost no product. Coefficients are solved from the most to the least regularising, each from the
-optimum of the one before. Products are float32; values and slopes are added up in float64.
+nearly known before the rows are drawn (:mod:`firthshot.calibration._metric`): L-BFGS on top of that
+needs about ten products where plain L-BFGS needs a hundred. Logits move along a line, so that line
+searches cost no product. Coefficients are solved from the most to the least regularising, each from
+the optimum of the one before and with what was learnt of the curvature. Products are float32;
+values and slopes are added up in float64.
 """
 
 from __future__ import annotations
@@ -21,17 +20,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_solve
 
-from firthshot.calibration._kernels.passes import advance, inner, logits, pull_back, step_along
+from firthshot.calibration._kernels.passes import (
+    advance,
+    curvatures,
+    inner,
+    logits,
+    pull_back,
+    step_along,
+)
+from firthshot.calibration._metric import Metrics
 from firthshot.engine._kernels.mean_loss import evaluate
 from firthshot.engine.results import Status
 
 Array = npt.NDArray[Any]
 F32 = np.float32
-MEMORY = 12  # pairs of L-BFGS
+MEMORY = 8  # pairs of L-BFGS
 MOST_STEPS = 12  # of a line search
 _FLAT = 0.6  # share of the slope that a line search may leave
+_FLAT_START = 0.1  # where it finds the length of a start, for all that follows
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Rows:
     count : rows that count
     centre : (d,) what was subtracted
     moments : (width, width) float32, (about) x'x / count; ones on the diagonal past the features
+    class_means : (C, width) float32, (about) the mean row of every class
     """
 
     x: Array
@@ -53,6 +61,7 @@ class Rows:
     count: int
     centre: Array
     moments: Array
+    class_means: Array
 
     @property
     def d(self) -> int:
@@ -104,19 +113,30 @@ def solve_path(
     """
     theta = np.zeros((n_classes, rows.x.shape[1]), F32)
     found: dict[int, Optimum] = {}
-    metrics: list[Metric] = []
+    metrics, pairs = Metrics(rows), _no_pairs()
     for l in sorted(range(len(path)), key=lambda l: -path[l].pull):
-        found[l] = _Descent(rows, n_classes, path[l], metrics).run(theta, tolerance, max_iterations)
-        # What did not end well is no start for the next.
-        theta = found[l].theta if found[l].status == Status.OK else np.zeros_like(theta)
+        descent = _Descent(rows, n_classes, path[l], metrics, pairs)
+        found[l] = descent.run(theta, tolerance, max_iterations)
+        theta = found[l].theta
+        if found[l].status != Status.OK:  # what did not end well is no start for the next
+            theta, pairs = np.zeros_like(theta), _no_pairs()
     return [found[l] for l in range(len(path))]
+
+
+Pairs = deque[tuple[Array, Array, float]]  # step, change of the gradient, their product
+
+
+def _no_pairs() -> Pairs:
+    return deque(maxlen=MEMORY)
 
 
 class _Descent:
     """One coefficient in progress; arrays by class along the rows, (C, n) or (C, width)."""
 
-    def __init__(self, rows: Rows, n_classes: int, terms: Terms, metrics: list[Metric]) -> None:
-        self.rows, self.terms, self.metrics = rows, terms, metrics
+    def __init__(
+        self, rows: Rows, n_classes: int, terms: Terms, metrics: Metrics, pairs: Pairs
+    ) -> None:
+        self.rows, self.terms, self.metrics, self.pairs = rows, terms, metrics, pairs
         n, width = rows.x.shape
         shape = (n_classes, n)
         self.z, self.tried, self.step_z, self.p, self.by_logits = (
@@ -131,7 +151,6 @@ class _Descent:
         self.decay = np.zeros(width, F32)
         self.decay[: rows.d] = terms.decay
         self.gradient = np.empty((n_classes, width), F32)
-        self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
 
     def run(self, start: Array, tolerance: float, max_iterations: int) -> Optimum:
         """Descend from ``start`` until the gradient is within the tolerance."""
@@ -186,7 +205,9 @@ class _Descent:
         slope = inner(self.by_logits, self.z) + dot(self.decay * theta, theta)
         sign = -1.0 if slope > 0.0 else 1.0
         np.multiply(self.z, F32(sign), out=self.step_z)
-        step, value = self._search(theta, F32(sign) * theta, value, -abs(slope), first=0.1)
+        step, value = self._search(
+            theta, F32(sign) * theta, value, -abs(slope), first=0.1, flat=_FLAT_START
+        )
         theta *= F32(1.0 + sign * step)
         return value
 
@@ -216,37 +237,33 @@ class _Descent:
 
     def _direction(self) -> Array:
         """Return −H g, H the inverse Hessian that L-BFGS knows on top of the metric."""
-        spread = mean_curvature(self.p, self.rows.count) * self.terms.probability
         direction, shares = -self.gradient, []
         for moved, turned, curvature in reversed(self.pairs):
             shares.append(dot(moved, direction) / curvature)
             direction -= F32(shares[-1]) * turned
-        direction = self._in_metric(spread, direction)
+        direction = self._in_metric(direction)
         for (moved, turned, curvature), share in zip(self.pairs, reversed(shares), strict=True):
             direction += F32(share - dot(turned, direction) / curvature) * moved
         return direction
 
-    def _metric(self, spread: Array) -> Metric:
-        """Return a metric that suits, of those that any coefficient has made, or a new one."""
-        for metric in self.metrics:
-            if metric.fits(spread, self.terms.decay):
-                return metric
-        self.metrics.append(Metric(self.rows, spread, self.terms.decay))
-        return self.metrics[-1]
-
-    def _in_metric(self, spread: Array, direction: Array) -> Array:
+    def _in_metric(self, direction: Array) -> Array:
         """Return the inverse metric times a direction, scaled to the last step's curvature."""
-        metric = self._metric(spread)
+        n_classes = len(self.p)
+        by_class = np.empty((n_classes, n_classes, n_classes))
+        curvatures(self.p, self.rows.labels, by_class)
+        by_class *= self.terms.probability / self.rows.count
         if not self.pairs:
-            return metric.inverse(spread, direction)
+            return self.metrics.inverse(by_class, self.terms.decay, direction)
         _, turned, curvature = self.pairs[-1]
-        both = metric.inverse(spread, np.stack([direction, turned]))
+        both = np.stack([direction, turned])
+        both = self.metrics.inverse(by_class, self.terms.decay, both)
         scale = curvature / dot(turned, both[1])
         return np.asarray(F32(min(4.0, max(0.25, scale))) * both[0])
 
     def _search(
-        self, theta: Array, direction: Array, value: float, slope: float, first: float = 1.0
-    ) -> tuple[float, float]:
+        self, theta: Array, direction: Array, value: float, slope: float, *,
+        first: float = 1.0, flat: float = _FLAT,
+    ) -> tuple[float, float]:  # fmt: skip
         """Find a step that lowers the value and flattens the slope; move ``z`` there.
 
         Returns step and value, a step of zero where the value can no longer be lowered in float32.
@@ -259,7 +276,7 @@ class _Descent:
             new = self._evaluate(self.tried, there)
             here = inner(self.by_logits, self.step_z) + dot(self.decay * there, direction)
             lower = new <= value + 1e-4 * step * slope + slack
-            if lower and abs(here) <= _FLAT * abs(slope):
+            if lower and abs(here) <= flat * abs(slope):
                 self.z, self.tried = self.tried, self.z
                 return step, new
             if lower and here < 0.0:
@@ -289,43 +306,3 @@ def _between(low: float, high: float, slope_low: float, slope_high: float) -> fl
 def dot(left: Array, right: Array) -> float:
     """Return Σ left · right."""
     return float(np.vdot(left, right))
-
-
-def mean_curvature(p: Array, count: int) -> Array:
-    """Return the mean over rows of diag p − pp', (C, C)."""
-    used = p[:, :count]
-    curvature: Array = -(used @ used.T).astype(np.float64) / count
-    return curvature + np.diag(used.sum(axis=1, dtype=np.float64) / count)
-
-
-class Metric:
-    """D ⊗ S + decay and its inverse, with decay taken relative to the mean eigenvalue of D."""
-
-    def __init__(self, rows: Rows, spread: Array, decay: float) -> None:
-        shifted = rows.moments.copy()
-        diagonal = np.einsum("ii->i", shifted)[: rows.d]
-        # Features without variance and without L2 would leave nothing to factorise.
-        self.least = max(1e-6 * float(diagonal.mean()), 1e-12)
-        self.shift = max(decay / _level(spread), self.least)
-        diagonal += self.shift
-        self.factor = np.linalg.cholesky(shifted).T, False
-
-    def fits(self, spread: Array, decay: float) -> bool:
-        """Tell whether the factor serves: decay relative to D is about what it was made for."""
-        return 0.25 < max(decay / _level(spread), self.least) / self.shift < 4.0
-
-    def inverse(self, spread: Array, gradient: Array) -> Array:
-        """Return the inverse, with D = ``spread``, times gradients (…, C, width)."""
-        values, vectors = np.linalg.eigh(spread)
-        # The constant direction over classes has no curvature, and no gradient either.
-        inverted = np.zeros_like(values)
-        np.divide(1.0, values, out=inverted, where=values > 1e-4 * values[-1])
-        by_class = ((vectors * inverted) @ vectors.T).astype(F32)
-        flat = (by_class @ gradient).reshape(-1, gradient.shape[-1])
-        solved = cho_solve(self.factor, flat.T, check_finite=False)
-        return np.ascontiguousarray(solved.T).reshape(gradient.shape)
-
-
-def _level(spread: Array) -> float:
-    """Return the mean eigenvalue of D in the directions that differ between classes."""
-    return max(float(np.trace(spread)) / (len(spread) - 1), 1e-12)

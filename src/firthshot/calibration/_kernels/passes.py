@@ -26,7 +26,10 @@ BLOCK = 128  # rows; 128 × 640 float32 are a third of a megabyte
 @njit(nogil=True, cache=True)
 def logits(x, weights, out):
     """Write weights @ x' (C, n) to ``out``."""
-    project(x, 0, x.shape[0], weights, out, 0)
+    for first in range(0, x.shape[0], BLOCK):
+        rows = min(BLOCK, x.shape[0] - first)
+        _fetch(x, first, rows)
+        project(x, first, rows, weights, out, first)
 
 
 @njit(nogil=True, cache=True)
@@ -118,6 +121,7 @@ def advance(x, direction, z, targets, count, probability, step_z, moved, p, by_l
     loss = 0.0
     for first in range(0, n, BLOCK):
         rows = min(BLOCK, n - first)
+        _fetch(x, first, rows)
         project(x, first, rows, direction, step_z, first)
         for c in range(n_classes):
             for q in range(c * n + first, c * n + first + rows, lanes):
@@ -125,3 +129,25 @@ def advance(x, direction, z, targets, count, probability, step_z, moved, p, by_l
         loss += _soften(moved, first, rows, targets, count, probability, p, by_logits)
         gather(x, first, rows, by_logits, first, gradient)
     return loss / count, inner(by_logits, step_z)
+
+
+@njit(nogil=True, cache=True)
+def curvatures(p, labels, sums):
+    """Write the sum of diag p − pp' over the rows of every class to ``sums`` (C, C, C)."""
+    n_classes, row = p.shape[0], np.empty(p.shape[0], np.float64)
+    sums[:] = 0.0
+    for i in range(len(labels)):
+        for c in range(n_classes):
+            row[c] = p[c, i]
+        mine = sums[labels[i]]
+        for c in range(n_classes):
+            for k in range(c):
+                mine[c, k] -= row[c] * row[k]
+    for mine in sums:
+        for c in range(n_classes):
+            for k in range(c):
+                mine[k, c] = mine[c, k]
+        for c in range(
+            n_classes
+        ):  # p sums to one: p_c − p_c² is the sum of p_c p_k over the others
+            mine[c, c] = -mine[c].sum()

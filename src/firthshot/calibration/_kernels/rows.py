@@ -15,12 +15,3 @@ def finish_rows(block, mean, shift):
         block[i, d] = 1.0
         for j in range(d + 1, block.shape[1]):
             block[i, j] = 0.0
-
-
-@njit(nogil=True, cache=True)
-def add_covariances(covariances, used, weights, out):
-    """Add Σ_b weights[b] covariances[used[b]] to ``out``."""
-    for b in range(len(used)):
-        for i in range(out.shape[0]):
-            for j in range(out.shape[1]):
-                out[i, j] += weights[b] * covariances[used[b], i, j]
