@@ -8,10 +8,10 @@ INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m p
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow chromium lint clean-kernels clean
+.PHONY: help demo test test-slow chromium lint reproduce reproduce-quick clean-kernels clean
 
 help: ## Say what there is to make
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,16 @@ chromium:
 
 test-slow: $(VENV)/.dev ## Run the long and the real-data checks
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+# Both may be stopped at any moment; the same command goes on. WORKERS=1 leaves a core to others.
+WORKERS ?= 2
+reproduce: $(VENV)/.core ## Rerun the paper on our banks (hours), write reproduction/kept and docs/reproduction.md
+	$(BIN)/python scripts/reproduce.py run --workers $(WORKERS)
+	$(BIN)/python scripts/reproduce.py page
+
+reproduce-quick: $(VENV)/.core ## The same with a tenth of the trials, into runs/reproduction-tenth alone
+	$(BIN)/python scripts/reproduce.py run --tenth --workers $(WORKERS)
+	$(BIN)/python scripts/reproduce.py page --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,0 +1,62 @@
+"""Rerun the paper on our banks, and write the tables of docs/reproduction.md.
+
+    python scripts/reproduce.py specs     writes reproduction/specs/ from reproduction/plan.toml
+    python scripts/reproduce.py run       trains; may be stopped at any moment and started again
+    python scripts/reproduce.py run --tenth
+                                          a tenth of the trials; keeps nothing in reproduction/
+
+Runs are in runs/reproduction/ (or runs/reproduction-tenth/), below the folder that this is called
+in; their summaries go to reproduction/kept/. A bank that is not there yet is left out, with a
+sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from reproduce_plan import read_tasks, write_specs
+from reproduce_run import Where, run_tasks
+
+RUNS = Path("runs")
+KEPT = Path("reproduction/kept")
+
+
+def main() -> int:
+    """Do what the command line asks."""
+    arguments = _parse()
+    return arguments.do(arguments)
+
+
+def specs(_: argparse.Namespace) -> int:
+    print(f"Wrote {write_specs()} specs.")
+    return 0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    tenth: bool = arguments.tenth
+    tasks = [t for t in read_tasks() if not arguments.study or t.study.name in arguments.study]
+    folder = arguments.runs or RUNS / ("reproduction-tenth" if tenth else "reproduction")
+    where = Where(folder, folder / "kept" if tenth else arguments.kept)
+    failed = run_tasks(tasks, where, tenth, arguments.workers)
+    print(f"{len(tasks) - failed} of {len(tasks)} tasks ended well or were left out.", flush=True)
+    return int(failed > 0)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    commands.add_parser("specs", help="write the spec files").set_defaults(do=specs)
+    running = commands.add_parser("run", help="train, or go on")
+    running.set_defaults(do=run)
+    running.add_argument("study", nargs="*", help="only these studies")
+    running.add_argument("--tenth", action="store_true", help="a tenth of the trials")
+    running.add_argument("--workers", type=int, default=None, help="threads; else all cores")
+    running.add_argument("--runs", type=Path, default=None, help="folder of the runs")
+    running.add_argument("--kept", type=Path, default=KEPT, help="folder of the kept tables")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
