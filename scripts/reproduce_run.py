@@ -13,6 +13,7 @@ from reproduce_keep import collect, finish_task
 from reproduce_plan import Task
 
 from firthshot.banks import list_banks
+from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import Cell
 from firthshot.experiments.choose import settle_banks
 from firthshot.experiments.geometric import run_geometric
@@ -76,7 +77,7 @@ def run_tasks(tasks: Sequence[Task], where: Where, tenth: bool, workers: int | N
             print(f"{name}: left out, there is no bank {task.bank!r} yet.", flush=True)
             continue
         started = time.monotonic()
-        problems = run_task(task, where.runs / task.place, tenth, workers)
+        problems = _attempt(task, where.runs / task.place, tenth, workers)
         collect(where.runs, where.kept)
         failed += bool(problems)
         for cell, reason in problems.items():
@@ -88,6 +89,14 @@ def run_tasks(tasks: Sequence[Task], where: Where, tenth: bool, workers: int | N
             flush=True,
         )
     return failed
+
+
+def _attempt(task: Task, out: Path, tenth: bool, workers: int | None) -> dict[str, str]:
+    """Run a task; what stops it does not stop those after it."""
+    try:
+        return run_task(task, out, tenth, workers)
+    except FirthshotError as error:
+        return {task.place: str(error)}
 
 
 def run_task(task: Task, out: Path, tenth: bool, workers: int | None) -> dict[str, str]:
