@@ -304,8 +304,11 @@ def test_the_module_is_a_good_module():
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [
-        (lambda: FirthLoss(-1), "lam = -1 must be finite"),
-        (lambda: FirthLoss(float("nan")), "must be finite"),
+        (lambda: FirthLoss(-1), "lam = -1 must be a number, finite and not negative"),
+        (lambda: FirthLoss(float("nan")), "lam = nan must be a number, finite"),
+        (lambda: FirthLoss("1"), "lam = '1' must be a number"),
+        (lambda: FirthLoss(None), "lam = None must be a number"),
+        (lambda: FirthLoss([1.0]), "lam = .1.0. must be a number"),
         (lambda: FirthLoss(torch.ones(2)), "lam has shape"),
         (lambda: FirthLoss(1, [0.5, 0.6]), "sums to 1.1"),
         (lambda: FirthLoss(1, [[0.5, 0.5]]), r"shape \(1, 2\)"),
@@ -367,6 +370,22 @@ def test_the_cosine_head_trains_in_any_precision():
     loss = FirthLoss(1.0)(head.bfloat16()(x16), torch.tensor([0, 1, 2, 0]))
     loss.backward()
     assert head.v.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_lengths_that_half_precision_cannot_hold(dtype):
+    torch.manual_seed(0)
+    head = CosineHead(400, 3).to(dtype)
+    with torch.no_grad():
+        head.v.mul_(1e5 if dtype == torch.bfloat16 else 2e5)
+    x = (5e4 * torch.rand(4, 400)).to(dtype).requires_grad_()  # of length about 6e5
+    wide = CosineHead(400, 3)
+    wide.load_state_dict({name: value.float() for name, value in head.state_dict().items()})
+    logits = head(x)
+    assert logits.dtype == dtype
+    torch.testing.assert_close(logits.float(), wide(x.float()), rtol=0.02, atol=0.01)
+    FirthLoss(1.0)(logits, torch.tensor([0, 1, 2, 0])).backward()
+    assert all(part.grad.isfinite().all() for part in (x, head.v, head.g))
 
 
 def test_weights_trained_by_the_engine_give_its_probabilities_here():

@@ -14,7 +14,7 @@ sample's loss, so it carries the weight of the sample. With class indices that i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
 from firthshot.errors import FirthshotError, MissingExtraError
 from firthshot.objective import L2_PARAMETRISATIONS, Firth, l2_curvature
@@ -309,11 +309,13 @@ class CosineHead(nn.Module):  # type: ignore[misc]
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         """Return logits (…, classes) of features (…, in_features)."""
-        unit = input / (torch.linalg.vector_norm(input, dim=-1, keepdim=True) + 1e-5)
+        # lengths that float16 cannot hold are lengths all the same
+        x, v = _at_least_float32(input), _at_least_float32(self.v)
+        unit = x / (torch.linalg.vector_norm(x, dim=-1, keepdim=True) + 1e-5)
         # a class whose fitted norm is 0 has no direction: its logit is 0, not 0/0
-        lengths = torch.linalg.vector_norm(self.v, dim=1).clamp_min(torch.finfo(self.v.dtype).tiny)
+        lengths = torch.linalg.vector_norm(v, dim=1).clamp_min(torch.finfo(v.dtype).tiny)
         factor = self.scale * self.g / lengths
-        return functional.linear(unit, factor[:, None] * self.v)
+        return functional.linear(unit.to(input.dtype), (factor[:, None] * v).to(self.v.dtype))
 
     def extra_repr(self) -> str:
         """Describe the sizes and the scale."""
@@ -324,9 +326,12 @@ def _class_dim(logits: Tensor) -> int:
     return 0 if logits.ndim == 1 else 1
 
 
+def _at_least_float32(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
+
 def _log_softmax(logits: Tensor) -> Tensor:
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
+    logits = _at_least_float32(logits)
     return functional.log_softmax(logits, dim=_class_dim(logits))
 
 
@@ -417,8 +422,8 @@ def _check_lam(lam: float | Tensor) -> None:
     if isinstance(lam, Tensor):
         if lam.ndim:
             raise FirthshotError(f"lam has shape {tuple(lam.shape)}; give one number.")
-    elif not 0 <= lam < math.inf:
-        raise FirthshotError(f"lam = {lam} must be finite and not negative.")
+    elif not isinstance(lam, SupportsFloat) or not 0 <= float(lam) < math.inf:
+        raise FirthshotError(f"lam = {lam!r} must be a number, finite and not negative.")
 
 
 def _check_reduction(reduction: str) -> None:

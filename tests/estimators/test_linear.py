@@ -94,8 +94,9 @@ def test_independent_rows_without_ridge_have_the_closed_form():
     model = Head(lam="theory", l2=0.0).fit(X, y)
     assert model.lam_ == pytest.approx(1.5)
     assert model.lam_source_ == "theory"
-    expected = closed_form_optimum(X, y, 3, 1.5)
-    np.testing.assert_allclose(model.coef_, expected.weights.T, atol=1e-5)
+    unit = np.sqrt(np.square(X - X.mean(0)).sum(1).mean())  # whose weights have the least norm
+    expected = closed_form_optimum(X / unit, y, 3, 1.5)
+    np.testing.assert_allclose(unit * model.coef_, expected.weights.T, atol=1e-5)
 
 
 def test_theory_is_k_rank_over_2n():
@@ -193,11 +194,19 @@ def test_too_few_iterations_are_reported():
     [
         ({"lam": -1.0}, "lam is -1.0"),
         ({"lam": "best"}, "lam is 'best'"),
+        ({"lam": None}, "lam is None; give a number that is not negative, or 'shots' or 'theory'"),
+        ({"l2": [1.0]}, "l2 is .1.0.; give a number"),
+        ({"tol": 0.0}, "tol is 0.0"),
+        ({"tol": None}, "tol is None"),
+        ({"max_iter": 0}, "max_iter is 0"),
+        ({"max_iter": "many"}, "max_iter is 'many'"),
         ({"l2": np.nan}, "l2 is nan"),
         ({"l2": "theory"}, "l2 is 'theory'"),
         ({"prior": "flat"}, "prior is 'flat'"),
         ({"prior": [0.5, 0.6, 0.1]}, "prior must be 3 probabilities"),
         ({"prior": [0.5, 0.5]}, "prior must be 3 probabilities"),
+        ({"prior": ["a", "b", "c"]}, "prior must be 3 probabilities"),
+        ({"prior": None}, "prior must be 3 probabilities"),
         ({"class_weight": "even"}, "class_weight is 'even'"),
     ],
 )

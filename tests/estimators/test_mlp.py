@@ -130,18 +130,15 @@ def test_it_stops_where_the_gradient_is_within_the_tolerance(lam, l2):
     X, y = support(shots=5)
     model = FirthMLPClassifier(lam=lam, l2=l2, tol=1e-4, **SMALL).fit(X, y)
     assert model.converged_
-    theta = np.concatenate(
-        [
-            part.ravel()
-            for pair in zip(model.coefs_, model.intercepts_, strict=True)
-            for part in pair
-        ]
-    )
+    unit = np.sqrt(np.square(X - X.mean(0)).sum(1).mean())
+    X, coefs = X / unit, [unit * model.coefs_[0], *model.coefs_[1:]]
+    pairs = zip(coefs, model.intercepts_, strict=True)
+    theta = np.concatenate([part.ravel() for pair in pairs for part in pair])
     flat, widths, n = torch.from_numpy(theta).requires_grad_(), (10, 12, 6, 4), len(y)
     uniform = np.full(4, 0.25)
     total = torch_objective(flat, widths, X, y, np.full(n, 1 / n), uniform, lam, l2 / n)
     (gradient,) = torch.autograd.grad(total, flat)
-    assert gradient.abs().max() <= 1e-4 * (1 + lam) + 1e-12
+    assert gradient.abs().max() <= 1e-4 * (1 + lam) + 1e-10
 
 
 def test_a_stalled_descent_ends():

@@ -265,7 +265,7 @@ def put(*keys_and_value):
         (put("params", None), "parameters are not those of"),
         (put("params", "lam", -1), "lam is -1"),
         (put("params", "lam", {"code": "x"}), "unknown kind 'code'"),
-        (put("params", "lam", [1]), "ill-formed"),
+        (put("params", "lam", [1]), "lam is .1.; give a number"),
         (put("n_features", 5), "arrays do not fit"),
         (put("n_features", -1), "no features"),
         (put("n_features", 6.0), "no features"),

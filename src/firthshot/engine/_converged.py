@@ -13,7 +13,7 @@ intercept, as in the closed form W = log(1 + K/λ) [X 1]⁺ (Y − 1/K) for inde
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -84,8 +84,9 @@ class _Problem:
     X: Array  # (N, d)
     Y: Array  # (K, N)
     weights: Array  # (N,)
-    form: GradientForm
+    form: GradientForm  # with the L2 factor of weights on X / unit
     fit_intercept: bool
+    unit: float
 
     def targets(self, l: int) -> Array:
         """Return T of coefficient l, (K, N)."""
@@ -117,6 +118,7 @@ def solve(
     fit_intercept: bool = True,
     warm_start: bool = False,
     audit: bool = True,
+    unit: float = 1.0,
 ) -> Solution:
     """Minimise the linear head's objective for every coefficient of a form.
 
@@ -137,12 +139,16 @@ def solve(
     audit : bool
         Compute the gradient once more from the weights that are returned. Otherwise
         ``gradient_norm`` may be the solver's own bound on it, which saves a pass over X.
+    unit : float
+        The length that counts as one: gradients are those by weights on X / unit, so that with the
+        spread of the rows the tolerance means the same for features of any scale. Where nothing
+        else settles the weights (no L2), the norm that is least is that of these weights too.
 
     Returns
     -------
     Solution
     """
-    problem = _prepare(X, targets, form, sample_weight, fit_intercept)
+    problem = _prepare(X, targets, form, sample_weight, fit_intercept, unit)
     found = _empty(problem)
     kinds = [problem.bias_of(l) for l in range(len(form.label))]
     for kind in dict.fromkeys(kinds):
@@ -155,7 +161,7 @@ def solve(
         cold = solve(
             X, targets, form.take(np.flatnonzero(late)), tolerance=tolerance,
             max_iterations=max_iterations, sample_weight=sample_weight,
-            fit_intercept=fit_intercept, audit=audit,
+            fit_intercept=fit_intercept, audit=audit, unit=unit,
         )  # fmt: skip
         for part in fields(Solution):
             getattr(found, part.name)[late] = getattr(cold, part.name)
@@ -178,7 +184,12 @@ def _empty(problem: _Problem) -> Solution:
 
 
 def _prepare(
-    X: Array, targets: Array, form: GradientForm, sample_weight: Array | None, fit_intercept: bool
+    X: Array,
+    targets: Array,
+    form: GradientForm,
+    sample_weight: Array | None,
+    fit_intercept: bool,
+    unit: float,
 ) -> _Problem:
     """Spread labels out, drop rows without weight and scale the weights to sum one."""
     X, Y = np.asarray(X, np.float64), np.asarray(targets)
@@ -193,7 +204,9 @@ def _prepare(
     if not used.all():
         X, Y, weights = X[used], Y[used], weights[used]
     Y = np.ascontiguousarray(Y.T, np.float64)
-    return _Problem(X, Y, weights / weights.sum(), form, fit_intercept)
+    if unit != 1.0:
+        form = replace(form, weight_decay=form.weight_decay / unit**2)
+    return _Problem(X, Y, weights / weights.sum(), form, fit_intercept, unit)
 
 
 def _decay(form: GradientForm, span: Span, l: int) -> Array:
@@ -258,7 +271,7 @@ def _gram_rows(
     n, d = problem.X.shape
     if n > 2 * d or not np.isfinite(steepness).all() or problem.form.confidence[chosen].any():
         return None
-    rows = gather_rows(problem.X, problem.weights, kind)
+    rows = gather_rows(problem.X, problem.weights, kind, problem.unit)
     most = _FAIRLY_CONDITIONED if n <= d and tolerance >= _LOOSE else _WELL_CONDITIONED
     return rows if steepness.max() * rows.largest <= most else None
 
@@ -323,7 +336,8 @@ def _minimise_in_span(
     found: Solution,
 ) -> None:
     form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
-    span = span_of_rows(problem.X, problem.weights, kind, steepness, n_classes)
+    X = problem.X if problem.unit == 1.0 else problem.X / problem.unit
+    span = span_of_rows(X, problem.weights, kind, steepness, n_classes)
     padded = round_up(n, lanes_of(np.float32))
     wide, weights = pad_columns(span.features.T, padded), pad_columns(problem.weights, padded)
     tall = np.ascontiguousarray(wide.T)
@@ -350,6 +364,7 @@ def _minimise_in_span(
         )  # fmt: skip
         found.iterations[l] += steps
         found.coef[l], found.intercept[l] = span.weights(theta)
+        found.coef[l] /= problem.unit
         found.gradient_norm[l] = bound
         if audit or not bound <= stop.tolerance:
             found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
@@ -362,8 +377,8 @@ def _minimise_in_span(
 def _largest_entry(problem: _Problem, l: int, g: Array, found: Solution) -> float:
     """Return the largest entry of the gradient by W and b, given that by logits g (K, N)."""
     by_coef = g @ problem.X
-    by_coef += problem.form.weight_decay[l] * found.coef[l]
-    largest = max(by_coef.max(), -by_coef.min())
+    by_coef += problem.form.weight_decay[l] * problem.unit**2 * found.coef[l]
+    largest = max(by_coef.max(), -by_coef.min()) / problem.unit
     if problem.fit_intercept:
         by_intercept = g.sum(1) + problem.form.bias_decay[l] * found.intercept[l]
         largest = max(largest, np.abs(by_intercept).max())

@@ -55,26 +55,27 @@ class Rows:
     shift: float
     mean: Array | None  # (d,), where the rows had to be centred before the product
     onto_mean: Array  # (N,), X times the mean
+    unit: float  # of X: all but X, the mean and ``onto_mean`` is that of X / unit
 
 
-def gather_rows(X: Array, weights: Array, bias: Bias) -> Rows:
-    """Compute the Gram matrix of rows X (N, d), whose positive weights sum to one."""
+def gather_rows(X: Array, weights: Array, bias: Bias, unit: float = 1.0) -> Rows:
+    """Compute the Gram matrix of rows X / unit (N, d), whose positive weights sum to one."""
     n, root = len(X), np.sqrt(weights)
     padded = round_up(n, lanes_of(np.float64))
     products, mean, onto_mean, shift = (
         _centred(X, weights) if bias == "free" else (X @ X.T, *_NO_MEAN)
     )
     gram, single = np.zeros((padded, padded)), np.zeros((padded, padded), np.float32)
-    along, constant = np.zeros(n), float(bias == "joint")
+    along, constant = np.zeros(n), unit**2 * float(bias == "joint")
     if bias == "free" and mean is None:
         along, constant = onto_mean, float(weights @ onto_mean)
-    largest = weigh(products, along, constant, root, gram, single)
+    largest = weigh(products, along, constant, root / unit, gram, single)
     root = pad_columns(root, padded)
     back = np.zeros(padded)
     np.divide(1.0, root, out=back, where=root > 0)
     return Rows(
         X, bias, gram, single, pad_columns(weights, padded), root, back, root.astype(np.float32),
-        largest, float(gram.trace()) / n, shift, mean, onto_mean,
+        largest, float(gram.trace()) / n, shift / unit, mean, onto_mean, unit,
     )  # fmt: skip
 
 
@@ -171,13 +172,13 @@ def weights_of(rows: Rows, nu: Array, b: Array, out: Array | None = None) -> tup
     ``out`` receives coef where it is given: a path of them is large.
     """
     n = len(rows.X)
-    along = (nu[..., :n] * rows.root[:n]).reshape(-1, n)
+    along = (nu[..., :n] * (rows.root[:n] / rows.unit**2)).reshape(-1, n)
     constant = b.reshape(-1)
     if rows.bias == "free":
         along -= along.sum(1, keepdims=True) * rows.weights[:n]
         constant = constant - along @ rows.onto_mean
     elif rows.bias == "joint":
-        constant = along.sum(1)
+        constant = along.sum(1) * rows.unit**2
     X = rows.X if rows.mean is None else rows.X - rows.mean
     flat = None if out is None else out.reshape(-1, X.shape[1])
     coef = np.matmul(along, X, out=flat)

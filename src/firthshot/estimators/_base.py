@@ -34,6 +34,7 @@ from firthshot.estimators._support import (
     check_weights,
     class_prior,
     encode,
+    is_number,
     is_plain,
     scale_l2,
     used_rows,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 # Where "loo" looks, and what it falls back to when no row can be left out (one row per class).
 LAM_GRID = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-L2_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+L2_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # times the spread of the rows
 LAM_FALLBACK = 1.0
 L2_FALLBACK = 1.0
 
@@ -85,8 +86,6 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
     calibrate: bool
 
     _accepts_sparse: ClassVar[bool] = False
-    _l2_grid: ClassVar[tuple[float, ...]] = L2_GRID
-    _l2_fallback: ClassVar[float] = L2_FALLBACK
 
     # What a head implements
 
@@ -236,11 +235,16 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
             words = ("shots", "theory", "loo") if name == "lam" else ("scale", "loo")
             if isinstance(value, str) and value in words:
                 continue
-            if isinstance(value, str) or not 0.0 <= value < np.inf:
+            if not is_number(value) or not 0.0 <= value < np.inf:
                 allowed = " or ".join(f"'{word}'" for word in words)
                 raise FirthshotError(
                     f"{name} is {value!r}; give a number that is not negative, or {allowed}."
                 )
+        tol, max_iter = getattr(self, "tol", 1.0), getattr(self, "max_iter", 1)
+        if not is_number(tol) or not 0.0 < tol < np.inf:
+            raise FirthshotError(f"tol is {tol!r}; give a number above zero, such as 1e-6.")
+        if not is_number(max_iter) or not max_iter >= 1 or max_iter != int(max_iter):
+            raise FirthshotError(f"max_iter is {max_iter!r}; give a whole number, 1 or more.")
 
     def _choose(self, support: Support) -> Choice[Fit]:
         """Settle λ and l2 and fit the head with them."""
@@ -248,9 +252,8 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
         wished = "loo" in (self.lam, self.l2)
         by_loo = wished and len(rows) > 0
         lams, lam_source = self._candidates(self.lam, LAM_GRID, LAM_FALLBACK, by_loo, support)
-        l2s, l2_source = self._candidates(
-            self.l2, self._l2_grid, self._l2_fallback, by_loo, support
-        )
+        l2_grid, l2_fallback = self._l2_choices(support)
+        l2s, l2_source = self._candidates(self.l2, l2_grid, l2_fallback, by_loo, support)
         path = [(lam, l2) for l2 in l2s for lam in lams]
         fits = self._fit_path(support, path)
         if not by_loo:
@@ -258,6 +261,11 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
         left = self._left_out(support, path, fits)
         best, scores = choose(left, path)
         return Choice(*path[best], lam_source, l2_source, fits[best], left[best], scores)
+
+    def _l2_choices(self, support: Support) -> tuple[tuple[float, ...], float]:
+        """Return the grid of l2 and what stands for it without rows to leave out."""
+        spread = support.moments.spread
+        return tuple(spread * l2 for l2 in L2_GRID), spread * L2_FALLBACK
 
     def _candidates(
         self,

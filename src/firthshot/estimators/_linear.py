@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from firthshot.engine._converged import solve
+from firthshot.engine._converged import Solution, solve
 from firthshot.engine._form import GradientForm
 from firthshot.engine.results import Status
 from firthshot.estimators._base import FewShotClassifier, Fit
@@ -40,8 +40,8 @@ class FirthClassifier(FewShotClassifier):
         a grid with the best leave-one-out likelihood on the support set.
     l2 : float, "scale" or "loo", default="scale"
         Ridge. "scale" is v K / N with v the mean squared distance of the rows from their mean, so
-        that predictions do not depend on the scale of the features. Both "loo": the best pair of
-        the two grids.
+        that predictions do not depend on the scale of the features. "loo" looks from 0.01 v to
+        10 v. Both "loo": the best pair of the two grids.
     prior : {"uniform", "class-frequency"} or array of shape (n_classes,), default="uniform"
         The distribution u to which the penalty pulls, in the order of ``classes_``.
     fit_intercept : bool, default=True
@@ -50,8 +50,9 @@ class FirthClassifier(FewShotClassifier):
         Divide logits by a temperature, fitted to rows of the support set that were left out (some
         of every class at once, at most five times), before they become probabilities. Where there
         are too few rows for that, it is the one at which the head is sure of its own rows.
-    tol : float, default=1e-8
-        Largest entry of the gradient, of the objective divided by Σ w, at the end.
+    tol : float, default=1e-9
+        Largest entry of the gradient, of the objective divided by Σ w, at the end, for features in
+        units of √v.
     max_iter : int, default=200
 
     Attributes
@@ -84,7 +85,7 @@ class FirthClassifier(FewShotClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         calibrate: bool = True,
-        tol: float = 1e-8,
+        tol: float = 1e-9,
         max_iter: int = 200,
     ) -> None:
         self.lam = lam
@@ -100,17 +101,8 @@ class FirthClassifier(FewShotClassifier):
         return self._fit_path(support, [(lam, l2)])[0]
 
     def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
-        X, columns = dense_columns(support.X)
-        found = solve(
-            X,
-            support.labels,
-            linear_form(support, path),
-            tolerance=self.tol,
-            max_iterations=self.max_iter,
-            sample_weight=support.weights,
-            fit_intercept=self.fit_intercept,
-            warm_start=True,
-            audit=False,
+        found, _, columns = solve_linear(
+            support, path, self.tol, self.max_iter, fit_intercept=self.fit_intercept
         )
         return [
             Fit(
@@ -150,17 +142,38 @@ class FirthClassifier(FewShotClassifier):
 
 def plain_logits(support: Support) -> Array:
     """Return the logits (N, K) that ``LogisticRegression()`` gives the rows it was fitted to."""
-    X, _ = dense_columns(support.X)
+    # So tight that rows given twice and weights of two lead to the same temperature.
+    found, X, _ = solve_linear(support, [(0.0, 1.0)], 1e-11, 200)
+    return np.asarray(X @ found.coef[0].T + found.intercept[0])
+
+
+def solve_linear(
+    support: Support,
+    path: Sequence[tuple[float, float]],
+    tol: float,
+    max_iter: int,
+    *,
+    fit_intercept: bool = True,
+) -> tuple[Solution, Array, Array | None]:
+    """Return the optima for pairs (λ, l2), and the rows that were used with their columns.
+
+    The unit of length is that of the rows: their spread, or their length without an intercept.
+    """
+    X, columns = dense_columns(support.X)
+    moments = support.moments
     found = solve(
         X,
         support.labels,
-        linear_form(support, [(0.0, 1.0)]),
-        tolerance=1e-11,  # so that rows given twice and weights of two lead to the same temperature
-        max_iterations=200,
+        linear_form(support, path),
+        tolerance=tol,
+        max_iterations=max_iter,
         sample_weight=support.weights,
+        fit_intercept=fit_intercept,
+        warm_start=True,
         audit=False,
+        unit=float(np.sqrt(moments.spread if fit_intercept else moments.square)),
     )
-    return np.asarray(X @ found.coef[0].T + found.intercept[0])
+    return found, X, columns
 
 
 def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> GradientForm:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 # λ as for one layer. l2 by a small probe on base classes of the embedded bank (5 and 20 ways, 1 and
 # 5 shots); without any penalty this head is lost at one shot.
 DEFAULT_L2: float | str = 0.1
+L2_GRID, L2_FALLBACK = (0.001, 0.01, 0.03, 0.1, 0.3), 0.1
 FOLDS = 10
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """How rows of features become coordinates: divided by ``unit``, in a ``basis`` (d, r)."""
+
+    basis: Array
+    unit: float
+    dtype: Any  # of the features
 
 
 class FirthMLPClassifier(FewShotClassifier):
@@ -30,11 +40,12 @@ class FirthMLPClassifier(FewShotClassifier):
 
         Σ_i w_i [ CE(y_i‖p_i) + lam · KL(u‖p_i) ] + (l2 / 2) Σ_layers ‖W‖²
 
-    with free biases. It is not convex: the result is the local optimum that L-BFGS reaches from a
-    Xavier start drawn from ``random_state``, the same in every run and, since rows are first put
-    into one order and equal ones joined, for every order of the rows. The part of the first
-    layer's start outside the span of the rows is dropped: no row sees it, and it would only add
-    noise to new ones.
+    with free biases, where the first W acts on rows in units of their spread (the root of their
+    mean squared distance from their mean), so that nothing depends on the scale of the features. It
+    is not convex: the result is the local optimum that L-BFGS reaches from a Xavier start drawn
+    from ``random_state``, the same in every run and, since rows are first put into one order and
+    equal ones joined, for every order of the rows. The part of the first layer's start outside the
+    span of the rows is dropped: no row sees it, and it would only add noise to new ones.
 
     Parameters
     ----------
@@ -78,8 +89,6 @@ class FirthMLPClassifier(FewShotClassifier):
 
     _accepts_sparse: ClassVar[bool] = True
     fit_intercept: ClassVar[bool] = True  # every layer has a bias
-    _l2_grid: ClassVar[tuple[float, ...]] = (0.001, 0.01, 0.03, 0.1, 0.3)
-    _l2_fallback: ClassVar[float] = 0.1
 
     def __init__(
         self,
@@ -129,18 +138,22 @@ class FirthMLPClassifier(FewShotClassifier):
         """Return heads that all start alike: they are as if fitted one by one."""
         X, columns = dense_columns(support.X)
         merged = merge_equal_rows(replace(support, X=X))
-        rows, basis = rows_in_their_span(merged.X)
+        unit = _coarse(float(np.sqrt(merged.moments.spread)))
+        rows, basis = rows_in_their_span(merged.X / unit)
         if columns is not None:  # columns without entries have no part in any row
             basis = _spread(basis, columns, support.X.shape[1])
-        inside = replace(merged, X=rows)
-        return [self._descend(inside, basis, lam, l2, support.X.dtype) for lam, l2 in path]
+        inside, frame = replace(merged, X=rows), _Frame(basis, unit, support.X.dtype)
+        return [self._descend(inside, frame, lam, l2) for lam, l2 in path]
 
     def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
         return self._fit_path(support, [(lam, l2)])[0]
 
-    def _descend(self, support: Support, basis: Array, lam: float, l2: float, dtype: Any) -> Fit:
-        """Return the head fitted to rows that are given in a basis (d, r) of their span."""
-        widths, theta = self._start(basis, support.n_classes)
+    def _l2_choices(self, support: Support) -> tuple[tuple[float, ...], float]:  # noqa: ARG002
+        return L2_GRID, L2_FALLBACK
+
+    def _descend(self, support: Support, frame: _Frame, lam: float, l2: float) -> Fit:
+        """Return the head fitted to rows that are given in a basis of their span."""
+        widths, theta = self._start(frame.basis, support.n_classes)
         total = support.weights.sum()
         targets = (support.one_hot() + lam * support.prior) * (support.weights / total)[:, None]
         found = minimise(
@@ -149,8 +162,8 @@ class FirthMLPClassifier(FewShotClassifier):
         )  # fmt: skip
         layers = layers_of(found.theta, widths)
         problem = _problem(forward(support.X, layers)[-1], lam, found.converged)
-        layers[0] = (basis @ layers[0][0], layers[0][1])
-        return Fit(_parameters(layers, dtype), found.n_iter, not problem, problem)
+        layers[0] = (frame.basis @ layers[0][0] / frame.unit, layers[0][1])
+        return Fit(_parameters(layers, frame.dtype), found.n_iter, not problem, problem)
 
     def _start(self, basis: Array, n_classes: int) -> tuple[list[int], Array]:
         """Return widths and start inside the span; the first layer is drawn, then projected."""
@@ -199,6 +212,12 @@ def merge_equal_rows(support: Support) -> Support:
     _, first, group = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
     weights = np.bincount(group.ravel(), support.weights)
     return replace(support, X=support.X[first], labels=support.labels[first], weights=weights)
+
+
+def _coarse(value: float) -> float:
+    """Return a number rounded to 24 bits, whatever the order in which it was summed."""
+    share, exponent = np.frexp(value)
+    return float(np.ldexp(np.round(np.ldexp(share, 24)), exponent - 24))
 
 
 def _spread(basis: Array, columns: Array, n_features: int) -> Array:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -44,6 +46,11 @@ class Support:
         """Return the number of rows of every class, (K,)."""
         return np.bincount(self.labels, minlength=self.n_classes)
 
+    @cached_property
+    def moments(self) -> Moments:
+        """Return the size and the spread of the rows."""
+        return moments(self.X, self.weights)
+
     def one_hot(self) -> Array:
         """Return the labels as probabilities, (N, K) in float64."""
         return np.eye(self.n_classes)[self.labels]
@@ -53,6 +60,11 @@ class Support:
         kept = np.ones(len(self.labels), bool)
         kept[rows] = False
         return replace(self, X=self.X[kept], labels=self.labels[kept], weights=self.weights[kept])
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Tell whether a parameter is a number, of Python or of NumPy."""
+    return isinstance(value, Real)
 
 
 def is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[Array]:
@@ -129,7 +141,10 @@ def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Ar
         raise FirthshotError(
             f"prior is {prior!r}; give 'uniform', 'class-frequency' or {n_classes} probabilities."
         )
-    u = np.asarray(prior, dtype=np.float64)
+    try:
+        u = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        u = np.empty(0)
     if u.shape != (n_classes,) or not (u >= 0).all() or abs(u.sum() - 1) > 1e-6:
         raise FirthshotError(
             f"prior must be {n_classes} probabilities that sum to 1, in the order of the classes, "
@@ -138,23 +153,55 @@ def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Ar
     return u
 
 
+@dataclass(frozen=True)
+class Moments:
+    """How large rows are, as weighted means; 1 where they would be zero.
+
+    Attributes
+    ----------
+    square : mean squared length
+    spread : mean squared distance from the mean of the rows
+    """
+
+    square: float
+    spread: float
+
+
+def moments(X: Any, weights: Array) -> Moments:
+    """Return the moments of rows, dense or sparse, or refuse features whose squares overflow."""
+    share = weights / weights.sum()
+    dense = isinstance(X, np.ndarray)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.asarray(share @ X, np.float64)
+        if dense:
+            lengths = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        else:
+            lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+        square = float(share @ lengths)
+        spread = square - float(mean @ mean)
+    if not np.isfinite(spread) or (square == 0 and _largest(X) > 0):
+        raise FirthshotError(
+            f"The largest feature is {_largest(X):.3g}, whose square cannot be computed: scale the "
+            "features."
+        )
+    if dense and spread < 1e-3 * square:  # the difference has lost digits
+        away = X - mean
+        spread = float(share @ np.einsum("ij,ij->i", away, away))
+    return Moments(square or 1.0, spread if spread > 1e-12 * square else 1.0)
+
+
+def _largest(X: Any) -> float:
+    return float(abs(X).max())
+
+
 def scale_l2(support: Support) -> float:
     """Return the l2 of ``"scale"``: the spread of the rows over the rows per class, v K / N.
 
     v is the mean squared distance of the rows from their mean, so that predictions do not depend
     on the scale of the features; N is the sum of the weights. ``docs/choosing-lambda.md`` has the
-    measurements behind it. Rows that are all equal get 1.
+    measurements behind it. Rows that are all equal get v = 1.
     """
-    X, total = support.X, float(support.weights.sum())
-    share = support.weights / total
-    mean = np.asarray(share @ X, np.float64)
-    if isinstance(X, np.ndarray):
-        away = X - mean
-        spread = float(share @ np.einsum("ij,ij->i", away, away))
-    else:
-        spread = float(share @ np.asarray(X.multiply(X).sum(axis=1)).ravel() - mean @ mean)
-    rounding = 1e-12 * float(mean @ mean)
-    return spread * support.n_classes / total if spread > rounding else 1.0
+    return support.moments.spread * support.n_classes / float(support.weights.sum())
 
 
 def used_rows(weights: Array, classes: Array, labels: Array) -> Array:
