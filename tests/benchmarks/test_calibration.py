@@ -28,7 +28,7 @@ def test_the_plain_fit_with_firth_is_scikit_learns_on_weighted_copies() -> None:
 
 def test_a_case_is_compared(problem: bench.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(bench.GRIDS, 8, bench.GRIDS[2])
-    plain = bench.measure_plain(problem, 1, 1)
+    plain = bench.measure_plain(problem, 1, 2, 1)
     record = bench.compare(problem, 1, 2, plain, 2)
     assert record["not_converged"] == 0
     assert record["ratio"] == pytest.approx(record["plain_s"] / record["ours_s"])

@@ -90,6 +90,34 @@ def test_the_same_bits_on_any_workers_and_after_an_interruption(
     assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_the_same_rows_on_a_cluster_with_another_bank_as_source(bank: Path, tmp_path: Path) -> None:
+    """Both banks travel to the workers, which compute the statistics themselves."""
+    distributed = pytest.importorskip("distributed")
+    from firthshot.experiments.cluster import on_cluster
+
+    source = write_bank(tmp_path / "other.bank", base=5, dataset="elsewhere")
+    spec = calibrated(bank, source=str(source), trials=6)
+    run(spec, tmp_path / "threads", workers=2, summary=False)
+    for kept in tmp_path.glob("*.stats"):
+        kept.unlink()
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        outcome = run(
+            spec,
+            tmp_path / "dask",
+            compute=lambda cells, banks: on_cluster(client, cells, banks, send=True),
+            summary=False,
+        )
+    assert not outcome.failed
+    assert_same_run(tmp_path / "threads", tmp_path / "dask")
+    assert set(pl.read_parquet(tmp_path / "dask/parts/*.parquet")["source"]) == {"other"}
+
+
 def test_both_ways_of_choosing(bank: Path, tmp_path: Path) -> None:
     spec = calibrated(bank, trials=12, shots=[1])
     run(spec, tmp_path / "run", workers=2)
