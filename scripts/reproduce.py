@@ -4,6 +4,10 @@
     python scripts/reproduce.py run       trains; may be stopped at any moment and started again
     python scripts/reproduce.py run --tenth
                                           a tenth of the trials; keeps nothing in reproduction/
+    python scripts/reproduce.py page      fills in the tables of docs/reproduction.md, draws its
+                                          figures; with --tenth beside the runs of a tenth
+    python scripts/reproduce.py budget    prints what each study took here, and what the published
+                                          number of trials would take
 
 Runs are in runs/reproduction/ (or runs/reproduction-tenth/), below the folder that this is called
 in; their summaries go to reproduction/kept/. A bank that is not there yet is left out, with a
@@ -16,11 +20,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from reproduce_plan import read_tasks, write_specs
-from reproduce_run import Where, run_tasks
+from reproduction.budget import budget
+from reproduction.figures import draw_figures
+from reproduction.kept import Kept
+from reproduction.page import PAGE, write_page
+from reproduction.plan import FOLDER, read_tasks, write_specs
+from reproduction.run import Where, run_tasks
 
-RUNS = Path("runs")
-KEPT = Path("reproduction/kept")
+FULL, TENTH = Path("runs/reproduction"), Path("runs/reproduction-tenth")
+KEPT = FOLDER / "kept"
 
 
 def main() -> int:
@@ -37,11 +45,26 @@ def specs(_: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     tenth: bool = arguments.tenth
     tasks = [t for t in read_tasks() if not arguments.study or t.study.name in arguments.study]
-    folder = arguments.runs or RUNS / ("reproduction-tenth" if tenth else "reproduction")
+    folder = arguments.runs or (TENTH if tenth else FULL)
     where = Where(folder, folder / "kept" if tenth else arguments.kept)
     failed = run_tasks(tasks, where, tenth, arguments.workers)
     print(f"{len(tasks) - failed} of {len(tasks)} tasks ended well or were left out.", flush=True)
     return int(failed > 0)
+
+
+def page(arguments: argparse.Namespace) -> int:
+    out = TENTH / "page" if arguments.tenth else PAGE.parent
+    out.mkdir(parents=True, exist_ok=True)
+    kept = TENTH / "kept" if arguments.tenth else KEPT
+    write_page(kept, out / PAGE.name)
+    figures = draw_figures(Kept(kept), out / "images")
+    print(f"Wrote {out / PAGE.name} and {len(figures)} figures.")
+    return 0
+
+
+def print_budget(arguments: argparse.Namespace) -> int:
+    print("\n".join(budget(Kept(TENTH / "kept" if arguments.tenth else KEPT))))
+    return 0
 
 
 def _parse() -> argparse.Namespace:
@@ -55,6 +78,13 @@ def _parse() -> argparse.Namespace:
     running.add_argument("--workers", type=int, default=None, help="threads; else all cores")
     running.add_argument("--runs", type=Path, default=None, help="folder of the runs")
     running.add_argument("--kept", type=Path, default=KEPT, help="folder of the kept tables")
+    for name, do, words in (
+        ("page", page, "write tables and figures of the page"),
+        ("budget", print_budget, "print what it took and what the paper would take"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.add_argument("--tenth", action="store_true", help="of the runs of a tenth")
+        command.set_defaults(do=do)
     return parser.parse_args()
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from reproduce_pairs import against_theory, between
-from reproduce_plan import Task, read_pairs, read_tasks
 
 from firthshot.experiments.folder_spec import read_banks, to_toml
 from firthshot.experiments.record import read_sessions
 from firthshot.experiments.store import write_whole
+from reproduction.pairs import against_theory, between
+from reproduction.plan import Task, read_pairs, read_tasks
 
 RECORD = "record.json"
 RECORDS = "records.json"

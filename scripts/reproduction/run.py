@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reproduce_keep import collect, finish_task
-from reproduce_plan import Task
-
 from firthshot.banks import list_banks
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import Cell
@@ -21,6 +18,8 @@ from firthshot.experiments.geometric_spec import GeometricSpec
 from firthshot.experiments.progress import duration
 from firthshot.experiments.runner import Silent, run
 from firthshot.experiments.workers import Done
+from reproduction.keep import collect, finish_task
+from reproduction.plan import Task
 
 CLOCK = "clock.jsonl"
 

@@ -13,7 +13,7 @@ from firthshot.experiments.geometric_spec import GeometricSpec, load_geometric
 from firthshot.experiments.reading import load_spec, source_kind
 from firthshot.experiments.spec import Spec
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "reproduction"
 NO_BANK = "none"  # where the spec of a study without banks goes
 TENTH = 10

@@ -1,0 +1,108 @@
+"""Draw the figures of docs/reproduction.md from the kept tables, as the report draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
+from firthshot.experiments.store import write_whole
+from firthshot.experiments.summary import Summary
+from firthshot.report.figures import curves, improvement, methods
+from firthshot.report.figures.style import Drawing, style, write_drawing
+from firthshot.report.gather import Gathered
+from reproduction.kept import Kept
+
+FAMILIES = {
+    "improvement": improvement,
+    "methods": methods,
+    "unbalanced": methods,
+    "lambda": curves,
+    "tradeoff": curves,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page: the report's, of some studies (and banks).
+
+    Attributes
+    ----------
+    name : str
+        Of its file.
+    begins : str
+        How the report's name of the figure begins.
+    studies, banks : tuple of str
+        All banks where none is named.
+    """
+
+    name: str
+    begins: str
+    studies: tuple[str, ...]
+    banks: tuple[str, ...] = ()
+
+
+EVAL, SORTED = "mini-resnet10", "mini-resnet10-bn-train-sorted"
+PICTURES = (
+    Picture("figure-2", "methods", ("logistic-firth", "logistic-l2")),
+    Picture("figure-3", "unbalanced", ("imbalanced",)),
+    Picture("figure-4", "improvement-ways", ("cosine",)),
+    Picture("figure-a6", "improvement-shots", ("ways-5-10",)),
+    Picture("figure-a7", "methods", ("mlp-firth", "mlp-l2")),
+    Picture("figure-a10", "unbalanced", ("imbalanced-mlp",)),
+    Picture("figure-a11", "improvement-ways", ("simpleshot",)),
+    Picture("figure-a12-eval", "lambda", ("logistic-firth",), (EVAL,)),
+    Picture("figure-a12-sorted", "lambda", ("logistic-firth",), (SORTED,)),
+    Picture("figure-a13", "methods", ("datasets-firth", "datasets-l2")),
+    Picture("converged", "methods", ("converged",)),
+    Picture("ways", "lambda", ("lambda-ways",), ("clinc150-minilm",)),
+    Picture("tradeoff", "tradeoff", ("converged",), ("clinc150-minilm",)),
+)
+
+
+def draw_figures(kept: Kept, folder: Path) -> list[Path]:
+    """Draw every figure for which there are runs, as PNG; return the files."""
+    written = []
+    with style():
+        for picture in PICTURES:
+            drawing = _draw(picture, kept)
+            if drawing is not None:
+                written.append(_write(picture, drawing, folder))
+    return written
+
+
+def _draw(picture: Picture, kept: Kept) -> Drawing | None:
+    """Return the first figure of the report whose name begins so, None where there is none."""
+    family = FAMILIES[picture.begins.partition("-")[0]]
+    found = family.draw(_gathered(picture, kept))
+    return next((one for one in found if one.name.startswith(picture.begins)), None)
+
+
+def _gathered(picture: Picture, kept: Kept) -> Gathered:
+    """Return what the report would gather of the runs; Holm's family is that of the page."""
+    chosen = _part(kept.chosen, picture).with_columns(p_holm=pl.col("p_family"))
+    tables = [_part(kept.all, picture), chosen, _part(kept.contrasts, picture)]
+    frames = [frame.select(*schema) for frame, schema in zip(tables, _SCHEMAS, strict=True)]
+    return Gathered(Summary(frames[0], frames[1], frames[2], []), ())
+
+
+_SCHEMAS: Sequence[dict[str, object]] = (ALL, CHOSEN, CONTRASTS)
+
+
+def _part(frame: pl.DataFrame, picture: Picture) -> pl.DataFrame:
+    banks = picture.banks or tuple(frame["bank"].unique())
+    return frame.filter(pl.col("study").is_in(picture.studies), pl.col("bank").is_in(banks))
+
+
+def _write(picture: Picture, drawing: Drawing, folder: Path) -> Path:
+    """Keep the PNG of a drawing alone, under the page's name for it."""
+    import tempfile
+
+    path = folder / f"reproduction-{picture.name}.png"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as beside:
+        write_whole(path, write_drawing(drawing, Path(beside))["png"].read_bytes())
+    return path

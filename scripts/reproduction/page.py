@@ -1,0 +1,54 @@
+"""Fill in the tables of docs/reproduction.md, and draw its figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from firthshot.errors import FirthshotError
+from reproduction.budget import budget
+from reproduction.kept import Kept
+from reproduction.overview import TABLES as OVERVIEW
+from reproduction.plan import ROOT, read_plan
+from reproduction.questions import TABLES as QUESTIONS
+from reproduction.studies import study_table
+
+PAGE = ROOT / "docs" / "reproduction.md"
+_MARK = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
+
+
+def makers() -> dict[str, Callable[[Kept], list[str]]]:
+    """Return what makes the content of each mark of the page."""
+    studies = [study.name for study in read_plan() if study.banks]
+    made = {f"study {name}": _study(name) for name in studies}
+    return {**made, **OVERVIEW, **QUESTIONS, "budget": budget}
+
+
+def fill(text: str, kept: Kept) -> str:
+    """Return a page with every table between marks made anew.
+
+    Raises
+    ------
+    FirthshotError
+        When the page has a mark that nothing makes.
+    """
+    known = makers()
+
+    def made(found: re.Match[str]) -> str:
+        mark = found[1]
+        if mark not in known:
+            raise FirthshotError(f"The page has a mark {mark!r}, for which there is no table.")
+        lines = "\n".join(known[mark](kept))
+        return f"<!-- {mark} -->\n{lines}\n<!-- end of {mark} -->"
+
+    return _MARK.sub(made, text)
+
+
+def write_page(kept: Path, page: Path, template: Path = PAGE) -> None:
+    """Write a page from the kept tables and the prose of a template."""
+    page.write_text(fill(template.read_text("utf-8"), Kept(kept)), "utf-8")
+
+
+def _study(name: str) -> Callable[[Kept], list[str]]:
+    return lambda kept: study_table(kept, name)
