@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from reproduction.budget import budget
@@ -31,10 +32,10 @@ FULL, TENTH = Path("runs/reproduction"), Path("runs/reproduction-tenth")
 KEPT = FOLDER / "kept"
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
-    arguments = _parse()
-    return arguments.do(arguments)
+    arguments = parse(words)
+    return int(arguments.do(arguments))
 
 
 def specs(_: argparse.Namespace) -> int:
@@ -43,13 +44,16 @@ def specs(_: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    tenth: bool = arguments.tenth
     tasks = [t for t in read_tasks() if not arguments.study or t.study.name in arguments.study]
-    folder = arguments.runs or (TENTH if tenth else FULL)
-    where = Where(folder, folder / "kept" if tenth else arguments.kept)
-    failed = run_tasks(tasks, where, tenth, arguments.workers)
+    failed = run_tasks(tasks, where_to(arguments), arguments.tenth, arguments.workers)
     print(f"{len(tasks) - failed} of {len(tasks)} tasks ended well or were left out.", flush=True)
     return int(failed > 0)
+
+
+def where_to(arguments: argparse.Namespace) -> Where:
+    """Return where runs and kept tables go: those of a tenth stay among its runs."""
+    runs = arguments.runs or (TENTH if arguments.tenth else FULL)
+    return Where(runs, runs / "kept" if arguments.tenth else arguments.kept)
 
 
 def page(arguments: argparse.Namespace) -> int:
@@ -67,7 +71,8 @@ def print_budget(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _parse() -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
     commands.add_parser("specs", help="write the spec files").set_defaults(do=specs)
@@ -78,14 +83,14 @@ def _parse() -> argparse.Namespace:
     running.add_argument("--workers", type=int, default=None, help="threads; else all cores")
     running.add_argument("--runs", type=Path, default=None, help="folder of the runs")
     running.add_argument("--kept", type=Path, default=KEPT, help="folder of the kept tables")
-    for name, do, words in (
+    for name, do, about in (
         ("page", page, "write tables and figures of the page"),
         ("budget", print_budget, "print what it took and what the paper would take"),
     ):
-        command = commands.add_parser(name, help=words)
+        command = commands.add_parser(name, help=about)
         command.add_argument("--tenth", action="store_true", help="of the runs of a tenth")
         command.set_defaults(do=do)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from firthshot.experiments.folder_spec import read_banks, to_toml
 from firthshot.experiments.record import read_sessions
 from firthshot.experiments.store import write_whole
 from reproduction.pairs import against_theory, between
-from reproduction.plan import Task, read_pairs, read_tasks
+from reproduction.plan import FOLDER, Task, read_pairs, read_tasks
 
 RECORD = "record.json"
 RECORDS = "records.json"
@@ -82,14 +82,14 @@ def finish_task(task: Task, run: Path, tenth: bool, seconds: float) -> None:
     write_whole(run / RECORD, msgspec.json.encode(record))
 
 
-def collect(runs: Path, kept: Path) -> list[Record]:
-    """Put the summaries of all finished runs together; return their records."""
-    finished = [task for task in read_tasks() if (runs / task.place / RECORD).is_file()]
+def collect(runs: Path, kept: Path, plan: Path = FOLDER) -> list[Record]:
+    """Put the summaries of all finished runs of a plan together; return their records."""
+    finished = [task for task in read_tasks(plan) if (runs / task.place / RECORD).is_file()]
     records = [_record(runs / task.place / RECORD) for task in finished]
     kept.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         _write_joined(kept / f"{name}.parquet", _tables(finished, runs, name))
-    _write_joined(kept / f"{PAIRS}.parquet", _pairs(finished, runs))
+    _write_joined(kept / f"{PAIRS}.parquet", _pairs(finished, runs, plan))
     for name in GEOMETRIC:
         for task in finished:
             if task.geometric:
@@ -117,14 +117,14 @@ def _tables(tasks: Sequence[Task], runs: Path, name: str) -> list[pl.DataFrame]:
     ]
 
 
-def _pairs(tasks: Sequence[Task], runs: Path) -> list[pl.DataFrame]:
+def _pairs(tasks: Sequence[Task], runs: Path, plan: Path) -> list[pl.DataFrame]:
     """Compare the studies that the plan pairs, on every bank that both have."""
     there = {(task.study.name, task.bank): runs / task.place for task in tasks}
     return [
         between(there[pair.one, bank], there[pair.other, bank]).select(
             pl.lit(pair.one).alias("study"), pl.lit(pair.other).alias("against_study"), pl.all()
         )
-        for pair in read_pairs()
+        for pair in read_pairs(plan)
         for study, bank in there
         if study == pair.one and (pair.other, bank) in there
     ]

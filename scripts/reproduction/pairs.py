@@ -94,7 +94,7 @@ def _difference(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> L
 
 def _schema(*floats: str, **others: Any) -> dict[str, Any]:
     keys: dict[str, Any] = {name: getattr(pl, KEYS[name]) for name in _PLACE}
-    results = ("accuracy", "against_accuracy", "difference", "difference_ci", "p_wilcoxon")
-    results += ("difference_sd", *(f"{name}_difference" for name in _SCORES[1:]))
+    results = ["accuracy", "against_accuracy", "difference", "difference_ci", "p_wilcoxon"]
+    results += ["difference_sd", *(f"{name}_difference" for name in _SCORES[1:])]
     coefficients = dict.fromkeys(floats, pl.Float64)
     return keys | others | coefficients | {"trials": pl.Int64} | dict.fromkeys(results, pl.Float64)

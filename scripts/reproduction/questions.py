@@ -47,8 +47,8 @@ def start(kept: Kept) -> list[str]:
             "random start, λ = 0": percent(row["against_accuracy"]),
             "zero − random": difference_of(row),
             "spread over trials": f"{100 * row['difference_sd']:.2f}",
-            "gain, random start": gains["logistic-firth", row["bank"], row["shots"]],
-            "gain, zero start": gains["zero-start", row["bank"], row["shots"]],
+            "gain, random start": gains[row["against_study"], row["bank"], row["shots"]],
+            "gain, zero start": gains[row["study"], row["bank"], row["shots"]],
         }
         for row in mine.iter_rows(named=True)
     )
@@ -94,8 +94,8 @@ def converged(kept: Kept) -> list[str]:
             "each at its λ": difference_of(_ending(row, "_chosen")),
             "nll, λ = 0": change(row["nll_difference"]),
             "nll, each at its λ": change(row["nll_difference_chosen"]),
-            "gain, SGD": gains["logistic-firth", row["bank"], row["shots"]],
-            "gain, optimum": gains["converged", row["bank"], row["shots"]],
+            "gain, SGD": gains[row["against_study"], row["bank"], row["shots"]],
+            "gain, optimum": gains[row["study"], row["bank"], row["shots"]],
         }
         for row in rows
     )

@@ -19,7 +19,7 @@ from firthshot.experiments.progress import duration
 from firthshot.experiments.runner import Silent, run
 from firthshot.experiments.workers import Done
 from reproduction.keep import collect, finish_task
-from reproduction.plan import Task
+from reproduction.plan import FOLDER, Task
 
 CLOCK = "clock.jsonl"
 
@@ -61,10 +61,11 @@ def processor_seconds(folder: Path) -> float:
 
 @dataclass(frozen=True)
 class Where:
-    """Folders of a reproduction: its runs, and the tables that are kept of them."""
+    """Folders of a reproduction: its runs, the tables that are kept of them, and its plan."""
 
     runs: Path
     kept: Path
+    plan: Path = FOLDER
 
 
 def run_tasks(tasks: Sequence[Task], where: Where, tenth: bool, workers: int | None) -> int:
@@ -77,7 +78,7 @@ def run_tasks(tasks: Sequence[Task], where: Where, tenth: bool, workers: int | N
             continue
         started = time.monotonic()
         problems = _attempt(task, where.runs / task.place, tenth, workers)
-        collect(where.runs, where.kept)
+        collect(where.runs, where.kept, where.plan)
         failed += bool(problems)
         for cell, reason in problems.items():
             print(f"{name}: {cell} failed: {reason}", flush=True)
