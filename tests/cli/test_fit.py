@@ -64,7 +64,7 @@ def test_the_report_says_what_was_fitted_and_what_to_do_next(folder, tmp_path):
         "current_location",
         "leave-one-out",
         "of 20 rows",
-        "one over the rows per class",
+        "the rows per class",
         "firthshot predict",
     ):
         assert words in said

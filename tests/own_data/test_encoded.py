@@ -150,7 +150,7 @@ def test_a_model_refuses_another_encoder_and_other_inputs(photos: Path, intents:
         run("predict", "pets.firth", intents)
     Path("n.csv").write_text("x,y,z,label\n1,2,3,a\n2,1,3,b\n1,1,3,a\n2,2,4,b\n")
     run("fit", "n.csv", "--model", "numbers.firth")
-    with pytest.raises(FirthshotError, match="whose encoder it does not know"):
+    with pytest.raises(FirthshotError, match="but the model was fitted to features"):
         run("predict", "numbers.firth", photos)
 
 

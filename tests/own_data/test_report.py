@@ -109,3 +109,13 @@ def test_columns_that_are_no_features():
     assert "Column 'Unnamed: 0' counts the rows" in words
     assert "--drop 'Unnamed: 0'" in words
     assert "Column 'wide' varies more than 100 times" in words
+
+
+def test_columns_of_an_embedding_are_nobodys_to_mend():
+    examples = clusters((5, 5), d=100)
+    X = examples.features.copy()
+    X[:, 1] = 7.0
+    assert "same value" not in said(changed(examples, features=X))
+    narrow = changed(examples, features=X[:, :10])
+    assert "same value" in said(narrow)
+    assert "same value" not in said(changed(narrow, encoder="an encoder"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 import polars as pl
 import pytest
 
+from firthshot.backbones.embed import EncoderMark
 from firthshot.errors import FirthshotError
 from firthshot.own_data import Columns, parse_items, read_examples
 from firthshot.own_data._tables import table_examples
@@ -64,7 +67,7 @@ def test_one_column_of_lists_is_a_matrix_without_names():
         ({"b": [np.inf, 1.0, np.nan]}, None, r"row 1, column 'b' \(1 more"),
         ({"a": ["1", "2", "three"]}, None, "Column 'a' of t.csv holds 'three' in row 3"),
         ({"a": ["one", "two", "three"]}, None, "holds text, such as 'one'.*--drop a"),
-        ({"a": [True, False, True]}, None, "of type Boolean"),
+        ({"a": [date(2026, 1, 1)] * 3}, None, "of type Date.*--drop a"),
         ({"label": ["x", None, "y"]}, None, "no label in row 2 of column 'label'"),
         ({"label": [0.5, 1.5, 2.5]}, None, "fractional"),
         ({}, Columns(drop=("a", "b")), "no feature columns"),
@@ -80,6 +83,43 @@ def test_what_is_amiss_is_named(change, columns, words):
 def test_lists_of_different_length_are_refused():
     with pytest.raises(FirthshotError, match=r"Row 2 of column 'e'.*1 values"):
         read({"e": [[1.0, 2.0], [3.0]], "label": [0, 1]})
+
+
+def test_truth_values_are_zero_and_one(tmp_path):
+    pl.DataFrame(GOOD | {"a": [True, False, True]}).write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a,b,label\nTrue,1,x\nFalse,2,y\ntrue,3,x\n")
+    for name in ("t.parquet", "t.csv"):
+        examples = read_examples(str(tmp_path / name))
+        assert examples.features[:, 0].tolist() == [1.0, 0.0, 1.0]
+        assert examples.names == ("a", "b")
+
+
+def test_json_lines_hold_features_too(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"a": 0.5, "b": 2, "label": "x"}\n{"a": 1, "b": 3, "label": "y"}\n')
+    examples = read_examples(str(path))
+    assert examples.names == ("a", "b")
+    assert examples.labels.tolist() == ["x", "y"]
+    path.write_text("[0.5, 2]\n[1, 3]\n")
+    same = read_examples(str(path), needs_label=False)
+    np.testing.assert_array_equal(same.features, examples.features)
+    with pytest.raises(FirthshotError, match="rows of numbers without labels"):
+        read_examples(str(path))
+
+
+def test_a_file_of_no_known_kind_is_told_what_is(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    marks = {
+        r"a folder of pictures, a table \(.csv": None,
+        r"give a table \(.csv, .tsv.*\.npz": EncoderMark("a table of them", None),
+        r"give pictures \(.bmp, .*or folders": EncoderMark("efficientnet-lite0", "f"),
+    }
+    for words, mark in marks.items():
+        with pytest.raises(FirthshotError, match=words):
+            read_examples(str(tmp_path / "notes.txt"), mark=mark, needs_label=False)
+    (tmp_path / "cat.jpg").touch()
+    with pytest.raises(FirthshotError, match="holds pictures, but the model was fitted to feat"):
+        read_examples(str(tmp_path / "cat.jpg"), mark=EncoderMark("x", None), needs_label=False)
 
 
 def test_files(tmp_path):
@@ -122,6 +162,8 @@ def test_files_without_rows(tmp_path, content, words):
         ("t.csv", "a,label\n1,x\n2,y\n".encode("utf-16"), "UTF-16: save it as UTF-8"),
         ("t.csv", "a,label\n1,ñ\n2,y\n".encode("latin-1"), "not in UTF-8"),
         ("t.csv", b"a,label\n1,x\n2,y,3\n", "a row has more cells than the header"),
+        ("t.csv", b'a,"b",b,label\n1,2,3,x\n', "more than one column called 'b'"),
+        ("t.tsv", b"label\ta\tlabel\nx\t1\tx\n", "more than one column called 'label'"),
     ],
 )
 def test_files_of_another_kind_are_told(tmp_path, name, content, words):
@@ -145,6 +187,11 @@ def test_a_split_is_for_banks(tmp_path):
         '{"b": 2, "a": 0.5}',
         '[{"a": 0.5, "b": 2}]',
         "0.5,2",
+        "0.5 2",
+        "0.5; 2",
+        "0.5\t2",
+        "b a\n2 0.5\n",
+        "b;a\n2;0.5\n",
         "b,a\n2,0.5\n",
     ],
 )
@@ -165,7 +212,9 @@ def test_several_items_from_standard_input(text):
         ("[1, 2", "no valid JSON"),
         ("[1, null]", "holds None at place 2 of row 1"),
         ("[1, NaN]", "holds nan at place 2"),
-        ("[true, 1]", "holds True"),
+        ('["true", 1]', "holds 'true'"),
+        ("hello", "holds 'hello' where a number is expected"),
+        ("a,a\n1,2", "more than one column called 'a'"),
         ("[[1, 2], [3]]", "1 numbers in row 2 and 2 in row 1"),
         ('[[1], {"a": 2}]', "mixes arrays and objects"),
         ("1,2\n3,x", "holds 'x' at place 2 of row 2"),

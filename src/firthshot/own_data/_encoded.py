@@ -45,11 +45,7 @@ def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None)
         return "image"
     if path.suffix.lower() not in TABLES or not path.is_file():
         return None
-    if (
-        columns.text is not None
-        or path.suffix.lower() in (".jsonl", ".ndjson")
-        or takes_texts(mark)
-    ):
+    if columns.text is not None or takes_texts(mark):
         return "text"
     return "text" if _looks_like_texts(path, columns) else None
 
@@ -85,6 +81,12 @@ def read_encoded(
     """
     from firthshot.backbones.embed import embed_pictures, embed_texts
 
+    if mark is not None and mark.fingerprint is None and encoder is None:
+        held = "pictures" if kind == "image" else "texts"
+        raise FirthshotError(
+            f"{source} holds {held}, but the model was fitted to features ({mark.spec}): give "
+            "features made the same way."
+        )
     loaded = choose_encoder(kind, encoder, mark)
     if kind == "image":
         paths, labels = _pictures(Path(source), needs_label)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 UNEVEN = 10  # times as many rows in the largest class as in the smallest
 WIDER = 100.0  # times the spread of the median column
+EMBEDDING = 64  # columns; a table as wide as that is one, and its columns nobody's to mend
 
 
 def remarks(examples: Examples, classes: Array, counts: Array) -> list[str]:
@@ -90,7 +91,7 @@ def _contradictions(examples: Examples) -> Iterator[str]:
 
 
 def _column_remarks(examples: Examples) -> Iterator[str]:
-    if examples.fingerprint is not None:
+    if examples.fingerprint is not None or examples.encoder is not None:
         return  # columns of an embedding are nobody's to mend
     X = examples.features
     names = examples.names or tuple(str(j + 1) for j in range(X.shape[1]))
@@ -111,7 +112,7 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
             "columns to one scale."
         )
     constant = np.flatnonzero(spread == 0)
-    if len(constant):
+    if len(constant) and X.shape[1] < EMBEDDING:
         have = "has" if len(constant) == 1 else "have"
         yield f"{_columns(names, constant)} {have} the same value in every row, which says nothing."
 

@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.own_data._encoded import Listener, encoded_kind, read_encoded
+from firthshot.own_data._encoded import (
+    Listener,
+    embed_lines,
+    encoded_kind,
+    read_encoded,
+    takes_texts,
+)
 from firthshot.own_data._examples import Columns, Examples
+from firthshot.own_data._stdin import parse_items
 from firthshot.own_data._tables import TABLES, read_examples_table, refuse_foreign
 
 if TYPE_CHECKING:
     from firthshot.backbones.embed import EncoderMark
     from firthshot.banks import Bank
+
+
+JSON_LINES = (".jsonl", ".ndjson")
 
 
 def read_examples(
@@ -33,8 +43,8 @@ def read_examples(
     ----------
     source : str
         A folder of class folders of pictures or one picture, a table of texts or of features
-        (.csv, .tsv, .parquet), a feature file as `firthshot bank import` takes them (.npz with X
-        and y, features.npy,labels.npy, …), or the name or path of a bank.
+        (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes them (.npz
+        with X and y, features.npy,labels.npy, …), or the name or path of a bank.
     columns : Columns
         What the columns of a table mean.
     split : str or None
@@ -54,6 +64,9 @@ def read_examples(
     if split is not None and not _is_bank(source):
         raise FirthshotError(f"--split {split} is for banks, and {source} is none: leave it out.")
     refuse_foreign(Path(source))
+    if kind == ".txt" and mark is not None and takes_texts(mark):
+        return embed_lines(_content(source), mark, source)
+    _refuse_unknown(source, mark)
     encoded = encoded_kind(source, columns, mark)
     if encoded is not None:
         return read_encoded(
@@ -71,9 +84,40 @@ def read_examples(
         )
     if kind in TABLES:
         return read_examples_table(Path(source), columns, needs_label=needs_label)
+    if kind in JSON_LINES:
+        return parse_items(_content(source), columns, source, needs_label=needs_label)
     if _is_bank(source):
         return _bank_examples(source, split)
     return _file_examples(source)
+
+
+def _content(source: str) -> str:
+    try:
+        return Path(source).read_text("utf-8")
+    except OSError as error:
+        raise FirthshotError(f"{source} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise FirthshotError(f"{source} cannot be read: it is not in UTF-8.") from None
+
+
+def _refuse_unknown(source: str, mark: EncoderMark | None) -> None:
+    """Refuse a file of no known kind, naming those that the model takes."""
+    from firthshot.backbones.images import ENDINGS as PICTURES
+    from firthshot.banks._sources import READERS
+
+    kind, tables = Path(source).suffix.lower(), (*TABLES, *JSON_LINES)
+    files = (".npy", *READERS)
+    if kind in (*tables, *files, *PICTURES) or Path(source).is_dir() or _is_bank(source):
+        return
+    if mark is None or mark.fingerprint is None:
+        taken = f"a table ({', '.join(tables)}), a file of features ({', '.join(files)}) or a bank"
+        if mark is None:
+            taken = f"a folder of pictures, {taken}"
+    elif takes_texts(mark):
+        taken = f"texts in {', '.join((*tables, '.txt'))}"
+    else:
+        taken = f"pictures ({', '.join(sorted(PICTURES))}) or folders of them"
+    raise FirthshotError(f"{source} has the ending {kind!r}: give {taken}.")
 
 
 def _is_bank(source: str) -> bool:

@@ -1,4 +1,4 @@
-"""Rows from standard input: one JSON array or object, or lines of CSV."""
+"""Rows as text, from standard input or a .jsonl file: JSON, or lines of numbers."""
 
 from __future__ import annotations
 
@@ -10,31 +10,38 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._tables import table_examples
+from firthshot.own_data._tables import refuse_duplicates, table_examples
 
 SOURCE = "Standard input"
 
 
-def parse_items(text: str, columns: Columns) -> Examples:
+def parse_items(
+    text: str, columns: Columns, source: str = SOURCE, *, needs_label: bool = False
+) -> Examples:
     """Read rows from text.
 
     Parameters
     ----------
     text : str
         ``[0.1, 0.2]`` (one row), ``[[0.1, 0.2], …]``, ``{"x1": 0.1, "x2": 0.2}``, one such array or
-        object per line, or CSV with or without a header.
+        object per line, or lines of numbers between commas, semicolons, tabs or spaces, with or
+        without a header.
     columns : Columns
         As for a table.
+    source : str
+        Where the text comes from, for messages.
+    needs_label : bool
+        As for a table: arrays have no labels.
     """
     text = text.strip()
     if not text:
-        raise FirthshotError(f"{SOURCE} is empty: give a JSON array or a line of CSV.")
+        raise FirthshotError(f"{source} is empty: give a JSON array or a line of numbers.")
     if text[0] in "[{":
-        return _json_examples(_parse_json(text), columns)
-    return _csv_examples(text, columns)
+        return _json_examples(_parse_json(text, source), columns, source, needs_label)
+    return _line_examples(text, columns, source, needs_label)
 
 
-def _parse_json(text: str) -> list[Any]:
+def _parse_json(text: str, source: str) -> list[Any]:
     """Return the rows of one JSON value, or of one per line."""
     try:
         value = json.loads(text)
@@ -42,12 +49,12 @@ def _parse_json(text: str) -> list[Any]:
         try:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         except json.JSONDecodeError:
-            raise FirthshotError(f"{SOURCE} is no valid JSON ({whole}): mend it.") from None
+            raise FirthshotError(f"{source} is no valid JSON ({whole}): mend it.") from None
     nested = isinstance(value, list) and value and isinstance(value[0], list | dict)
     return list(value) if nested else [value]
 
 
-def _json_examples(rows: list[Any], columns: Columns) -> Examples:
+def _json_examples(rows: list[Any], columns: Columns, source: str, needs_label: bool) -> Examples:
     if all(isinstance(row, dict) for row in rows):
         import polars as pl
 
@@ -55,42 +62,68 @@ def _json_examples(rows: list[Any], columns: Columns) -> Examples:
             table = pl.DataFrame(rows, infer_schema_length=None)
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".")
-            raise FirthshotError(f"{SOURCE} cannot be read as a table ({reason}).") from None
-        return table_examples(table, SOURCE, columns, needs_label=False)
+            raise FirthshotError(f"{source} cannot be read as a table ({reason}).") from None
+        return table_examples(table, source, columns, needs_label=needs_label)
     if not all(isinstance(row, list) for row in rows):
-        raise FirthshotError(f"{SOURCE} mixes arrays and objects: give one kind.")
-    return _rows(rows)
+        raise FirthshotError(f"{source} mixes arrays and objects: give one kind.")
+    return _rows(rows, source, needs_label)
 
 
-def _rows(rows: list[list[Any]]) -> Examples:
+def _rows(rows: list[list[Any]], source: str, needs_label: bool) -> Examples:
+    if needs_label:
+        raise FirthshotError(f"{source} holds rows of numbers without labels: name the columns.")
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]) or not row:
             raise FirthshotError(
-                f"{SOURCE} has {len(row)} numbers in row {number} and {len(rows[0])} in row 1."
+                f"{source} has {len(row)} numbers in row {number} and {len(rows[0])} in row 1."
             )
         for place, value in enumerate(row, 1):
-            plain = isinstance(value, int | float) and not isinstance(value, bool)
-            if not plain or not np.isfinite(value):
+            if not isinstance(value, int | float) or not np.isfinite(value):
                 raise FirthshotError(
-                    f"{SOURCE} holds {value!r} at place {place} of row {number}, where a finite "
+                    f"{source} holds {value!r} at place {place} of row {number}, where a finite "
                     "number is expected."
                 )
-    return Examples(SOURCE, np.array(rows, np.float64))
+    return Examples(source, np.array(rows, np.float64))
 
 
-def _csv_examples(text: str, columns: Columns) -> Examples:
+def _line_examples(text: str, columns: Columns, source: str, needs_label: bool) -> Examples:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = _cells(lines[0])
+    if all(_is_number(cell) for cell in first):
+        rows = [[_number(cell) for cell in _cells(line)] for line in lines]
+        return _rows(rows, source, needs_label)
+    if len(lines) == 1:
+        word = next(cell for cell in first if not _is_number(cell))
+        raise FirthshotError(
+            f"{source} holds {word.strip()!r} where a number is expected: give numbers, a JSON "
+            "array or object, or a header with rows below."
+        )
+    return _table_examples(lines, columns, source, needs_label)
+
+
+def _table_examples(lines: list[str], columns: Columns, source: str, needs_label: bool) -> Examples:
     import polars as pl
 
-    first = text.splitlines()[0].split(",")
-    if all(_is_number(cell) for cell in first):
-        lines = [line.split(",") for line in text.splitlines() if line.strip()]
-        return _rows([[_number(cell) for cell in line] for line in lines])
+    separator = _separator(lines[0])
+    refuse_duplicates(lines[0], separator or " ", source)
+    if separator is None:
+        lines, separator = ["\t".join(line.split()) for line in lines], "\t"
+    content = io.BytesIO("\n".join(lines).encode())
     try:
-        table = pl.read_csv(io.BytesIO(text.encode()), infer_schema_length=None)
+        table = pl.read_csv(content, separator=separator, infer_schema_length=None)
     except pl.exceptions.PolarsError as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise FirthshotError(f"{SOURCE} cannot be read as CSV ({reason}).") from None
-    return table_examples(table, SOURCE, columns, needs_label=False)
+        raise FirthshotError(f"{source} cannot be read as CSV ({reason}).") from None
+    return table_examples(table, source, columns, needs_label=needs_label)
+
+
+def _separator(line: str) -> str | None:
+    """Return what stands between the cells of a line; None is any white space."""
+    return next((mark for mark in ",;\t" if mark in line), None)
+
+
+def _cells(line: str) -> list[str]:
+    return line.split(_separator(line))
 
 
 def _is_number(cell: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,14 @@ from firthshot.own_data._examples import Array, Columns, Examples, listed, unkno
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TABLES", "index_column", "read_examples_table", "refuse_foreign", "table_examples"]
+__all__ = [
+    "TABLES",
+    "index_column",
+    "read_examples_table",
+    "refuse_duplicates",
+    "refuse_foreign",
+    "table_examples",
+]
 
 _INDICES = ("", "unnamed: 0", "__index_level_0__")  # what pandas calls an index that it wrote
 
@@ -41,7 +49,7 @@ def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> E
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a .csv or .tsv file whose header is in UTF-16 or separated by something else."""
+    """Refuse a .csv or .tsv file whose header is in UTF-16, separated otherwise or ambiguous."""
     kind = path.suffix.lower()
     if kind not in (".csv", ".tsv") or not path.is_file():
         return
@@ -57,6 +65,19 @@ def refuse_foreign(path: Path) -> None:
                 f"{path} separates its columns by {name}: save it with {wanted} (and numbers with "
                 "a decimal point)" + (", or name it .tsv." if other == b"\t" else ".")
             )
+    refuse_duplicates(header.decode(errors="replace"), own.decode(), str(path))
+
+
+def refuse_duplicates(header: str, separator: str, source: str) -> None:
+    """Refuse a header in which two columns have one name: neither could be asked for."""
+    import csv
+
+    names = next(csv.reader([header.strip("\ufeff\r\n")], delimiter=separator), [])
+    twice = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
+    if twice:
+        raise FirthshotError(
+            f"{source} has more than one column called {twice[0]!r}: rename or remove all but one."
+        )
 
 
 def _plainly(reason: str, path: Path) -> str:
@@ -152,6 +173,7 @@ def _features(table: pl.DataFrame, source: str) -> tuple[Array, tuple[str, ...] 
     first = table.to_series(0)
     if table.width == 1 and isinstance(first.dtype, pl.List | pl.Array):
         return _lists(first, source), None
+    table = table.cast({pl.Boolean: pl.Float64})  # false and true are 0 and 1
     for name in table.columns:
         _refuse_words(table[name], source)
     features = table.cast(pl.Float64).to_numpy() if _mixed(table) else table.to_numpy()
