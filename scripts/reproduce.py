@@ -4,6 +4,8 @@
     python scripts/reproduce.py run       trains; may be stopped at any moment and started again
     python scripts/reproduce.py run --tenth
                                           a tenth of the trials; keeps nothing in reproduction/
+    python scripts/reproduce.py keep      keeps the summaries of all runs that are finished, which
+                                          `run` does after each of them
     python scripts/reproduce.py page      fills in the tables of docs/reproduction.md, draws its
                                           figures; with --tenth beside the runs of a tenth
     python scripts/reproduce.py budget    prints what each study took here, and what the published
@@ -23,6 +25,7 @@ from pathlib import Path
 
 from reproduction.budget import budget
 from reproduction.figures import draw_figures
+from reproduction.keep import collect
 from reproduction.kept import Kept
 from reproduction.page import PAGE, write_page
 from reproduction.plan import FOLDER, read_tasks, write_specs
@@ -56,6 +59,12 @@ def where_to(arguments: argparse.Namespace) -> Where:
     return Where(runs, runs / "kept" if arguments.tenth else arguments.kept)
 
 
+def keep(arguments: argparse.Namespace) -> int:
+    where = where_to(arguments)
+    print(f"Kept the summaries of {len(collect(where.runs, where.kept))} runs in {where.kept}.")
+    return 0
+
+
 def page(arguments: argparse.Namespace) -> int:
     out = TENTH / "page" if arguments.tenth else PAGE.parent
     out.mkdir(parents=True, exist_ok=True)
@@ -79,10 +88,13 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     running = commands.add_parser("run", help="train, or go on")
     running.set_defaults(do=run)
     running.add_argument("study", nargs="*", help="only these studies")
-    running.add_argument("--tenth", action="store_true", help="a tenth of the trials")
     running.add_argument("--workers", type=int, default=None, help="threads; else all cores")
-    running.add_argument("--runs", type=Path, default=None, help="folder of the runs")
-    running.add_argument("--kept", type=Path, default=KEPT, help="folder of the kept tables")
+    keeping = commands.add_parser("keep", help="keep the summaries of all finished runs")
+    keeping.set_defaults(do=keep)
+    for command in (running, keeping):
+        command.add_argument("--tenth", action="store_true", help="a tenth of the trials")
+        command.add_argument("--runs", type=Path, default=None, help="folder of the runs")
+        command.add_argument("--kept", type=Path, default=KEPT, help="folder of the kept tables")
     for name, do, about in (
         ("page", page, "write tables and figures of the page"),
         ("budget", print_budget, "print what it took and what the paper would take"),

@@ -15,6 +15,7 @@ from firthshot.report.figures import curves, improvement, methods
 from firthshot.report.figures.style import Drawing, style, write_drawing
 from firthshot.report.gather import Gathered
 from reproduction.kept import Kept
+from reproduction.words import SHORT
 
 FAMILIES = {
     "improvement": improvement,
@@ -94,7 +95,8 @@ _SCHEMAS: Sequence[dict[str, object]] = (ALL, CHOSEN, CONTRASTS)
 
 def _part(frame: pl.DataFrame, picture: Picture) -> pl.DataFrame:
     banks = picture.banks or tuple(frame["bank"].unique())
-    return frame.filter(pl.col("study").is_in(picture.studies), pl.col("bank").is_in(banks))
+    mine = frame.filter(pl.col("study").is_in(picture.studies), pl.col("bank").is_in(banks))
+    return mine.with_columns(pl.col("bank").replace(SHORT))
 
 
 def _write(picture: Picture, drawing: Drawing, folder: Path) -> Path:

@@ -15,16 +15,25 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from firthshot.experiments._summary_calibration import CALIBRATION
+from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
 from firthshot.experiments.folder_spec import read_banks, to_toml
 from firthshot.experiments.record import read_sessions
 from firthshot.experiments.store import write_whole
-from reproduction.pairs import against_theory, between
+from reproduction.pairs import BETWEEN, THEORY, against_theory, between
 from reproduction.plan import FOLDER, Task, read_pairs, read_tasks
 
 RECORD = "record.json"
 RECORDS = "records.json"
-TABLES = ("all", "chosen", "contrasts", "calibration", "theory")
 PAIRS = "pairs"
+TABLES: dict[str, dict[str, Any]] = {
+    "all": ALL,
+    "chosen": CHOSEN,
+    "contrasts": CONTRASTS,
+    "calibration": CALIBRATION,
+    "theory": THEORY,
+}
+_STUDY: dict[str, Any] = {"study": pl.String}
 GEOMETRIC = ("geometric.csv", "geometric.json")
 
 
@@ -87,9 +96,11 @@ def collect(runs: Path, kept: Path, plan: Path = FOLDER) -> list[Record]:
     finished = [task for task in read_tasks(plan) if (runs / task.place / RECORD).is_file()]
     records = [_record(runs / task.place / RECORD) for task in finished]
     kept.mkdir(parents=True, exist_ok=True)
-    for name in TABLES:
-        _write_joined(kept / f"{name}.parquet", _tables(finished, runs, name))
-    _write_joined(kept / f"{PAIRS}.parquet", _pairs(finished, runs, plan))
+    for name, schema in TABLES.items():
+        found = [pl.DataFrame(schema=_STUDY | schema), *_tables(finished, runs, name)]
+        _write(kept / f"{name}.parquet", pl.concat(found))
+    none = pl.DataFrame(schema=_STUDY | {"against_study": pl.String} | BETWEEN)
+    _write(kept / f"{PAIRS}.parquet", pl.concat([none, *_pairs(finished, runs, plan)]))
     for name in GEOMETRIC:
         for task in finished:
             if task.geometric:
@@ -128,11 +139,6 @@ def _pairs(tasks: Sequence[Task], runs: Path, plan: Path) -> list[pl.DataFrame]:
         for study, bank in there
         if study == pair.one and (pair.other, bank) in there
     ]
-
-
-def _write_joined(path: Path, frames: Sequence[pl.DataFrame]) -> None:
-    if frames:
-        _write(path, pl.concat(frames))
 
 
 def _write(path: Path, frame: pl.DataFrame) -> None:

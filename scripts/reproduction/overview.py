@@ -11,9 +11,9 @@ import polars as pl
 from firthshot.experiments.published import published
 from firthshot.report.wording import penalty_name, points
 from reproduction.kept import ALPHA, Kept, mean
-from reproduction.questions import FIRTH, gain_of, won
+from reproduction.questions import FIRTH, won
 from reproduction.studies import PUBLISHED
-from reproduction.words import change, coefficient, gain, number, short, table
+from reproduction.words import change, coefficient, number, short, table
 
 _WAYS_STUDIES = ["lambda-ways", "cosine", "simpleshot"]
 _FAMILIES = {
@@ -141,27 +141,20 @@ def probabilities(kept: Kept) -> list[str]:
 
 
 def ways(kept: Kept) -> list[str]:
-    """Show the best λ against the number of ways."""
+    """Show the λ that is chosen, the best for nll, and the theory's, against the ways."""
     mine = kept.chosen.filter(FIRTH, pl.col("study").is_in(_WAYS_STUDIES))
+    numbers = sorted(mine["ways"].unique())
     rows = []
-    for row in mine.sort("study", "bank", "shots", "ways").iter_rows(named=True):
-        curve = _curve(kept, row)
-        top = " (top)" if row["at_edge"] else ""
-        rows.append(
-            {
-                "study": row["study"],
-                "bank": short(row["bank"]),
-                "shots": row["shots"],
-                "ways": row["ways"],
-                "λ chosen": coefficient(row["coefficient"]) + top,
-                "best λ on novel": coefficient(_best(curve, "accuracy", largest=True)),
-                "best λ for nll": coefficient(_best(curve, "nll", largest=False)),
-                "theory": coefficient(row["theory_coefficient"]),
-                "gain, chosen": gain_of(row),
-                "gain, theory": gain(row["theory_improvement"], row["theory_improvement_ci"]),
-            }
-        )
+    for key, some in mine.group_by(["study", "bank", "shots"], maintain_order=True):
+        row: Row = {"study": key[0], "bank": short(str(key[1])), "shots": key[2]}
+        cells = {line["ways"]: _three(kept, line) for line in some.iter_rows(named=True)}
+        rows.append(row | {f"{number} ways": cells.get(number, "") for number in numbers})
     return table(rows, left=2)
+
+
+def _three(kept: Kept, row: Row) -> str:
+    sharp = _best(_curve(kept, row), "nll", largest=False)
+    return " / ".join(map(coefficient, (row["coefficient"], sharp, row["theory_coefficient"])))
 
 
 def slopes(kept: Kept) -> list[str]:

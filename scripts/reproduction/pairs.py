@@ -22,6 +22,16 @@ _PLACE = ("bank", "head", "penalty", "prior", "ways", "shots", "shots_scheme", "
 _SCORES = ("accuracy", "nll", "ece")
 Line = dict[str, Any]
 
+_FLOATS = ("accuracy", "against_accuracy", "difference", "difference_ci", "p_wilcoxon")
+_KEYS: dict[str, Any] = {name: getattr(pl, KEYS[name]) for name in _PLACE}
+_RESULTS: dict[str, Any] = {
+    **dict.fromkeys(("coefficient", "against"), pl.Float64),
+    "trials": pl.Int64,
+    **dict.fromkeys((*_FLOATS, "difference_sd", "nll_difference", "ece_difference"), pl.Float64),
+}
+THEORY: dict[str, Any] = {**_KEYS, **_RESULTS}
+BETWEEN: dict[str, Any] = {**_KEYS, "at": pl.String, **_RESULTS}
+
 
 def against_theory(run: Path) -> pl.DataFrame:
     """Return chosen minus theory, on the novel classes, for every method that has both."""
@@ -33,7 +43,7 @@ def against_theory(run: Path) -> pl.DataFrame:
             line = {name: scored.key[name] for name in _PLACE}
             line |= {"coefficient": coefficient, "against": scored.theory_coefficient}
             lines.append(line | _difference(ours, theirs))
-    return pl.DataFrame(lines, schema=_schema("coefficient", "against"), orient="row")
+    return pl.DataFrame(lines, schema=THEORY, orient="row")
 
 
 def between(one: Path, other: Path) -> pl.DataFrame:
@@ -52,7 +62,7 @@ def between(one: Path, other: Path) -> pl.DataFrame:
             line = {name: scored.key[name] for name in _PLACE} | {"at": at}
             line |= dict(zip(("coefficient", "against"), coefficients, strict=True))
             lines.append(line | _matched(scored, against, *coefficients))
-    return pl.DataFrame(lines, schema=_schema("coefficient", "against", at=pl.String), orient="row")
+    return pl.DataFrame(lines, schema=BETWEEN, orient="row")
 
 
 def _chosen(run: Path) -> Iterator[tuple[Scored, float]]:
@@ -90,11 +100,3 @@ def _difference(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> L
     for name in _SCORES[1:]:
         line[f"{name}_difference"] = float(np.mean(ours[name][both] - theirs[name][both]))
     return line
-
-
-def _schema(*floats: str, **others: Any) -> dict[str, Any]:
-    keys: dict[str, Any] = {name: getattr(pl, KEYS[name]) for name in _PLACE}
-    results = ["accuracy", "against_accuracy", "difference", "difference_ci", "p_wilcoxon"]
-    results += ["difference_sd", *(f"{name}_difference" for name in _SCORES[1:])]
-    coefficients = dict.fromkeys(floats, pl.Float64)
-    return keys | others | coefficients | {"trials": pl.Int64} | dict.fromkeys(results, pl.Float64)

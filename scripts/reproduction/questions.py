@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from firthshot.report.wording import penalty_name
+from firthshot.report.wording import penalty_name, points
 from reproduction.kept import ALPHA, Kept, mean
 from reproduction.words import change, coefficient, gain, percent, short, span, table
 
@@ -18,22 +18,27 @@ Row = dict[str, Any]
 
 
 def extraction(kept: Kept) -> list[str]:
-    """Compare the two ways of extracting the same pictures."""
-    same = ["study", "head", "penalty", "prior", "ways", "shots", "shots_scheme"]
-    firth = kept.chosen.filter(FIRTH)
-    ours, theirs = (firth.filter(pl.col("bank") == bank) for bank in (EVAL, SORTED))
-    return table(
-        {
-            "study": row["study"],
-            "ways": row["ways"],
-            "shots": shots_of(row),
-            "base, evaluation mode": percent(row["base_accuracy"]),
-            "gain": gain_of(row),
-            "base, sorted batches": percent(row["base_accuracy_sorted"]),
-            "gain ": gain_of(_ending(row, "_sorted")),
-        }
-        for row in ours.join(theirs, on=same, suffix="_sorted").iter_rows(named=True)
-    )
+    """Compare the two ways of extracting the same pictures, study by study."""
+    rows = []
+    firth = kept.chosen.filter(FIRTH, pl.col("bank").is_in([EVAL, SORTED]))
+    for (study, ways), some in firth.group_by(["study", "ways"], maintain_order=True):
+        row: Row = {"study": study, "ways": ways, "settings": 0, "chance": percent(1 / int(ways))}
+        for bank, words in ((EVAL, "evaluation mode"), (SORTED, "sorted batches")):
+            mine = some.filter(pl.col("bank") == bank)
+            row["settings"] = max(row["settings"], mine.height)
+            row |= {
+                f"λ = 0, {words}": _range(mine["base_accuracy"]),
+                f"mean gain, {words}": points(mean(mine, "improvement")) if len(mine) else "",
+                f"after Holm, {words}": won(mine, "improvement"),
+            }
+        if some["bank"].n_unique() == 2:
+            rows.append(row)
+    return table(rows)
+
+
+def _range(values: pl.Series) -> str:
+    low, high = values.min(), values.max()
+    return f"{percent(low)} to {percent(high)}"  # type: ignore[arg-type]
 
 
 def start(kept: Kept) -> list[str]:

@@ -101,7 +101,11 @@ def _heading(value: Any, column: str) -> str:
 
 
 def _order(value: Any) -> Any:
-    return int(value) if str(value).isdigit() else value
+    """Return a number for ways and shots, and for unequal shots words that sort by their mean."""
+    if str(value).isdigit():
+        return int(value)
+    name, _, shots = str(value).rpartition("-")
+    return f"{name}-{int(shots):03d}" if shots.isdigit() else value
 
 
 def _count(entries: Sequence[Entry], name: str) -> int:

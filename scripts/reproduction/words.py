@@ -65,7 +65,7 @@ def change(value: float | None, digits: int = 3) -> str:
 
 def coefficient(value: float) -> str:
     """Return a coefficient as briefly as it can be told."""
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def short(bank: str) -> str:
