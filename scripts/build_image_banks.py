@@ -10,7 +10,8 @@ build goes on where it stopped; a bank that exists is kept unless ``--again`` is
 
 Which rows: the first of each class by file name, 150 for val and novel. Base classes have 100 rows
 for mini-ImageNet and CIFAR-FS by the WideResNet, 20 for CUB, and none for EfficientNet-Lite0, whose
-rows are the longest: all banks together stay below 50 MB.
+rows are the longest: all banks together stay below 50 MB. Base rows that are also in val or novel
+classes, as some pictures of CIFAR-100 are, are dropped.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+import numpy as np
+
 from firthshot.backbones.datasets import open_dataset
 from firthshot.backbones.encoders import load_encoder
 from firthshot.backbones.extract import extract
-from firthshot.banks import Bank, diagnose, load_bank
+from firthshot.banks import Bank, diagnose, load_bank, save_bank
 from firthshot.cli._bank_accuracy import accuracy_facts
 
 LIMIT_MEGABYTES = 50
@@ -84,7 +88,7 @@ def build(recipe: Recipe, pictures: Path, encoder: str, out: Path) -> Bank:
             last[0] = time.monotonic()
             print(f"  {done} of {total}", flush=True)
 
-    return extract(
+    bank = extract(
         data,
         load_encoder(encoder, size=recipe.size, resize=recipe.size),
         out,
@@ -93,6 +97,20 @@ def build(recipe: Recipe, pictures: Path, encoder: str, out: Path) -> Bank:
         listener=tell,
         licence=recipe.licence,
     )
+    return without_shared_rows(bank, out)
+
+
+def without_shared_rows(bank: Bank, path: Path) -> Bank:
+    """Drop base rows that are also in val or novel: CIFAR-100 has some pictures in two classes."""
+    held_out = {row.tobytes() for split in ("val", "novel") for row in bank.select(split)}
+    features, base = np.asarray(bank.features), bank.rows("base") if "base" in bank.splits else ()
+    shared = [row for row in base if features[row].tobytes() in held_out]
+    if not shared:
+        return bank
+    keep = np.delete(np.arange(len(features)), shared)
+    words = f"{len(shared)} base rows that are also in val or novel classes"
+    meta = msgspec.structs.replace(bank.meta, notes={**bank.meta.notes, "rows dropped": words})
+    return save_bank(path, features[keep], np.asarray(bank.labels)[keep], meta)
 
 
 def report(bank: Bank) -> None:
