@@ -161,7 +161,7 @@ def _report(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
 
 
 def _show_results(folder: Path, console: Any) -> None:
-    from firthshot.experiments.overview import overview
+    from firthshot.experiments.overview import drawn_overview, overview
 
     table, warnings = overview(folder)
     if table is not None:
@@ -169,6 +169,13 @@ def _show_results(folder: Path, console: Any) -> None:
             console, "Points of accuracy gained on the novel classes, λ chosen on the val classes:"
         )
         console.print(table, highlight=False)
+    if (drawn := drawn_overview(folder)) is not None:
+        _say(
+            console,
+            "The number of artificial rows chosen too, before → after: on the val classes, and as "
+            "the paper did, on the novel trials themselves:",
+        )
+        console.print(drawn, highlight=False)
     for line in warnings:
         _say(console, f"Note: {line}")
 

@@ -189,7 +189,8 @@ def _downloads(
 
     from firthshot.report.tables_writers import to_csv
 
-    found = {name: getattr(gathered.summary, name) for name in ("all", "chosen", "contrasts")}
+    names = ("all", "chosen", "calibration", "contrasts")
+    found = {name: getattr(gathered.summary, name) for name in names}
     found = {name: frame for name, frame in found.items() if not frame.is_empty()}
     files = [
         {"id": f"file-{name}", "name": f"{name}.csv", "lines": f"{len(frame):,} lines"}

@@ -41,7 +41,7 @@ def describe_run(run: Run) -> dict[str, Any]:
         "name": run.name,
         "reproduces": run.spec.get("reproduces", ""),
         "remark": run.spec.get("remark", ""),
-        "facts": [*_settings(run.spec), *_progress(run), *_sessions(run)],
+        "facts": [*_settings(run.spec), *_drawn(run.spec), *_progress(run), *_sessions(run)],
         "banks": [{"name": bank.name, "facts": list(_bank(bank))} for bank in run.banks],
         "spec": run.spec_text,
         "command": rerun_command(run),
@@ -55,6 +55,21 @@ def _settings(spec: dict[str, Any]) -> Iterator[Fact]:
             yield title, ", ".join(f"{each:g}" if _number(each) else str(each) for each in value)
         elif value is not None:
             yield title, f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _drawn(spec: dict[str, Any]) -> Iterator[Fact]:
+    """Say the settings of Distribution Calibration, nothing without it."""
+    if asked := spec.get("calibration"):
+        counts = listed(f"{count:,}" for count in asked["artificial"])
+        source = spec.get("source") or "own"
+        names = [source] if isinstance(source, str) else source
+        files = (Path(name).name for name in names)
+        sources = listed(dict.fromkeys("its own" if name == "own" else name for name in files))
+        yield "Artificial", f"{counts} samples per class around the support"
+        yield (
+            "Base classes",
+            f"{sources}; {asked['neighbours']} nearest to each sample, α = {asked['alpha']:g}",
+        )
 
 
 def _number(value: Any) -> bool:
@@ -170,7 +185,7 @@ def _other_banks(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
     names: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for run in runs:
         paper = tuple(run.spec.get("paper_banks", ()))
-        own = [bank.name for bank in run.banks]
+        own = [bank.name for bank in run.tried]
         others = tuple(name for name in own if not any(is_paper_bank(name, p) for p in paper))
         if paper and others:
             names.setdefault((others, paper), []).append(run.name)

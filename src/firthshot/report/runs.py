@@ -128,6 +128,11 @@ class Run:
     sessions: tuple[Session, ...] = ()
     progress: Progress = Progress(0, 0)
 
+    @property
+    def tried(self) -> tuple[BankFacts, ...]:
+        """Return the banks that trials are drawn from; those after them only lend statistics."""
+        return self.banks[: len(self.spec.get("banks", ())) or None]
+
 
 def read_run(path: Path) -> Run:
     """Read a run folder; rows are not read.

@@ -7,7 +7,7 @@ from typing import Any
 from firthshot.report.tables_cells import WIDTH, Table
 
 _FULL = 40  # lines; longer tables are folded
-_OPEN = ("improvement", "published", "geometric")  # the others are folded too
+_OPEN = ("artificial", "improvement", "published", "geometric")  # the others are folded too
 
 
 def table_view(table: Table) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from firthshot.report.tables_beyond import (
     METHOD_DETAILS,
     calibration_table,
     contrast_tables,
+    drawn_tables,
     geometric_tables,
 )
 from firthshot.report.tables_cells import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 def make_tables(gathered: Gathered) -> list[Table]:
     """Return every table for which the runs have data."""
     parts = group(gathered.summary.chosen)
-    found = [_improvement(part, gathered) for part in parts]
+    found = [*drawn_tables(gathered), *(_improvement(part, gathered) for part in parts)]
     found += [made for part in parts if (made := _published(part))]
     found += _methods(gathered)
     found += [calibration_table(part) for part in parts]

@@ -72,14 +72,15 @@ def _details(key: Row, among: list[Row]) -> dict[str, str]:
     same = ("penalty", "prior", "head")
     alike = [other for other in among if all(other[name] == key[name] for name in same)]
     vary = [name for name in _TELLING if len({other[name] for other in alike}) > 1]
-    return {name: _detail(name, key[name]) for name in vary if key[name]}
+    none_drawn = ("artificial",) if key["source"] else ()
+    return {name: _detail(name, key[name]) for name in vary if key[name] or name in none_drawn}
 
 
 def _detail(name: str, value: Any) -> str:
     if name == "l2":
         return f"with L2 {value:g}"
     if name == "artificial":
-        return f"{value} artificial samples"
+        return f"{value or 'no'} artificial samples"
     return f"from {value}" if name == "source" else str(value)
 
 

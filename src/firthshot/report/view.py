@@ -58,7 +58,7 @@ def _geometric_headline(gathered: Gathered) -> Headline:
 def eyebrow_of(gathered: Gathered) -> str:
     """Return what the report is about, in one line."""
     names = dict.fromkeys(run.name for run in gathered.runs)
-    banks = dict.fromkeys(bank.name for run in gathered.runs for bank in run.banks)
+    banks = dict.fromkeys(bank.name for run in gathered.runs for bank in run.tried)
     said = [listed(names)]
     if banks:
         said.append(f"on {listed(banks)}" if len(banks) <= 3 else f"on {len(banks)} banks")

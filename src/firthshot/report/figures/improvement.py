@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from firthshot.report.figures.axes import dodged, dress_counts, panel_inches
-from firthshot.report.figures.series import CHOSEN, Group, Row, about, distinct, group, method_name
+from firthshot.report.figures.series import (
+    CHOSEN,
+    Group,
+    Row,
+    about,
+    distinct,
+    drawn_words,
+    group,
+    method_name,
+)
 from firthshot.report.figures.style import (
     Drawing,
     legend_above,
@@ -131,7 +140,8 @@ def _against(part: Group, rows: list[Row], x: str, what: Quantity) -> Drawing:
         words = words.format(method=method_name(part.key))
     note = f" {CHOSEN} {_FILLED}" if what.about_zero else ""
     caption = f"{words}, against {x}. {about(part, rows)}{note} Bars: {what.bars}."
-    who = part.method if what.about_zero else f"{head_name(part.key['head'])} head"
+    head = f"{head_name(part.key['head'])} head{drawn_words(part.key)}"
+    who = part.method if what.about_zero else head
     return Drawing(f"{what.name}-{x}-{part.label}", f"{what.title}: {who}", caption, figure)
 
 

@@ -43,8 +43,8 @@ class Group:
 
     @property
     def method(self) -> str:
-        """Return head and penalty in words."""
-        return f"{head_name(self.key['head'])} head, {method_name(self.key)}"
+        """Return head, penalty and artificial samples in words."""
+        return f"{head_name(self.key['head'])} head, {method_name(self.key)}{drawn_words(self.key)}"
 
 
 def group(frame: pl.DataFrame, by: Sequence[str] = TRAINED) -> list[Group]:
@@ -110,6 +110,13 @@ def method_name(key: Row) -> str:
     """Return a penalty as legends and panel titles name it."""
     name = penalty_name(key["penalty"], key.get("prior", "uniform")).removeprefix("the ")
     return f"{name} ({key['l2_kind']})" if key["penalty"] == "l2" else name
+
+
+def drawn_words(key: Row) -> str:
+    """Return what Distribution Calibration adds to the name of a method, nothing without it."""
+    if not key.get("source"):
+        return ""
+    return f", {key['artificial'] or 'no'} artificial samples"
 
 
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:
