@@ -77,6 +77,8 @@ def fit(
         examples = read_examples(source, columns, split=split, encoder=encoder, listener=listener)
     head = head or ("cosine" if _are_pictures(examples) else "linear")
     estimator = _make(head, lam, l2, class_weight, calibrate)
+    if head == "mlp" and not quiet:
+        _say_cost(lam, l2)
     notes = _fit(estimator, examples)
     report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
     _save(estimator, model, examples)
@@ -115,6 +117,20 @@ def _coefficient(option: str, text: str | None) -> float | str | None:
         raise FirthshotError(
             f"{option} {text} is unknown: give a number or {' or '.join(words)}."
         ) from None
+
+
+def _say_cost(lam: str | None, l2: str | None) -> None:
+    """Say how many networks leaving rows out will take."""
+    from firthshot.estimators._base import LAM_GRID
+    from firthshot.estimators._mlp import FOLDS, L2_GRID
+
+    candidates = (len(LAM_GRID) if lam == "loo" else 1) * (len(L2_GRID) if l2 == "loo" else 1)
+    if candidates > 1:
+        typer.echo(
+            f"Fitting {candidates * (1 + FOLDS)} networks, {candidates} candidates with and without "
+            "left-out rows …",
+            err=True,
+        )
 
 
 def _check_model_path(model: Path, source: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # 5 shots); without any penalty this head is lost at one shot.
 DEFAULT_L2: float | str = 0.1
 L2_GRID, L2_FALLBACK = (0.001, 0.01, 0.03, 0.1, 0.3), 0.1
-FOLDS = 10
+ONE_BY_ONE, FOLDS = 10, 5  # rows that are left out singly; folds of more
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class FirthMLPClassifier(FewShotClassifier):
         Strength of the bias reduction. "shots" is K / N, one over the rows per class. "theory" is
         K · rank(X) / (2N), which for this head is a rule of thumb. "loo" takes the value of a grid
         under which rows are most likely by heads that were fitted without them. Rows are left out
-        one by one up to 10 of them and in 10 folds above, and every such head starts afresh:
-        started from the network that knows the rows it would not forget them.
+        one by one up to 10 of them and in 5 folds above, and every such head starts afresh:
+        started from the network that knows the rows it would not forget them. That is 48 fits.
     l2 : float or "loo", default=0.1
         L2 on the weights of all layers. Above some value all weights go to zero, which is much
         lower than for one layer.
@@ -185,7 +185,8 @@ class FirthMLPClassifier(FewShotClassifier):
     ) -> Array:
         """Return logits of each row by heads fitted, from the start, without its fold."""
         found = np.empty((len(path), len(rows), support.n_classes))
-        for fold in folds(support.labels[rows], FOLDS):
+        n_folds = len(rows) if len(rows) <= ONE_BY_ONE else FOLDS
+        for fold in folds(support.labels[rows], n_folds):
             rest = support.without(rows[fold])
             for l, fit in enumerate(self._fit_path(rest, path)):
                 found[l, fold] = self._logits(support.X[rows[fold]], fit.parameters)
