@@ -66,6 +66,16 @@ def test_tables_and_verdicts_say_how_many_samples_were_drawn(data: Gathered) -> 
         assert any(words in verdict.title for verdict in make_verdicts(data))
 
 
+def test_contrasts_say_how_many_samples_were_drawn(data: Gathered) -> None:
+    (made,) = (table for table in make_tables(data) if table.name == "contrasts-linear")
+    keys = [row[: made.columns.index("Accuracy")] for row in made.rows]
+    assert len(set(keys)) == len(keys)
+    assert {row[made.columns.index("Method")] for row in made.rows} == {
+        "Firth, no artificial samples",
+        "Firth, 20 artificial samples",
+    }
+
+
 def test_the_source_is_not_said_to_be_tried(data: Gathered) -> None:
     assert [bank.name for bank in data.runs[0].tried] == ["toy"]
     assert "on toy ·" in eyebrow_of(data)

@@ -10,6 +10,7 @@ from firthshot.report.figures.series import (
     Group,
     Row,
     distinct,
+    drawn_words,
     group,
     labels,
     method_name,
@@ -127,7 +128,7 @@ def contrast_tables(gathered: Gathered) -> Iterator[Table]:
 
 
 def _contrast_order(row: Row) -> tuple[Any, ...]:
-    return row["bank"], Condition.of(row), method_name(row), row["against_head"]
+    return row["bank"], Condition.of(row), method_name(row), row["artificial"], row["against_head"]
 
 
 def _contrast(row: Row, many: bool) -> Row:
@@ -135,7 +136,7 @@ def _contrast(row: Row, many: bool) -> Row:
     same = against["head"] == row["head"]
     other = method_name(against) if same else head_name(against["head"])
     return place(row, many) | {
-        "Method": method_name(row),
+        "Method": f"{method_name(row)}{drawn_words(row)}",
         "Against": other,
         "Accuracy": percent(row["accuracy"]),
         "Theirs": percent(row["against_accuracy"]),
