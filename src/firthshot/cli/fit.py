@@ -127,7 +127,7 @@ def _say_cost(lam: str | None, l2: str | None) -> None:
     candidates = (len(LAM_GRID) if lam == "loo" else 1) * (len(L2_GRID) if l2 == "loo" else 1)
     if candidates > 1:
         typer.echo(
-            f"Fitting {candidates * (1 + FOLDS)} networks: {candidates} candidates, to all rows and "
+            f"Fitting {candidates * (1 + FOLDS)} nets: {candidates} candidates, on all rows and "
             f"without each of {FOLDS} parts …",
             err=True,
         )
