@@ -59,8 +59,7 @@ PICTURES = (
     Picture("figure-a12-sorted", "lambda", ("logistic-firth",), (SORTED,)),
     Picture("figure-a13", "methods", ("datasets-firth", "datasets-l2")),
     Picture("converged", "methods", ("converged",)),
-    Picture("ways", "lambda", ("lambda-ways",), ("clinc150-minilm",)),
-    Picture("tradeoff", "tradeoff", ("converged",), ("clinc150-minilm",)),
+    Picture("tradeoff", "tradeoff", ("converged",), (EVAL,)),
 )
 
 

@@ -21,7 +21,7 @@ from firthshot.experiments.folder_spec import read_banks, to_toml
 from firthshot.experiments.record import read_sessions
 from firthshot.experiments.store import write_whole
 from reproduction.pairs import BETWEEN, THEORY, against_theory, between
-from reproduction.plan import FOLDER, Task, read_pairs, read_tasks
+from reproduction.plan import FOLDER, Task, read_pairs, read_plan, read_tasks
 
 RECORD = "record.json"
 RECORDS = "records.json"
@@ -93,7 +93,9 @@ def finish_task(task: Task, run: Path, tenth: bool, seconds: float) -> None:
 
 def collect(runs: Path, kept: Path, plan: Path = FOLDER) -> list[Record]:
     """Put the summaries of all finished runs of a plan together; return their records."""
-    finished = [task for task in read_tasks(plan) if (runs / task.place / RECORD).is_file()]
+    order = [study.name for study in read_plan(plan)]
+    tasks = sorted(read_tasks(plan), key=lambda task: order.index(task.study.name))
+    finished = [task for task in tasks if (runs / task.place / RECORD).is_file()]
     records = [_record(runs / task.place / RECORD) for task in finished]
     kept.mkdir(parents=True, exist_ok=True)
     for name, schema in TABLES.items():

@@ -154,6 +154,7 @@ def methods(kept: Kept) -> list[str]:
 
 def drawn(kept: Kept) -> list[str]:
     """Show Distribution Calibration as Table 1 does: the better of 0 and 750 artificial rows."""
+    lines = kept.calibration.sort("study", pl.col("chosen_on") != "val", "ways", "shots")
     return table(
         (
             {
@@ -166,10 +167,8 @@ def drawn(kept: Kept) -> list[str]:
                 "λ": coefficient(row["coefficient"]),
                 "before": percent(row["base_accuracy"]),
                 "gain": gain(row["improvement"], row["improvement_ci"]),
-                "paper, before": percent(row["published_before"]),
-                "paper, gain": gain(row["published_improvement"], row["published_improvement_ci"]),
             }
-            for row in kept.calibration.iter_rows(named=True)
+            for row in lines.iter_rows(named=True)
         ),
         left=2,
     )
