@@ -22,24 +22,25 @@ import numpy as np
 import polars as pl
 from threadpoolctl import threadpool_limits
 
-from firthshot.banks import Bank, list_banks
+from firthshot.banks import Bank, list_banks, load_bank
 from firthshot.engine._closed_form import LOGIT_GAP, class_means, ridge_regression
 from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
 from firthshot.episodes import Episode, sample_episodes
 from firthshot.estimators._cosine import FirthCosineClassifier
 from firthshot.estimators._linear import FirthClassifier
-from firthshot.estimators._support import Support
+from firthshot.estimators._support import Support, effective_directions
 
 SPLITS = ("base", "val")
 WAYS = (2, 5, 10, 20, 30, 60, 100)  # those that the split holds
 SHOTS = (1, 2, 5, 10, 20)
 TRIALS = 2000
-WIDE_TRIALS = 200  # of the whole grid; the first ones of the 2,000
-WIDE_ROWS = 600  # the whole grid is trained on support sets up to this size
+FEW_TRIALS = 200  # of the whole grid, and of support sets of more than
+MANY_ROWS = 600
 QUERIES = 30  # per class
 BLOCK = 50
 TOLERANCE = 1e-5
 BASELINE = "LogisticRegression()"
+COSINE = "FirthCosineClassifier()"
 SCORES = ("accuracy", "nll", "ece")
 
 
@@ -48,18 +49,24 @@ class Facts:
     """What a rule may know of a support set: classes, rows, and the spread of the rows.
 
     The spread v is the mean squared distance of the rows from their mean (the trace of their
-    covariance). It has the unit of l2, so that l2 = c v gives the same predictions whatever the
-    scale of the features.
+    covariance S). It has the unit of l2, so that l2 = c v gives the same predictions whatever the
+    scale of the features. The directions are their effective number, (tr S)² / tr S².
     """
 
     classes: int
     rows: int
     spread: float
+    directions: float
 
     @property
     def shots(self) -> float:
         """Return the rows per class, on average."""
         return self.rows / self.classes
+
+    @property
+    def share(self) -> float:
+        """Return the directions among those that there could be, within two bounds."""
+        return max(0.25, min(self.directions / (self.rows - 1), self.shots**-0.5))
 
 
 Rule = Callable[[Facts], tuple[float, float]]
@@ -67,6 +74,7 @@ RIDGES: dict[str, Callable[[Facts], float]] = {
     "1": lambda _: 1.0,
     "3 v": lambda f: 3 * f.spread,
     "v": lambda f: f.spread,
+    "v share": lambda f: f.share * f.spread,
     "v/√shots": lambda f: f.spread / np.sqrt(f.shots),
     "v/shots": lambda f: f.spread / f.shots,
     "0.3 v": lambda f: 0.3 * f.spread,
@@ -76,9 +84,10 @@ RIDGES: dict[str, Callable[[Facts], float]] = {
 LAMBDAS: dict[str, Callable[[Facts], float]] = {
     **{f"{value:g}": lambda _, value=value: value for value in (0.0, 0.1, 0.3, 1.0, 3.0)},
     "1/shots": lambda f: 1 / f.shots,
+    "1/shots²": lambda f: 1 / f.shots**2,
     "K/2": lambda f: f.classes / 2,
 }
-DEFAULT = ("1/shots", "v/shots")
+DEFAULT = ("1/shots²", "v share")
 
 
 def rule(lam: str, l2: str) -> Rule:
@@ -101,9 +110,9 @@ SCALED: dict[str, Rule] = {
     "LogisticRegression(), features × 10": lambda _: (0.0, 0.01),
     "LogisticRegression(), features × 0.1": lambda _: (0.0, 100.0),
 }
-SCALED_WAYS = (2, 5, 20)
 WIDE: dict[str, Rule] = {
     BASELINE: CORE[BASELINE],
+    **SCALED,
     **{named(lam, l2): rule(lam, l2) for l2 in RIDGES for lam in LAMBDAS},
 }
 
@@ -156,7 +165,7 @@ def real_banks(names: list[str]) -> list[Bank]:
 
 def facts_of(X: np.ndarray, ways: int) -> Facts:
     spread = float(np.square(X - X.mean(0)).sum() / len(X))
-    return Facts(ways, len(X), spread)
+    return Facts(ways, len(X), spread, effective_directions(X, np.ones(len(X))))
 
 
 def support_of(X: np.ndarray, y: np.ndarray, ways: int) -> Support:
@@ -168,12 +177,11 @@ def core_trial(
 ) -> tuple[list[str], list[np.ndarray]]:
     """Return the names of the methods and their logits of the queries."""
     head, facts = FirthClassifier(tol=TOLERANCE), facts_of(X, ways)
-    rules = CORE | (SCALED if ways in SCALED_WAYS else {})
-    path = [make(facts) for make in rules.values()]
+    path = [make(facts) for make in CORE.values()]
     support = support_of(X, y, ways)
     fits = head._fit_path(support, path)
-    names, logits = list(rules), [head._logits(Q, fit.parameters) for fit in fits]
-    default = list(rules).index(named(*DEFAULT))
+    names, logits = list(CORE), [head._logits(Q, fit.parameters) for fit in fits]
+    default = list(CORE).index(named(*DEFAULT))
     head.lam_, head.l2_ = path[default]
     names.append("default: calibrated")
     logits.append(logits[default] / head._fit_temperature(support, fits[default]))
@@ -235,7 +243,22 @@ def scores(logits: list[np.ndarray], labels: np.ndarray) -> np.ndarray:
 # Running
 
 
-KINDS = {"core": (core_trial, TRIALS), "wide": (wide_trial, WIDE_TRIALS)}
+def cosine_trial(
+    X: np.ndarray, y: np.ndarray, Q: np.ndarray, ways: int
+) -> tuple[list[str], list[np.ndarray]]:
+    """Return the logits of FirthCosineClassifier() as it is, beside the baseline."""
+    (plain,) = FirthClassifier(tol=TOLERANCE)._fit_path(support_of(X, y, ways), [(0.0, 1.0)])
+    head = FirthCosineClassifier(tol=TOLERANCE).fit(X, y)
+    baseline = FirthClassifier()._logits(Q, plain.parameters)
+    return [BASELINE, COSINE], [baseline, head.predict_log_proba(Q)]
+
+
+KINDS = {"core": core_trial, "cosine": cosine_trial, "wide": wide_trial}
+
+
+def full_number(cell: Cell, kind: str) -> int:
+    """Return how many trials a cell is to have."""
+    return TRIALS if kind == "core" and cell.rows <= MANY_ROWS else FEW_TRIALS
 
 
 def run(banks: list[Bank], folder: Path, trials: int, kinds: list[str], threads: int) -> None:
@@ -262,8 +285,8 @@ def planned(banks: list[Bank], trials: int, kinds: list[str]) -> list[tuple[Cell
         (cell, kind, block)
         for cell in cells(banks)
         for kind in kinds
-        if kind == "core" or cell.rows <= WIDE_ROWS
-        for block in range(-(-min(trials, KINDS[kind][1]) // BLOCK))
+        if kind == "core" or cell.rows <= MANY_ROWS
+        for block in range(-(-min(trials, full_number(cell, kind)) // BLOCK))
     ]
     return sorted(parts, key=_turn)
 
@@ -301,7 +324,7 @@ def trial_scores(cell: Cell, kind: str, episode: Episode) -> tuple[list[str], np
     """Return the methods' names and their scores, shape (3, methods)."""
     features = cell.bank.features
     X, Q = (features[rows].astype(np.float64) for rows in (episode.support, episode.query))
-    names, logits = KINDS[kind][0](X, episode.support_labels, Q, cell.ways)
+    names, logits = KINDS[kind](X, episode.support_labels, Q, cell.ways)
     return names, scores(logits, episode.query_labels)
 
 
@@ -348,7 +371,7 @@ def main() -> None:
             arguments.threads,
         )
     elif arguments.what == "check":
-        check_against_sklearn(banks[0])
+        check_against_sklearn(load_bank("clinc150-minilm"))
     else:
         from choose_lambda_tables import write_tables
 

@@ -10,6 +10,7 @@ from choose_lambda import BASELINE, DEFAULT, LAMBDAS, RIDGES, SCALED, SCORES, na
 from firthshot.experiments.statistics import half_width
 
 OURS = "default: calibrated"
+SCALE_WAYS = (5, 20)  # of the table of scaled features
 
 
 def write_tables(parts: Path, out: Path) -> None:
@@ -152,10 +153,13 @@ def scale_table(table: pl.DataFrame) -> list[str]:
         "bank", "split", "ways", "shots", maintain_order=True
     ):
         by_name = {line["method"]: line for line in group.iter_rows(named=True)}
-        if ways == 2 or not all(name in by_name for name in shown):
+        if ways not in SCALE_WAYS or not all(name in by_name for name in shown):
             continue
         for score, factor, digits in (("accuracy", 100, 2), ("nll", 1, 3)):
-            values = [f"{factor * by_name[name][score]:.{digits}f}" for name in shown]
+            # Fewer trials were trained on scaled features, so that their paired difference counts.
+            base = by_name[BASELINE][score]
+            found = [base + by_name[name][f"{score}_difference"] for name in shown]
+            values = [f"{factor * value:.{digits}f}" for value in found]
             place = f"| {bank}, {split} | {ways} | {shots} | {score} | "
             lines.append(place + " | ".join(values) + " |")
     return lines

@@ -13,6 +13,7 @@ from firthshot.estimators._calibration import (
     SUPPORT_PROBABILITY,
     average,
     rounds,
+    share_of_support,
     support_temperature,
 )
 from firthshot.estimators._linear import plain_logits
@@ -26,7 +27,7 @@ def support_of(X, y, weights=None):
     return Support(X, y, np.ones(len(y)) if weights is None else weights, np.full(k, 1 / k))
 
 
-@pytest.mark.parametrize("counts", [(2, 2, 2, 2, 2), (7, 7), (12, 3, 2), (40, 1, 5)])
+@pytest.mark.parametrize("counts", [(2,) * 10, (10, 10), (15, 3, 2), (40, 1, 5)])
 def test_rounds_leave_out_every_row_once_and_never_a_class(counts):
     y = np.repeat(np.arange(len(counts)), counts)
     X = np.random.default_rng(0).normal(size=(len(y), 6))
@@ -49,10 +50,10 @@ def test_few_rows_are_not_asked_and_many_are_not_needed():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_copies_leave_together_whatever_their_order(dtype):
-    X, y = draw(15, 8, 3)
+    X, y = draw(24, 8, 3)
     X = X.astype(dtype)
     rng = np.random.default_rng(3)
-    rows = rng.permutation(np.repeat(np.arange(15), rng.integers(1, 4, 15)))
+    rows = rng.permutation(np.repeat(np.arange(24), rng.integers(1, 4, 24)))
     once = {frozenset(left.tolist()) for left in rounds(support_of(X, y))}
     copied = {frozenset(rows[left].tolist()) for left in rounds(support_of(X[rows], y[rows]))}
     assert once == copied
@@ -69,16 +70,16 @@ def test_the_head_is_nearly_certain_of_its_rows_where_plain_regression_learned_n
     assert np.exp(log_p @ [0.25, 0.5, 0.25]) == pytest.approx(SUPPORT_PROBABILITY, abs=1e-9)
 
 
-def test_the_head_has_the_margin_of_plain_regression_where_that_learned_its_rows():
+def test_the_head_has_logits_as_large_as_plain_regression_where_that_learned_its_rows():
     right = np.array([True, True, True, False])
     certain = 60.0 * np.eye(3)[LABELS[right]]
     t = support_temperature(LOGITS[right], certain, LABELS[right], WEIGHTS[right])
-    margins = (LOGITS - LOGITS.mean(1, keepdims=True))[np.arange(3), LABELS[:3]] / t
-    assert margins @ [0.25, 0.5, 0.25] == pytest.approx(40.0)
+    apart = (LOGITS[right] - LOGITS[right].mean(1, keepdims=True)) / t
+    assert np.square(apart).sum(1) @ [0.25, 0.5, 0.25] == pytest.approx(60.0**2 * 2 / 3)
 
 
-def test_a_head_with_no_margin_keeps_its_logits():
-    assert support_temperature(-LOGITS, np.zeros((4, 3)), LABELS, np.ones(4)) == 1.0
+def test_a_head_that_tells_no_classes_apart_keeps_its_logits():
+    assert support_temperature(np.ones((4, 3)), np.zeros((4, 3)), LABELS, np.ones(4)) == 1.0
 
 
 def test_plain_logits_are_those_of_scikit_learn():
@@ -88,22 +89,27 @@ def test_plain_logits_are_those_of_scikit_learn():
     assert_allclose(plain - plain.mean(1, keepdims=True), theirs, atol=2e-3)
 
 
-def test_average_trusts_left_out_rows_the_more_there_are():
-    assert average(4.0, 1.0, 20, 100) == pytest.approx(2.0)
-    assert average(4.0, 1.0, 1e6, 2) == pytest.approx(2.0)
-    assert average(4.0, 1.0, 1e6, 1e6) == pytest.approx(4.0, rel=1e-3)
+def test_left_out_rows_count_the_more_there_are():
+    assert share_of_support(0, 5) == 1.0
+    assert share_of_support(20, 100) == 0.5
+    assert share_of_support(1e6, 2) == 0.5
+    assert share_of_support(180, 10) == 0.0
+    assert average(4.0, 1.0, 0.5) == pytest.approx(2.0)
+    assert average(4.0, 1.0, 0.0) == 4.0
 
 
 def test_the_defaults_are_the_stated_rules():
     X, y = draw(24, 40, 3)
     model = FirthClassifier().fit(X, y)
-    assert model.lam_ == pytest.approx(3 / 24)
-    spread = np.square(X - X.mean(0)).sum(1).mean()
-    assert model.l2_ == pytest.approx(spread * 3 / 24)
+    assert model.lam_ == pytest.approx((3 / 24) ** 2)
+    eigenvalues = np.linalg.eigvalsh(np.cov(X.T, bias=True))
+    directions = eigenvalues.sum() ** 2 / np.square(eigenvalues).sum()
+    share = max(0.25, min(directions / 23, np.sqrt(3 / 24)))
+    assert model.l2_ == pytest.approx(eigenvalues.sum() * share)
     assert (model.lam_source_, model.l2_source_) == ("shots", "scale")
 
 
 def test_equal_rows_get_a_ridge_all_the_same():
     model = FirthClassifier().fit(np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1]))
-    assert model.l2_ == pytest.approx(2 / 6)
+    assert model.l2_ == 0.25
     np.testing.assert_allclose(model.predict_proba(np.ones((1, 2))), 0.5, atol=1e-6)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 MOST_CLASSES = 12
 SOURCES = {
     "given": "as given",
-    "shots": "one over the rows per class",
+    "shots": "one over the square of the rows per class",
     "default": "the default",
     "theory": "Firth's own value, K·rank(X)/(2N)",
     "loo": "chosen by leave-one-out",
     "fallback": "stated fallback: no row could be left out",
-    "scale": "spread of the rows over rows per class",
+    "scale": "from the spread of the rows",
 }
 
 

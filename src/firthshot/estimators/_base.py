@@ -24,7 +24,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from firthshot.errors import FirthshotError
-from firthshot.estimators._calibration import average, rounds, support_temperature
+from firthshot.estimators._calibration import (
+    average,
+    rounds,
+    share_of_support,
+    support_temperature,
+)
 from firthshot.estimators._loo import Choice, LeftOut, choose, leavable_rows
 from firthshot.estimators._saving import Saving
 from firthshot.estimators._support import (
@@ -162,26 +167,30 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _fit_temperature(self, support: Support, fit: Fit) -> float:
         """Return the temperature from rows left out in rounds and from the support itself."""
+        left = self._left_out_in_rounds(support)
+        shots = float(support.weights.sum()) / support.n_classes
+        share = share_of_support(float(left.weights.sum()), shots)
+        own = self._support_temperature(support, fit) if share else 1.0
+        return average(fit_temperature(left), own, share)
+
+    def _left_out_in_rounds(self, support: Support) -> LeftOut:
+        left, logits = [np.empty(0, np.intp)], [np.empty((0, support.n_classes))]
+        for rows in rounds(support):
+            without = self._fit_head(support.without(rows), self.lam_, self.l2_)
+            left.append(rows)
+            logits.append(self._logits(support.X[rows], without.parameters))
+        rows = np.concatenate(left)
+        return LeftOut(rows, support.labels[rows], support.weights[rows], np.concatenate(logits))
+
+    def _support_temperature(self, support: Support, fit: Fit) -> float:
         from firthshot.estimators._linear import plain_logits  # a head of its own, on this base
 
-        own = support_temperature(
+        return support_temperature(
             self._logits(support.X, fit.parameters),
             plain_logits(support),
             support.labels,
             support.weights,
         )
-        left, logits = [], []
-        for rows in rounds(support):
-            without = self._fit_head(support.without(rows), self.lam_, self.l2_)
-            left.append(rows)
-            logits.append(self._logits(support.X[rows], without.parameters))
-        if not left:
-            return own
-        rows = np.concatenate(left)
-        labels, weights = support.labels[rows], support.weights[rows]
-        found = fit_temperature(LeftOut(rows, labels, weights, np.concatenate(logits)))
-        shots = float(support.weights.sum()) / support.n_classes
-        return average(found, own, float(weights.sum()), shots)
 
     def leave_one_out(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -279,7 +288,7 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
         if value == "theory":
             return (self._theory(support),), "theory"
         if value == "shots":
-            return (support.n_classes / float(support.weights.sum()),), "shots"
+            return ((support.n_classes / float(support.weights.sum())) ** 2,), "shots"
         if value == "scale":
             return (scale_l2(support),), "scale"
         if value == "loo":

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 ENOUGH = 200  # one temperature does not need more left-out rows than that
-FEWEST = 10  # fewer left-out rows are not asked
+FEWEST = 20  # fewer left-out rows are not asked
 HALF = 20  # this many count as much as the support itself
 SUPPORT_PROBABILITY = 0.95
-LEARNED, TIMID = 0.15, 0.5  # features as encoders give them lie below, rows of unit length above
+LEARNED, TIMID = 0.3, 0.65  # features as encoders give them lie below, rows of unit length above
 
 
 def rounds(support: Support) -> Iterator[Array]:
@@ -82,25 +82,25 @@ def support_temperature(logits: Array, plain: Array, labels: Array, weights: Arr
     that of plain logistic regression (``plain``: λ = 0, l2 = 1, on the same rows), where features
     are large enough for it to learn its rows, and the one at which the head gives its rows 0.95,
     where they are not: where the share of the labels' information that plain logistic regression
-    has not learned, −log p / log K, is a half or more. Below 0.15 the first stands alone, between
-    them their geometric mean. 1 if the head has no margin.
+    has not learned, −log p / log K, is 0.65 or more. Below 0.3 the first stands alone, between
+    them their geometric mean. 1 if the head tells no classes apart.
     """
     share = weights / weights.sum()
-    margin = _mean_margin(logits, labels, share)
-    if margin <= 0:
+    size = _size(logits, share)
+    if size == 0:
         return 1.0
     p_plain = log_softmax(plain)[np.arange(len(labels)), labels]
     missing = float(-share @ p_plain) / np.log(logits.shape[1])
     timid = float(np.clip((missing - LEARNED) / (TIMID - LEARNED), 0, 1))
-    as_plain = _mean_margin(plain, labels, share) / margin
+    as_plain = _size(plain, share) / size
     nearly_certain = _sharpness_at(SUPPORT_PROBABILITY, logits, labels, weights)
     return float(1 / (max(as_plain, 1e-12) ** (1 - timid) * nearly_certain**timid))
 
 
-def _mean_margin(logits: Array, labels: Array, share: Array) -> float:
-    """Return by how much the label's logit exceeds the mean of the row, on average."""
-    own = logits[np.arange(len(labels)), labels]
-    return float(share @ (own - logits.mean(axis=1)))
+def _size(logits: Array, share: Array) -> float:
+    """Return how far a row's logits are from their mean, root mean square over the rows."""
+    apart = logits - logits.mean(axis=1, keepdims=True)
+    return float(np.sqrt(share @ np.square(apart).sum(axis=1)))
 
 
 def _sharpness_at(probability: float, logits: Array, labels: Array, weights: Array) -> float:
@@ -127,11 +127,18 @@ def _sharpness_at(probability: float, logits: Array, labels: Array, weights: Arr
     return high
 
 
-def average(left_out: float, support: float, n_left_out: float, shots: float) -> float:
-    """Return the geometric mean of two temperatures, weighted by how much is behind the first.
+def share_of_support(n_left_out: float, shots: float) -> float:
+    """Return how much the support's temperature counts against that of the left-out rows.
 
-    The support counts 20 rows against those left out, and at least 1 / shots: so much of each
-    class the heads without them lacked.
+    It counts as 20 rows do, and at least 1 / shots: so much of each class the heads without them
+    lacked. Where that is a tenth or less it is not worth its fit.
     """
+    if not n_left_out:
+        return 1.0
     share = max(1 / shots, HALF / (n_left_out + HALF))
+    return share if share > 0.1 else 0.0
+
+
+def average(left_out: float, support: float, share: float) -> float:
+    """Return the geometric mean of two temperatures, the second weighted by ``share``."""
     return float(left_out ** (1 - share) * support**share)

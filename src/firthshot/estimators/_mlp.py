@@ -50,7 +50,7 @@ class FirthMLPClassifier(FewShotClassifier):
     Parameters
     ----------
     lam : float, "shots", "theory" or "loo", default="shots"
-        Strength of the bias reduction. "shots" is K / N, one over the rows per class. "theory" is
+        Strength of the bias reduction. "shots" is (K / N)² for K classes and N rows. "theory" is
         K · rank(X) / (2N), which for this head is a rule of thumb. "loo" takes the value of a grid
         under which rows are most likely by heads that were fitted without them. Rows are left out
         one by one up to 10 of them and in 5 folds above, and every such head starts afresh:

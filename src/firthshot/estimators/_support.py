@@ -153,6 +153,10 @@ def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Ar
     return u
 
 
+LEAST_SHARE = 0.25
+MANY_ROWS = 1000  # beyond that a quarter of as many directions is not to be expected
+
+
 @dataclass(frozen=True)
 class Moments:
     """How large rows are, as weighted means; 1 where they would be zero.
@@ -195,13 +199,40 @@ def _largest(X: Any) -> float:
 
 
 def scale_l2(support: Support) -> float:
-    """Return the l2 of ``"scale"``: the spread of the rows over the rows per class, v K / N.
+    """Return the l2 of ``"scale"``, v max(¼, min(r / (N - 1), √(K / N))), from the rows alone.
 
     v is the mean squared distance of the rows from their mean, so that predictions do not depend
-    on the scale of the features; N is the sum of the weights. ``docs/choosing-lambda.md`` has the
-    measurements behind it. Rows that are all equal get v = 1.
+    on the scale of the features; r the number of directions that the rows effectively go in, and
+    N the sum of the weights: N rows at right angles have r / (N - 1) = 1, and in few directions
+    v stands for the few large ones. ``docs/choosing-lambda.md`` has the measurements behind it.
+    Rows that are all equal get v = 1.
     """
-    return support.moments.spread * support.n_classes / float(support.weights.sum())
+    one_over_shots = support.n_classes / float(support.weights.sum())
+    share = min(_share_of_directions(support), np.sqrt(one_over_shots))
+    return float(support.moments.spread * max(LEAST_SHARE, share))
+
+
+def _share_of_directions(support: Support) -> float:
+    total = float(support.weights.sum())
+    if total <= 2:
+        return 1.0
+    if len(support.weights) > MANY_ROWS:
+        return 0.0
+    X = support.X / np.sqrt(support.moments.spread)  # squares of squares must not overflow
+    return min(1.0, effective_directions(X, support.weights) / (total - 1))
+
+
+def effective_directions(X: Any, weights: Array) -> float:
+    """Return (tr S)² / tr S² of the rows' covariance S: n equal eigenvalues, if alone, give n."""
+    share = weights / weights.sum()
+    if isinstance(X, np.ndarray):
+        X = X - share @ X  # a large mean would leave few digits to what follows
+    inner = X @ X.T
+    inner = np.asarray(inner if isinstance(inner, np.ndarray) else inner.toarray(), np.float64)
+    centred = inner - (toward := inner @ share)[:, None] - toward + share @ toward
+    trace = float(share @ centred.diagonal())
+    squares = float(share @ np.square(centred) @ share)
+    return trace**2 / squares if squares > 0 else 1.0
 
 
 def used_rows(weights: Array, classes: Array, labels: Array) -> Array:
