@@ -47,7 +47,8 @@ Array = npt.NDArray[Any]
 _WELL_CONDITIONED = 500.0
 # from this one on, an inverse to precondition them pays off for so many coefficients;
 _WORTH_AN_INVERSE = 30.0, 3
-# up to this one they still cost less than rotated features, where they may stop this early.
+# up to this one they still cost less than rotated features, where they may stop this early. There
+# the products of rows need no more than float32.
 _FAIRLY_CONDITIONED, _LOOSE = 1e6, 1e-5
 
 
@@ -271,8 +272,9 @@ def _gram_rows(
     n, d = problem.X.shape
     if n > 2 * d or not np.isfinite(steepness).all() or problem.form.confidence[chosen].any():
         return None
-    rows = gather_rows(problem.X, problem.weights, kind, problem.unit)
-    most = _FAIRLY_CONDITIONED if n <= d and tolerance >= _LOOSE else _WELL_CONDITIONED
+    loose = tolerance >= _LOOSE
+    rows = gather_rows(problem.X, problem.weights, kind, problem.unit, loose=loose)
+    most = _FAIRLY_CONDITIONED if n <= d and loose else _WELL_CONDITIONED
     return rows if steepness.max() * rows.largest <= most else None
 
 
@@ -302,27 +304,32 @@ def _minimise_by_gram(
 ) -> None:
     form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
     padded, at_end = len(rows.root), {}
+    every = Start.zero(len(form.label), n_classes, padded)
+    padded_targets = np.zeros((n_classes, padded))
+    targets = padded_targets[:, :n]
     for l, guesses in order:
-        targets, at = problem.targets(l), Start.zero(n_classes, padded)
+        at = every.of(l)
+        np.multiply(problem.Y, form.label[l], out=targets)
+        targets += form.target[:, l, None]
         guesses.fill(at.b, at.nu, at.scaled)
         found.iterations[l], found.gradient_norm[l], found.objective[l], g = minimise_from(
-            rows, pad_columns(targets, padded), float(form.probability[l]),
+            rows, padded_targets, float(form.probability[l]),
             float(form.weight_decay[l]), stop.tolerance, stop.max_iterations, at,
             shared if form.label[l] < form.probability[l] else None,
         )  # fmt: skip
-        at_end[l] = at, g
+        at_end[l] = g
         if rows.bias == "free" and not (targets > 0).any(1).all():
             found.status[l] = Status.NO_OPTIMUM  # a class without targets: b falls for ever
         elif found.gradient_norm[l] <= stop.tolerance:
             guesses.add(g, at.b, at.nu, at.scaled)
     solved = sorted(at_end)
-    nu, b = (np.array([getattr(at_end[l][0], name) for l in solved]) for name in ("nu", "b"))
     if len(solved) == len(found.coef):
-        found.intercept[:] = weights_of(rows, nu, b, out=found.coef)[1]
+        found.intercept[:] = weights_of(rows, every.nu, every.b, out=found.coef)[1]
     else:
-        found.coef[solved], found.intercept[solved] = weights_of(rows, nu, b)
+        weights = weights_of(rows, every.nu[solved], every.b[solved])
+        found.coef[solved], found.intercept[solved] = weights
     if audit:
-        for l, (_, g) in at_end.items():
+        for l, g in at_end.items():
             found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
 
 
@@ -371,7 +378,8 @@ def _minimise_in_span(
         if escapes(span, targets, decay, form.confidence[l], theta):
             found.status[l] = Status.NO_OPTIMUM
         elif found.gradient_norm[l] <= stop.tolerance:
-            guesses.add(g, theta[:, len(wide) - (kind == "free") :], theta[:, slopes])
+            optimum = theta.copy()
+            guesses.add(g, optimum[:, len(wide) - (kind == "free") :], optimum[:, slopes])
 
 
 def _largest_entry(problem: _Problem, l: int, g: Array, found: Solution) -> float:

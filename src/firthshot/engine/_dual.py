@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._kernels.dual import minimise, weigh
+from firthshot.engine._kernels.dual import centre, minimise, weigh
 from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._queries import round_up
 from firthshot.engine._trial import pad_columns
@@ -56,15 +56,29 @@ class Rows:
     mean: Array | None  # (d,), where the rows had to be centred before the product
     onto_mean: Array  # (N,), X times the mean
     unit: float  # of X: all but X, the mean and ``onto_mean`` is that of X / unit
+    short: Array | None  # (N, d), X / unit in float32, centred where the intercept is free
 
 
-def gather_rows(X: Array, weights: Array, bias: Bias, unit: float = 1.0) -> Rows:
-    """Compute the Gram matrix of rows X / unit (N, d), whose positive weights sum to one."""
+def gather_rows(
+    X: Array, weights: Array, bias: Bias, unit: float = 1.0, *, loose: bool = False
+) -> Rows:
+    """Compute the Gram matrix of rows X / unit (N, d), whose positive weights sum to one.
+
+    With ``loose`` the products are computed in float32, which is good for a gradient of about 1e-5.
+    """
     n, root = len(X), np.sqrt(weights)
     padded = round_up(n, lanes_of(np.float64))
-    products, mean, onto_mean, shift = (
-        _centred(X, weights) if bias == "free" else (X @ X.T, *_NO_MEAN)
-    )
+    mean: Array | None
+    short: Array | None = None
+    if loose and bias != "joint":
+        mean = weights @ X if bias == "free" else np.zeros(X.shape[1])
+        short = np.empty(X.shape, np.float32)
+        centre(X, mean, unit, short)
+        products, onto_mean, shift = unit**2 * (short @ short.T), np.empty(0), _norm(mean)
+    elif bias == "free":
+        products, mean, onto_mean, shift = _centred(X, weights)
+    else:
+        products, mean, onto_mean, shift = X @ X.T, None, np.empty(0), 0.0
     gram, single = np.zeros((padded, padded)), np.zeros((padded, padded), np.float32)
     along, constant = np.zeros(n), unit**2 * float(bias == "joint")
     if bias == "free" and mean is None:
@@ -75,11 +89,12 @@ def gather_rows(X: Array, weights: Array, bias: Bias, unit: float = 1.0) -> Rows
     np.divide(1.0, root, out=back, where=root > 0)
     return Rows(
         X, bias, gram, single, pad_columns(weights, padded), root, back, root.astype(np.float32),
-        largest, float(gram.trace()) / n, shift / unit, mean, onto_mean, unit,
+        largest, float(gram.trace()) / n, shift / unit, mean, onto_mean, unit, short,
     )  # fmt: skip
 
 
-_NO_MEAN: tuple[Array | None, Array, float] = (None, np.empty(0), 0.0)
+def _norm(vector: Array) -> float:
+    return float(np.sqrt(vector @ vector))
 
 
 def _centred(X: Array, weights: Array) -> tuple[Array, Array | None, Array, float]:
@@ -90,7 +105,7 @@ def _centred(X: Array, weights: Array) -> tuple[Array, Array | None, Array, floa
     if square > FAR_AWAY * (float(weights @ np.diag(gram)) - square):
         mean = weights @ X
         rows = X - mean
-        return rows @ rows.T, mean, X @ mean, float(np.linalg.norm(mean))
+        return rows @ rows.T, mean, X @ mean, _norm(mean)
     return gram, None, onto_mean, np.sqrt(max(square, 0.0))
 
 
@@ -154,16 +169,20 @@ def minimise_from(
 
 @dataclass(frozen=True)
 class Start:
-    """Where the solver is: ν (C, n), the intercept b (C,) and ν G (C, n)."""
+    """Where the solver is: ν (C, n), the intercept b (C,) and ν G (C, n), or all of a path."""
 
     nu: Array
     b: Array
     scaled: Array
 
     @classmethod
-    def zero(cls, n_classes: int, n: int) -> Start:
-        """Return zeros."""
-        return cls(np.zeros((n_classes, n)), np.zeros(n_classes), np.zeros((n_classes, n)))
+    def zero(cls, *shape: int) -> Start:
+        """Return zeros of a shape that ends in (C, n)."""
+        return cls(np.zeros(shape), np.zeros(shape[:-1]), np.zeros(shape))
+
+    def of(self, l: int) -> Start:
+        """Return the part of one coefficient."""
+        return Start(self.nu[l], self.b[l], self.scaled[l])
 
 
 def weights_of(rows: Rows, nu: Array, b: Array, out: Array | None = None) -> tuple[Array, Array]:
@@ -172,6 +191,8 @@ def weights_of(rows: Rows, nu: Array, b: Array, out: Array | None = None) -> tup
     ``out`` receives coef where it is given: a path of them is large.
     """
     n = len(rows.X)
+    if rows.short is not None:
+        return _short_weights(rows, nu, b, out)
     along = (nu[..., :n] * (rows.root[:n] / rows.unit**2)).reshape(-1, n)
     constant = b.reshape(-1)
     if rows.bias == "free":
@@ -183,3 +204,15 @@ def weights_of(rows: Rows, nu: Array, b: Array, out: Array | None = None) -> tup
     flat = None if out is None else out.reshape(-1, X.shape[1])
     coef = np.matmul(along, X, out=flat)
     return coef.reshape(*b.shape, -1), constant.reshape(b.shape)
+
+
+def _short_weights(rows: Rows, nu: Array, b: Array, out: Array | None) -> tuple[Array, Array]:
+    """Return what :func:`weights_of` does, by the rows in float32."""
+    assert rows.short is not None
+    assert rows.mean is not None
+    n, d = rows.short.shape
+    along = (nu[..., :n] * (rows.root[:n] / rows.unit)).astype(np.float32)
+    coef = np.empty((*b.shape, d)) if out is None else out
+    for at in np.ndindex(b.shape[:-1]):  # one by one they stay in the cache
+        coef[at] = along[at] @ rows.short
+    return coef, b - coef @ rows.mean if rows.bias == "free" else np.zeros_like(b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import log1p, prod
 from typing import Any
 
 import numpy as np
@@ -32,14 +33,16 @@ def walk(form: GradientForm, chosen: list[int], together: bool) -> Iterator[tupl
     if not together or form.confidence[chosen].any():
         yield from ((l, Guesses(len(form.target))) for l in chosen)
         return
-    share = form.label / form.probability
-    for decay in dict.fromkeys(form.weight_decay[chosen].tolist()):
+    share = (form.label / form.probability).tolist()
+    # objectives may be scaled: what is the same along a path is L2 beside the labels
+    ridge = [f"{form.weight_decay[l] / (form.label[l] or 1.0):.9e}" for l in chosen]
+    for same in dict.fromkeys(ridge):
         guesses = Guesses(len(form.target))
-        left = [l for l in chosen if form.weight_decay[l] == decay]
+        left = [l for l, other in zip(chosen, ridge, strict=True) if other == same]
         while left:
-            l = max(left, key=lambda l: guesses.distance(float(share[l])))
+            l = guesses.farthest(left, share)
             left.remove(l)
-            guesses.at = float(share[l])
+            guesses.at = share[l]
             yield l, guesses
 
 
@@ -59,33 +62,47 @@ class Guesses:
 
     def place(self, share: float) -> float:
         """Return log(1 + K/(λ + slack)) of a share, along which W is interpolated."""
-        return float(np.log1p(self.n_classes * share / (1.0 - share + self.slack * share)))
+        return log1p(self.n_classes * share / (1.0 - share + self.slack * share))
 
-    def distance(self, share: float) -> float:
-        """Return how far a share is from all that is known."""
-        known = [0.0, *(self.place(other) for other in self.shares)]
-        return min(abs(self.place(share) - other) for other in known)
+    def farthest(self, left: list[int], shares: list[float]) -> int:
+        """Return the coefficient whose share is farthest from all that is known."""
+        known = [0.0, *map(self.place, self.shares)]
+        places = [self.place(shares[l]) for l in left]
+        distances = [min(abs(place - other) for other in known) for place in places]
+        return left[distances.index(max(distances))]
 
     def add(self, by_logits: Array, *optimum: Array) -> None:
         """Remember the optimum of the present place: the intercept first, then what vanishes.
 
-        ``by_logits`` is dLoss/dZ there, (K, N), which at the first place tells the slack.
+        ``by_logits`` is dLoss/dZ there, (K, N), which at the first place tells the slack. The
+        arrays are kept and must not change.
         """
         if not self.shares:
             self.slack = max(1e-6, 0.5 * float(np.abs(by_logits).sum()))
         if self.at not in self.shares:
             self.shares.append(self.at)
-            self.found.append(tuple(part.copy() for part in optimum))
+            self.found.append(optimum)
 
     def fill(self, *start: Array) -> None:
         """Write the interpolated optimum of the present place, zero where nothing is known."""
-        for part in start:
-            part[:] = 0.0
         at, nodes = self.place(self.at), [self.place(share) for share in self.shares]
         near = sorted(range(len(nodes)), key=lambda j: abs(nodes[j] - at))[:_MOST]
-        for j in near:
-            others = [nodes[i] for i in near if i != j]
-            share = float(np.prod([(at - other) / (nodes[j] - other) for other in others]))
-            start[0][:] += share * self.found[j][0]
-            for part, known in zip(start[1:], self.found[j][1:], strict=True):
-                part += share * at / nodes[j] * known
+        shares = [
+            prod((at - nodes[i]) / (nodes[j] - nodes[i]) for i in near if i != j) for j in near
+        ]
+        shrunk = [share * at / nodes[j] for share, j in zip(shares, near, strict=True)]
+        for number, part in enumerate(start):
+            known = [self.found[j][number] for j in near]
+            _combine(shrunk if number else shares, known, part)
+
+
+def _combine(shares: list[float], parts: list[Array], out: Array) -> None:
+    """Write Σ share · part to ``out``, zero for none."""
+    if not parts:
+        out[:] = 0.0
+        return
+    np.multiply(parts[0], shares[0], out=out)
+    term = np.empty_like(out)
+    for share, part in zip(shares[1:], parts[1:], strict=True):
+        np.multiply(part, share, out=term)
+        out += term

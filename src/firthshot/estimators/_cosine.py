@@ -49,8 +49,8 @@ class FirthCosineClassifier(FirthClassifier):
     calibrate : bool, default=True
         Divide logits by a temperature before they become probabilities, as in `FirthClassifier`.
     tol : float, default=1e-11
-        Largest entry of the gradient by w, of the objective divided by Σ w, at the end, for rows
-        of length 1.
+        Largest entry of the gradient by w, of the objective divided by (1 + lam) Σ w, at the end,
+        for rows of length 1.
     max_iter : int, default=200
 
     Attributes

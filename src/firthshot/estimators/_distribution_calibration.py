@@ -11,7 +11,12 @@ from firthshot.calibration._solver import Terms, solve_path
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
 from firthshot.estimators._base import FewShotClassifier, Fit
-from firthshot.estimators._linear import FirthClassifier, _public, ridge_rows
+from firthshot.estimators._linear import (
+    FirthClassifier,
+    _public,
+    ridge_rows,
+    take_shared_away,
+)
 from firthshot.estimators._support import Array, Support
 
 if TYPE_CHECKING:
@@ -127,7 +132,7 @@ class DistributionCalibrationClassifier(FewShotClassifier):
         found = solve_path(rows, support.n_classes, terms, self.tol, self.max_iter)
         return [
             Fit(
-                _public(*rows.weights(one.theta), None, support.X),
+                _shared_by_none(*rows.weights(one.theta), support.X),
                 one.iterations,
                 one.status == Status.OK,
                 "The solver stopped before reaching tol: raise tol or max_iter; below about 1e-7 "
@@ -151,3 +156,10 @@ class DistributionCalibrationClassifier(FewShotClassifier):
             f"{path} is not written: a DistributionCalibrationClassifier cannot be saved; keep its "
             "coef_ and intercept_, which act on features under Tukey's transform."
         )
+
+
+def _shared_by_none(coef: Array, intercept: Array, X: Array) -> dict[str, Array]:
+    """Return the public coefficients without what all classes share."""
+    coef, intercept = np.array(coef), np.array(intercept)
+    take_shared_away(coef, intercept)
+    return _public(coef, intercept, None, X)

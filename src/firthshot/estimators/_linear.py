@@ -35,12 +35,13 @@ class FirthClassifier(FewShotClassifier):
     Parameters
     ----------
     lam : float, "shots", "theory" or "loo", default="shots"
-        Strength of the bias reduction. "shots" is K / N, one over the rows per class. "theory" is
+        Strength of the bias reduction. "shots" is (K / N)² for K classes and N rows. "theory" is
         K · rank(X) / (2N), Firth's own value: K / 2 for independent rows. "loo" takes the value of
         a grid with the best leave-one-out likelihood on the support set.
     l2 : float, "scale" or "loo", default="scale"
-        Ridge. "scale" is v K / N with v the mean squared distance of the rows from their mean, so
-        that predictions do not depend on the scale of the features. "loo" looks from 0.01 v to
+        Ridge. "scale" is v max(¼, min(r / (N - 1), √(K / N))) with v the mean squared distance of
+        the rows from their mean, so that predictions do not depend on the scale of the features,
+        and r the number of directions that they effectively go in. "loo" looks from 0.01 v to
         10 v. Both "loo": the best pair of the two grids.
     prior : {"uniform", "class-frequency"} or array of shape (n_classes,), default="uniform"
         The distribution u to which the penalty pulls, in the order of ``classes_``.
@@ -51,8 +52,8 @@ class FirthClassifier(FewShotClassifier):
         of every class at once, at most five times), before they become probabilities. Where there
         are too few rows for that, it is the one at which the head is sure of its own rows.
     tol : float, default=1e-9
-        Largest entry of the gradient, of the objective divided by Σ w, at the end, for features in
-        units of √v.
+        Largest entry of the gradient, of the objective divided by (1 + lam) Σ w, at the end, for
+        features in units of √v.
     max_iter : int, default=200
 
     Attributes
@@ -173,20 +174,30 @@ def solve_linear(
         audit=False,
         unit=float(np.sqrt(moments.spread if fit_intercept else moments.square)),
     )
+    take_shared_away(found.coef, found.intercept)
     return found, X, columns
 
 
+def take_shared_away(coef: Array, intercept: Array) -> None:
+    """Take the mean over classes off coef (…, K, d) and intercept (…, K), in place.
+
+    What all classes share changes no probability; it is zero at the optimum of least norm.
+    """
+    coef -= coef.mean(-2, keepdims=True)
+    intercept -= intercept.mean(-1, keepdims=True)
+
+
 def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> GradientForm:
-    """Return the objective of the module's equation, divided by Σ w, for pairs (λ, l2)."""
+    """Return the objective of the module's equation, divided by (1 + λ) Σ w, for pairs (λ, l2)."""
     lam, l2 = np.array(path, float).T
     decay = l2 * ridge_rows(support.n_classes) / support.weights.sum()
-    zero = np.zeros_like(lam)
+    zero, one = np.zeros_like(lam), np.ones_like(lam)
     return GradientForm(
-        probability=1.0 + lam,
-        target=np.outer(support.prior, lam),
-        label=np.ones_like(lam),
+        probability=one,
+        target=np.outer(support.prior, lam / (1.0 + lam)),
+        label=1.0 / (1.0 + lam),
         confidence=zero,
-        weight_decay=decay,
+        weight_decay=decay / (1.0 + lam),
         bias_decay=zero,
         decay_with_batch=True,
         decays=bool(l2.any()),
@@ -216,11 +227,7 @@ def dense_columns(X: Any) -> tuple[Array, Array | None]:
 
 
 def _public(coef: Array, intercept: Array, columns: Array | None, X: Any) -> dict[str, Array]:
-    """Return coefficients in scikit-learn's shapes and the type of the features.
-
-    What all classes share changes no probability; it is zero at the optimum of least norm.
-    """
-    coef, intercept = coef - coef.mean(0), intercept - intercept.mean()
+    """Return coefficients in scikit-learn's shapes and the type of the features."""
     if len(coef) == 2:
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
     if columns is not None:

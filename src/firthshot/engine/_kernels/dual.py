@@ -18,7 +18,7 @@ from firthshot.engine._kernels.converged import MOST_PRODUCTS, search, total_of_
 from firthshot.engine._kernels.mean_loss import bend, likeliest, objective
 
 # A direction is good enough when its residual is this small; smaller near the optimum.
-LOOSEST, TIGHTEST = 0.05, 1e-3
+LOOSEST, TIGHTEST = 0.1, 1e-3
 MOST_RESTARTS = 3
 
 
@@ -34,6 +34,15 @@ def weigh(products, along, constant, root, gram, single):
             single[i, j] = value
             square += value * value
     return np.sqrt(square)
+
+
+@njit(nogil=True, cache=True)
+def centre(rows, mean, unit, out):
+    """Write (rows − mean) / unit to ``out``, of any precision."""
+    share = 1.0 / unit
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            out[i, j] = (rows[i, j] - mean[j]) * share
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -250,7 +259,7 @@ def minimise(
         descend(
             matrix, np.float32(level), np.float32(curvature), np.float32(ridge), root, ones,
             p.astype(np.float32), np.float32(probability), np.float32(decay), free,
-            min(LOOSEST, 0.1 * tolerance / bound), rho, g_rho, q, d, g_d, d_b,
+            min(LOOSEST, 0.3 * tolerance / bound), rho, g_rho, q, d, g_d, d_b,
         )  # fmt: skip
         to_logits(g_d, back, d_b, step_z)
         slope = total_of_products(rho, g_d)
