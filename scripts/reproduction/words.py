@@ -9,7 +9,7 @@ from firthshot.report.wording import points, points_ci
 
 SHORT = {
     "mini-resnet10": "mini",
-    "mini-resnet10-bn-train-sorted": "mini, sorted batches",
+    "mini-resnet10-bn-train-sorted": "mini, sorted",
     "cub-resnet10": "CUB",
     "cifarfs-efficientnet-lite0": "CIFAR-FS, EfficientNet",
     "cifarfs-wrn16-2": "CIFAR-FS, WRN-16-2",
