@@ -243,21 +243,23 @@ def _minimise_all(
     if rows is None:
         _minimise_in_span(problem, kind, steepness, order, stop, audit, found)
         return
-    shared = _shared_inverse(problem.form.take(np.array(chosen)), rows) if warm_start else None
+    shared = None
+    if warm_start and len(chosen) >= _WORTH_AN_INVERSE[1]:
+        shared = _shared_inverse(problem.form.take(np.array(chosen)), rows)
     _minimise_by_gram(problem, rows, shared, order, stop, audit, found)
-    late = [at for at, l in enumerate(chosen) if _stalled(found, l, stop)]
+    late = _stalled(found, chosen, stop)
     if late:
         order = walk(problem.form, [chosen[at] for at in late], warm_start)
         _minimise_in_span(problem, kind, steepness[late], order, stop, audit, found)
 
 
-def _stalled(found: Solution, l: int, stop: Converged) -> bool:
-    """Return whether the Gram matrix led nowhere, although steps were left."""
-    return bool(
-        found.status[l] == Status.OK
-        and not found.gradient_norm[l] <= stop.tolerance
-        and found.iterations[l] < stop.max_iterations
-    )
+def _stalled(found: Solution, chosen: list[int], stop: Converged) -> list[int]:
+    """Return the places in ``chosen`` where the Gram matrix led nowhere with steps to spare."""
+    late = ~(found.gradient_norm <= stop.tolerance)
+    if not late.any():
+        return []
+    late &= found.converged & (found.iterations < stop.max_iterations)
+    return [at for at, l in enumerate(chosen) if late[l]]
 
 
 def _gram_rows(

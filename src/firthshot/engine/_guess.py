@@ -30,7 +30,7 @@ def walk(form: GradientForm, chosen: list[int], together: bool) -> Iterator[tupl
     The smallest λ, the hardest problem, comes first; then always the one farthest from all that is
     known, so that the others are interpolated.
     """
-    if not together or form.confidence[chosen].any():
+    if not together or len(chosen) == 1 or form.confidence[chosen].any():
         yield from ((l, Guesses(len(form.target))) for l in chosen)
         return
     share = (form.label / form.probability).tolist()

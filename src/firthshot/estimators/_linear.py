@@ -183,8 +183,9 @@ def take_shared_away(coef: Array, intercept: Array) -> None:
 
     What all classes share changes no probability; it is zero at the optimum of least norm.
     """
-    coef -= coef.mean(-2, keepdims=True)
-    intercept -= intercept.mean(-1, keepdims=True)
+    share = 1.0 / coef.shape[-2]
+    coef -= share * np.add.reduce(coef, axis=-2, keepdims=True)
+    intercept -= share * np.add.reduce(intercept, axis=-1, keepdims=True)
 
 
 def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> GradientForm:
