@@ -45,7 +45,7 @@ def read_status(path: Path) -> RunStatus:
     FirthshotError
         When this is no run folder.
     """
-    from firthshot.experiments.notes import Note, condense
+    from firthshot.experiments.notes import condense
     from firthshot.experiments.reading import read_source
 
     if not (path / "spec.toml").is_file():
@@ -62,20 +62,30 @@ def read_status(path: Path) -> RunStatus:
         cells_per_second=_rate(times),
         idle_seconds=time.time() - times[-1] if times else None,
         failures=_failures(path),
-        notes=condense(Note(**note) for note in plan["notes"]),
+        notes=condense(plan["notes"]),
         summarised=any((path / "summary").glob("*.csv")),
         unit=str(plan.get("unit", "classifiers")),
     )
 
 
 def _plan(path: Path) -> dict[str, Any]:
-    """Return what was planned; what the file does not say, a run killed early or by hand, is 0."""
-    unknown: dict[str, Any] = {"cells": 0, "classifiers": 0, "notes": []}
+    from firthshot.experiments.notes import Note
+
     try:
-        found = json.loads((path / "plan.json").read_text("utf-8"))
+        found: dict[str, Any] = json.loads((path / "plan.json").read_text("utf-8"))
+        notes = [Note(**note) for note in found["notes"]]
+        return {
+            **found,
+            "cells": found["cells"],
+            "classifiers": found["classifiers"],
+            "notes": notes,
+        }
     except (OSError, ValueError):
-        return unknown
-    return unknown | found if isinstance(found, dict) else unknown
+        return {"cells": 0, "classifiers": 0, "notes": []}
+    except (AttributeError, KeyError, TypeError):  # JSON, but not what a run writes
+        raise FirthshotError(
+            f"{path / 'plan.json'} is damaged: delete it, or run again, which writes it anew."
+        ) from None
 
 
 def _part_times(path: Path) -> list[float]:

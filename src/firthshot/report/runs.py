@@ -142,6 +142,8 @@ def read_run(path: Path) -> Run:
     FirthshotError
         One sentence for a folder that is not there, empty, of another kind, or of another version.
     """
+    from firthshot.experiments.status import read_status
+
     fields, text = _spec(path)
     kind = str(fields.get("kind", TRIALS))
     if kind not in KINDS:
@@ -152,7 +154,7 @@ def read_run(path: Path) -> Run:
     sessions = read_sessions(path)
     _check_format(path, sessions)
     banks = _banks(path) if kind == TRIALS else ()
-    status = _status(path)
+    status = read_status(path)
     return Run(
         path,
         str(fields.get("name", path.name)),
@@ -200,17 +202,6 @@ def _banks(path: Path) -> tuple[BankFacts, ...]:
         BankFacts(name, **{key: str(record.get(key, "")) for key in names})
         for name, record in read_banks(path).items()
     )
-
-
-def _status(path: Path) -> RunStatus:
-    from firthshot.experiments.status import read_status
-
-    try:
-        return read_status(path)
-    except (AttributeError, KeyError, TypeError):  # JSON, but not what a run writes
-        raise FirthshotError(
-            f"{path / 'plan.json'} is damaged: delete it, or run again, which writes it anew."
-        ) from None
 
 
 def _progress(
