@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import brentq
 
 from firthshot.objective import log_softmax
 
@@ -92,9 +93,14 @@ def support_temperature(logits: Array, plain: Array, labels: Array, weights: Arr
     p_plain = log_softmax(plain)[np.arange(len(labels)), labels]
     missing = float(-share @ p_plain) / np.log(logits.shape[1])
     timid = float(np.clip((missing - LEARNED) / (TIMID - LEARNED), 0, 1))
-    as_plain = _size(plain, share) / size
-    nearly_certain = _sharpness_at(SUPPORT_PROBABILITY, logits, labels, weights)
-    return float(1 / (max(as_plain, 1e-12) ** (1 - timid) * nearly_certain**timid))
+    # Only what counts is computed: the second takes a search.
+    log_sharpness = 0.0
+    if timid < 1:
+        log_sharpness += (1 - timid) * np.log(max(_size(plain, share) / size, 1e-12))
+    if timid > 0:
+        nearly_certain = _sharpness_at(SUPPORT_PROBABILITY, logits, labels, weights)
+        log_sharpness += timid * np.log(nearly_certain)
+    return float(np.exp(-log_sharpness))
 
 
 def _size(logits: Array, share: Array) -> float:
@@ -121,10 +127,9 @@ def _sharpness_at(probability: float, logits: Array, labels: Array, weights: Arr
     low, high = 0.0, 1.0
     while loss(high) > wanted and high < 1e12:
         low, high = high, 2 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if loss(middle) > wanted else (low, middle)
-    return high
+    if loss(high) > wanted:
+        return high
+    return float(brentq(lambda sharpness: loss(sharpness) - wanted, low, high, rtol=1e-12))
 
 
 def share_of_support(n_left_out: float, shots: float) -> float:
