@@ -136,8 +136,12 @@ def test_records_tell_spec_bank_and_time(tiny):
 
 
 def test_a_clock_that_was_cut_short_still_counts(tmp_path):
-    (tmp_path / run.CLOCK).write_text('{"seconds": 1.5}\n{"seconds": 2}\n{"seco')
+    clock = tmp_path / run.CLOCK
+    clock.write_text('{"seconds": 1.5}\n{"seconds": 2}\n{"seco')
     assert run.processor_seconds(tmp_path) == 3.5
+    with clock.open("a") as lines:  # the next session's first line joins what is left
+        lines.write('{"seconds": 4}\n{"seconds": 8}\n')
+    assert run.processor_seconds(tmp_path) == 11.5
 
 
 def test_a_tenth_keeps_its_tables_among_its_runs():

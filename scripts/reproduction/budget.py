@@ -67,9 +67,9 @@ def _words(costs: Sequence[Cost], classifiers: int, seconds: float) -> str:
     all_of_it = PAPER_COUNT * seconds / max(classifiers, 1)
     return (
         f"All studies here: {sum(cost.classifiers for cost in costs):,} classifiers, "
-        f"{duration(here)} of one core. The presets above as published: {classifiers:,} classifiers, "
-        f"{duration(seconds)} of one core. The paper counts {PAPER_COUNT / 1e6:g} million "
-        f"classifiers and {PAPER_YEARS} CPU-years; at the mean rate of this table they take "
+        f"{duration(here)} of one core. The presets above as published: {classifiers:,} "
+        f"classifiers, {duration(seconds)} of one core. The paper counts "
+        f"{PAPER_COUNT / 1e6:g} million classifiers and {PAPER_YEARS} CPU-years; at the mean rate of this table they take "
         f"{duration(all_of_it)} of one core, {PAPER_YEARS * _YEAR / max(all_of_it, 1):,.0f} times "
         "less."
     )

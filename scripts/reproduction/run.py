@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ def processor_seconds(folder: Path) -> float:
     total = 0.0
     if (folder / CLOCK).is_file():
         for line in (folder / CLOCK).read_text("utf-8").splitlines():
-            if line.endswith("}"):
+            with contextlib.suppress(json.JSONDecodeError):
                 total += json.loads(line)["seconds"]
     return total
 
