@@ -14,6 +14,8 @@ Bias = Literal["joint", "free", "none"]
 # A Gram matrix knows its eigenvalues to 1e-16 of the largest: below this ratio the singular
 # vectors are taken from the rows themselves.
 _WELL_CONDITIONED = 1e-8
+# Up to this condition number float32 knows the directions that matter.
+_WITHIN_SINGLE = 1e6
 # From here on the optimum is approached in float32 first.
 MANY_ROWS = 2000
 
@@ -107,7 +109,7 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
             diagonalise = _rotating_many_pays_off(largest, n, full.shape[1], steepness, n_classes)
         features, basis = full, Basis(False)
         if diagonalise:
-            features, basis = _many(full, weights, bool(np.isfinite(steepness).all()))
+            features, basis = _many(full, weights, float(steepness.max()) * largest)
     rank, squares = features.shape[1], weights @ features**2
     if basis.triangular and bias == "free":
         rank -= 1
@@ -160,14 +162,19 @@ def _few(
     return vectors * (sigma / root), Basis(True, vectors / sigma, scale=root[:, 0])
 
 
-def _many(rows: Array, weights: Array, penalised: bool) -> tuple[Array, Basis]:
+def _many(rows: Array, weights: Array, condition: float) -> tuple[Array, Basis]:
     """Return features and basis of more than d rows, from their second moments.
 
     Directions that do not exceed rounding may still be real (features of very small scale); they
-    are kept where L2 keeps their weights finite.
+    are kept where L2 keeps their weights finite. ``condition`` is infinite where it does not. Where
+    it is far from float32's rounding, moments in float32 diagonalise well enough; their
+    eigenvectors are a basis all the same.
     """
-    moments = (rows * weights[:, None]).T @ rows
-    if penalised:
+    precision = np.float32 if condition <= _WITHIN_SINGLE else np.float64
+    scaled = np.empty(rows.shape, precision)
+    np.multiply(rows, np.sqrt(weights)[:, None], out=scaled, casting="same_kind")
+    moments = np.asarray(scaled.T @ scaled, np.float64)
+    if np.isfinite(condition):
         vectors = np.linalg.eigh(moments)[1]
     else:
         vectors, _ = _leading(moments, max(rows.shape))
