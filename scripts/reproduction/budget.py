@@ -69,9 +69,9 @@ def _words(costs: Sequence[Cost], classifiers: int, seconds: float) -> str:
         f"All studies here: {sum(cost.classifiers for cost in costs):,} classifiers, "
         f"{duration(here)} of one core. The presets above as published: {classifiers:,} "
         f"classifiers, {duration(seconds)} of one core. The paper counts "
-        f"{PAPER_COUNT / 1e6:g} million classifiers and {PAPER_YEARS} CPU-years; at the mean rate of this table they take "
-        f"{duration(all_of_it)} of one core, {PAPER_YEARS * _YEAR / max(all_of_it, 1):,.0f} times "
-        "less."
+        f"{PAPER_COUNT / 1e6:g} million classifiers and {PAPER_YEARS} CPU-years; at the "
+        f"mean rate of this table they take {duration(all_of_it)} of one core, "
+        f"{PAPER_YEARS * _YEAR / max(all_of_it, 1):,.0f} times less."
     )
 
 
