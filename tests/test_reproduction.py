@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))  # the script's own folder, as when it is run
 
 import reproduce  # noqa: E402
-from reproduction import budget, keep, pairs, plan, questions, run, words  # noqa: E402
+from reproduction import budget, keep, pairs, plan, questions, run, studies, words  # noqa: E402
 from reproduction.kept import Kept  # noqa: E402
 from reproduction.page import PAGE, fill, makers  # noqa: E402
 
@@ -201,6 +201,17 @@ def test_every_table_of_the_page_can_be_made_of_few_studies(tiny):
 def test_the_page_refuses_a_mark_that_nothing_makes(tiny):
     with pytest.raises(ValueError, match="'nonsense', for which there is no table"):
         fill("<!-- nonsense -->\n<!-- end of nonsense -->", Kept(tiny.kept))
+
+
+def test_growth_is_last_minus_first_with_both_widths():
+    def entry(shots, improvement, ci):
+        return studies.Entry("bank", "", 16, shots, improvement, ci, 0.5, 1.0, True)
+
+    some = [entry("25", 0.05, 0.004), entry("1", 0.01, 0.003), entry("5", 0.9, 0.1)]
+    assert studies.growth(some, "shots") == pytest.approx((0.04, 0.005))
+    assert studies.growth(some[:1], "shots") is None
+    schemes = [entry("unbalanced-8", 0.1, 0.1), entry("unbalanced-15", 0.2, 0.1)]
+    assert studies.growth(schemes, "shots") is None
 
 
 def test_the_projection_scales_the_published_plan_by_what_was_measured():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from firthshot.errors import FirthshotError
+from reproduction.agreement import agreement
 from reproduction.budget import budget
 from reproduction.kept import Kept
 from reproduction.overview import TABLES as OVERVIEW
@@ -22,7 +23,7 @@ def makers() -> dict[str, Callable[[Kept], list[str]]]:
     """Return what makes the content of each mark of the page."""
     studies = [study.name for study in read_plan() if study.banks]
     made = {f"study {name}": _study(name) for name in studies}
-    return {**made, **OVERVIEW, **QUESTIONS, "budget": budget}
+    return {**made, **OVERVIEW, **QUESTIONS, "agreement": agreement, "budget": budget}
 
 
 def fill(text: str, kept: Kept) -> str:

@@ -57,12 +57,21 @@ class Entry:
 
 def study_table(kept: Kept, study: str) -> list[str]:
     """Return the improvements of a study, the paper's first."""
-    entries = [*_published(study), *_ours(kept, study)]
-    ours = [entry for entry in entries if not entry.who.startswith("*")]
-    across = "ways" if _count(ours, "ways") > _count(ours, "shots") else "shots"
+    entries = study_entries(kept, study)
+    across = axis(entries)
     along = "shots" if across == "ways" else "ways"
     values = sorted({getattr(entry, across) for entry in entries}, key=_order)
     return table(_rows(entries, across, along, values))
+
+
+def study_entries(kept: Kept, study: str) -> list[Entry]:
+    """Return all improvements of a study, the paper's first."""
+    return [*_published(study), *_ours(kept, study)]
+
+
+def axis(entries: Sequence[Entry]) -> str:
+    """Return what a study varies most: ways or shots."""
+    return "ways" if _count(entries, "ways") > _count(entries, "shots") else "shots"
 
 
 def _rows(
@@ -82,12 +91,21 @@ def _rows(
 
 
 def _growth(by_value: dict[Any, Entry]) -> str:
-    """Return the gain at the largest value minus that at the smallest; their trials differ."""
-    if len(by_value) < 2:
-        return ""
-    first, last = (by_value[key] for key in (min(by_value, key=_order), max(by_value, key=_order)))
-    ci = math.hypot(first.ci or 0.0, last.ci or 0.0)
-    return gain(last.improvement - first.improvement, ci)
+    found = growth(list(by_value.values()), axis(list(by_value.values())))
+    return "" if found is None else gain(*found)
+
+
+def growth(entries: Sequence[Entry], across: str) -> tuple[float, float] | None:
+    """Return the gain at the largest value minus that at the smallest, and its half-width.
+
+    The trials of the two are different ones. None where there is one value, or a scheme.
+    """
+    ordered = sorted(entries, key=lambda entry: _order(getattr(entry, across)))
+    if len(ordered) < 2 or not _grows([getattr(entry, across) for entry in ordered]):
+        return None
+    first, last = ordered[0], ordered[-1]
+    width = math.hypot(first.ci or 0.0, last.ci or 0.0)
+    return last.improvement - first.improvement, width
 
 
 def _grows(values: Sequence[Any]) -> bool:
@@ -154,8 +172,9 @@ def _published(study: str) -> Iterator[Entry]:
 def _belongs(entry: Published, study: str) -> bool:
     """Tell whether an entry of the authors' files is shown; of five ResNets, two are."""
     best = study == "calibration-cross" and entry.artificial is None
+    source = "table" if study == "confidence" else "csv"  # the files lack its Firth column
     return (
-        entry.source == "csv"
+        entry.source == source
         and entry.name == PUBLISHED.get(study)
         and entry.backbone not in _LEFT_OUT
         and not best
