@@ -193,7 +193,7 @@ def test_all_tests_of_a_table_are_corrected_together(tiny):
 def test_every_table_of_the_page_can_be_made_of_few_studies(tiny):
     kept = Kept(tiny.kept)
     for name, make in makers().items():
-        if name != "budget":
+        if name != "budget" and not name.startswith("picture"):
             assert make(kept), name
     assert any("zero − random" in line for line in questions.start(kept))
 

@@ -36,30 +36,95 @@ class Picture:
         Of its file.
     begins : str
         How the report's name of the figure begins.
+    words : str
+        Its caption on the page.
     studies, banks : tuple of str
         All banks where none is named.
     """
 
     name: str
     begins: str
+    words: str
     studies: tuple[str, ...]
     banks: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Return the name of its file."""
+        return f"reproduction-{self.name}.png"
 
 
 EVAL, SORTED = "mini-resnet10", "mini-resnet10-bn-train-sorted"
 PICTURES = (
-    Picture("figure-2", "methods", ("logistic-firth", "logistic-l2")),
-    Picture("figure-3", "unbalanced", ("imbalanced",)),
-    Picture("figure-4", "improvement-ways", ("cosine",)),
-    Picture("figure-a6", "improvement-shots", ("ways-5-10",)),
-    Picture("figure-a7", "methods", ("mlp-firth", "mlp-l2")),
-    Picture("figure-a10", "unbalanced", ("imbalanced-mlp",)),
-    Picture("figure-a11", "improvement-ways", ("simpleshot",)),
-    Picture("figure-a12-eval", "lambda", ("logistic-firth",), (EVAL,)),
-    Picture("figure-a12-sorted", "lambda", ("logistic-firth",), (SORTED,)),
-    Picture("figure-a13", "methods", ("datasets-firth", "datasets-l2")),
-    Picture("converged", "methods", ("converged",)),
-    Picture("tradeoff", "tradeoff", ("converged",), (EVAL,)),
+    Picture(
+        "figure-2",
+        "methods",
+        "Figure 2 on our banks: Firth and L2, linear head, 16 ways",
+        ("logistic-firth", "logistic-l2"),
+    ),
+    Picture(
+        "figure-3",
+        "unbalanced",
+        "Figure 3 on our banks: unequal shots, linear head",
+        ("imbalanced",),
+    ),
+    Picture(
+        "figure-4", "improvement-ways", "Figure 4 on our banks: Firth, cosine head", ("cosine",)
+    ),
+    Picture(
+        "figure-a6",
+        "improvement-shots",
+        "Figure A6 on our banks: Firth, linear head, 5 and 10 ways",
+        ("ways-5-10",),
+    ),
+    Picture(
+        "figure-a7",
+        "methods",
+        "Figure A7 on our banks: Firth and L2, 3-layer head, 16 ways",
+        ("mlp-firth", "mlp-l2"),
+    ),
+    Picture(
+        "figure-a10",
+        "unbalanced",
+        "Figure A10 on our banks: unequal shots, 3-layer head",
+        ("imbalanced-mlp",),
+    ),
+    Picture(
+        "figure-a11",
+        "improvement-ways",
+        "Figure A11 on our banks: Firth, linear head on centred rows of unit length",
+        ("simpleshot",),
+    ),
+    Picture(
+        "figure-a12-eval",
+        "lambda",
+        "Figure A12 on mini-ImageNet in evaluation mode: validation accuracy along λ",
+        ("logistic-firth",),
+        (EVAL,),
+    ),
+    Picture(
+        "figure-a12-sorted",
+        "lambda",
+        "Figure A12 on the same pictures with sorted batches",
+        ("logistic-firth",),
+        (SORTED,),
+    ),
+    Picture(
+        "figure-a13",
+        "methods",
+        "Figure A13 on our banks: Firth and L2, linear head, 16 ways",
+        ("datasets-firth", "datasets-l2"),
+    ),
+    Picture(
+        "converged", "methods", "Firth and L2, both trained to the optimum, 16 ways", ("converged",)
+    ),
+    Picture(
+        "tradeoff",
+        "tradeoff",
+        "Accuracy against calibration error along λ, mini, trained to the optimum",
+        ("converged",),
+        (EVAL,),
+    ),
 )
 
 
@@ -72,6 +137,13 @@ def draw_figures(kept: Kept, folder: Path) -> list[Path]:
             if drawing is not None:
                 written.append(_write(picture, drawing, folder))
     return written
+
+
+def picture_lines(picture: Picture, kept: Kept) -> list[str]:
+    """Return the Markdown that shows a figure, nothing where its studies have not been run."""
+    if not set(picture.studies) <= set(kept.chosen["study"]):
+        return []
+    return [f"![{picture.words}](images/{picture.file})", "", f"*{picture.words}.*"]
 
 
 def _draw(picture: Picture, kept: Kept) -> Drawing | None:
@@ -102,7 +174,7 @@ def _write(picture: Picture, drawing: Drawing, folder: Path) -> Path:
     """Keep the PNG of a drawing alone, under the page's name for it."""
     import tempfile
 
-    path = folder / f"reproduction-{picture.name}.png"
+    path = folder / picture.file
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as beside:
         write_whole(path, write_drawing(drawing, Path(beside))["png"].read_bytes())

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from firthshot.errors import FirthshotError
 from reproduction.agreement import agreement
 from reproduction.budget import budget
+from reproduction.figures import PICTURES, picture_lines
 from reproduction.kept import Kept
 from reproduction.overview import TABLES as OVERVIEW
 from reproduction.plan import ROOT, read_plan
 from reproduction.questions import TABLES as QUESTIONS
 from reproduction.studies import study_table
 
+Maker = Callable[[Kept], list[str]]
 PAGE = ROOT / "docs" / "reproduction.md"
 _MARK = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
 
 
-def makers() -> dict[str, Callable[[Kept], list[str]]]:
+def makers() -> dict[str, Maker]:
     """Return what makes the content of each mark of the page."""
     studies = [study.name for study in read_plan() if study.banks]
-    made = {f"study {name}": _study(name) for name in studies}
+    made: dict[str, Maker] = {f"study {name}": _study(name) for name in studies}
+    made |= {f"picture {one.name}": partial(picture_lines, one) for one in PICTURES}
     return {**made, **OVERVIEW, **QUESTIONS, "agreement": agreement, "budget": budget}
 
 
@@ -51,5 +55,5 @@ def write_page(kept: Path, page: Path, template: Path = PAGE) -> None:
     page.write_text(fill(template.read_text("utf-8"), Kept(kept)), "utf-8")
 
 
-def _study(name: str) -> Callable[[Kept], list[str]]:
+def _study(name: str) -> Maker:
     return lambda kept: study_table(kept, name)
