@@ -34,8 +34,9 @@ SPLITS = ("base", "val")
 WAYS = (2, 5, 10, 20, 30, 60, 100)  # those that the split holds
 SHOTS = (1, 2, 5, 10, 20)
 TRIALS = 2000
-FEW_TRIALS = 200  # of the whole grid, and of support sets of more than
+FEW_TRIALS = 200  # of the whole grid, of the cosine head, and of support sets of more than
 MANY_ROWS = 600
+WIDE_ROWS = 150  # the whole grid is trained on support sets up to this size
 QUERIES = 30  # per class
 BLOCK = 50
 TOLERANCE = 1e-5
@@ -208,20 +209,11 @@ def rivals(
 def wide_trial(
     X: np.ndarray, y: np.ndarray, Q: np.ndarray, ways: int
 ) -> tuple[list[str], list[np.ndarray]]:
-    """Return the whole grid of the linear head, and a smaller one of the cosine head."""
+    """Return the whole grid of the linear head."""
     head, facts = FirthClassifier(tol=TOLERANCE), facts_of(X, ways)
     path = [make(facts) for make in WIDE.values()]
     fits = head._fit_path(support_of(X, y, ways), path)
-    names, logits = list(WIDE), [head._logits(Q, fit.parameters) for fit in fits]
-    scale = 2.0
-    rows, queries = (scale * Z / (np.linalg.norm(Z, axis=1, keepdims=True) + 1e-5) for Z in (X, Q))
-    cosine, around = FirthCosineClassifier(tol=TOLERANCE), facts_of(rows, ways)
-    grid = [(lam, l2) for l2 in ("1", "v", "v/shots") for lam in ("0", "0.3", "1", "3")]
-    path = [rule(*pair)(around) for pair in grid]
-    for pair, fit in zip(grid, cosine._fit_path(support_of(rows, y, ways), path), strict=True):
-        names.append("cosine, " + named(*pair))
-        logits.append(cosine._logits(queries, fit.parameters))
-    return names, logits
+    return list(WIDE), [head._logits(Q, fit.parameters) for fit in fits]
 
 
 def scores(logits: list[np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -285,7 +277,7 @@ def planned(banks: list[Bank], trials: int, kinds: list[str]) -> list[tuple[Cell
         (cell, kind, block)
         for cell in cells(banks)
         for kind in kinds
-        if kind == "core" or cell.rows <= MANY_ROWS
+        if cell.rows <= {"core": np.inf, "cosine": MANY_ROWS, "wide": WIDE_ROWS}[kind]
         for block in range(-(-min(trials, full_number(cell, kind)) // BLOCK))
     ]
     return sorted(parts, key=_turn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-from choose_lambda import BASELINE, DEFAULT, LAMBDAS, RIDGES, SCALED, SCORES, named
+from choose_lambda import BASELINE, COSINE, DEFAULT, LAMBDAS, RIDGES, SCALED, SCORES, named
 
 from firthshot.experiments.statistics import half_width
 
@@ -166,19 +166,25 @@ def scale_table(table: pl.DataFrame) -> list[str]:
 
 
 def cosine_table(table: pl.DataFrame) -> list[str]:
-    """Return the cosine head's grid: mean difference of accuracy over the cells of each bank."""
-    cosine = table.filter(pl.col("method").str.starts_with("cosine, "))
-    if not cosine.height:
-        return []
+    """Return both heads as they are, by bank and shots: accuracy and nll against LR."""
     lines = [
-        "| bank | cells | method | accuracy against LR, mean (lowest) |",
-        "|---|---:|---|---:|",
+        "| bank | shots | cells | FirthClassifier(): accuracy | nll | "
+        "FirthCosineClassifier(): accuracy | nll |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for (bank, method), part in cosine.group_by("bank", "method", maintain_order=True):
-        each = 100 * part["accuracy_difference"]
-        lines.append(
-            f"| {bank} | {part.height} | {method} | {each.mean():+.2f} ({each.min():+.1f}) |"
-        )
+    keys = ["bank", "split", "ways", "shots"]
+    both = table.filter(pl.col("method") == OURS).join(
+        table.filter(pl.col("method") == COSINE), on=keys, suffix="_cosine"
+    )
+    ordered = both.sort("bank", "shots", maintain_order=True)
+    for (bank, shots), part in ordered.group_by("bank", "shots", maintain_order=True):
+        shown = []
+        for suffix in ("", "_cosine"):
+            each = 100 * part[f"accuracy_difference{suffix}"]
+            shown.append(f"{each.mean():+.2f} ({each.min():+.2f})")
+            each = part[f"nll_difference{suffix}"]
+            shown.append(f"{each.mean():+.3f} ({each.max():+.3f})")
+        lines.append(f"| {bank} | {shots} | {part.height} | " + " | ".join(shown) + " |")
     return lines
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
-from firthshot.estimators import FirthClassifier
+from firthshot.estimators import FirthClassifier, FirthCosineClassifier
 from firthshot.estimators._calibration import (
     FEWEST,
     SUPPORT_PROBABILITY,
@@ -76,6 +76,15 @@ def test_the_head_has_logits_as_large_as_plain_regression_where_that_learned_its
     t = support_temperature(LOGITS[right], certain, LABELS[right], WEIGHTS[right])
     apart = (LOGITS[right] - LOGITS[right].mean(1, keepdims=True)) / t
     assert np.square(apart).sum(1) @ [0.25, 0.5, 0.25] == pytest.approx(60.0**2 * 2 / 3)
+
+
+def test_without_a_reference_the_head_is_nearly_certain_of_its_rows():
+    timid = support_temperature(LOGITS, np.zeros((4, 3)), LABELS, WEIGHTS)
+    assert support_temperature(LOGITS, None, LABELS, WEIGHTS) == timid
+    X, y = draw(5, 12, 5)
+    model = FirthCosineClassifier().fit(X, y)
+    certain = np.log(model.predict_proba(X)[np.arange(5), y]).mean()
+    assert np.exp(certain) == pytest.approx(SUPPORT_PROBABILITY, abs=1e-9)
 
 
 def test_a_head_that_tells_no_classes_apart_keeps_its_logits():

@@ -91,6 +91,7 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
     calibrate: bool
 
     _accepts_sparse: ClassVar[bool] = False
+    _length_says_something: ClassVar[bool] = True  # of the rows that the head sees
 
     # What a head implements
 
@@ -187,7 +188,7 @@ class FewShotClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore
 
         return support_temperature(
             self._logits(support.X, fit.parameters),
-            plain_logits(support),
+            plain_logits(support) if self._length_says_something else None,
             support.labels,
             support.weights,
         )

@@ -76,7 +76,7 @@ def _rank_in_class(support: Support) -> Array:
     return rank
 
 
-def support_temperature(logits: Array, plain: Array, labels: Array, weights: Array) -> float:
+def support_temperature(logits: Array, plain: Array | None, labels: Array, weights: Array) -> float:
     """Return a temperature from the logits (N, K) that a head gives the rows it was fitted to.
 
     How hard a task is, one row per class cannot say. Two sizes of the logits are known to do:
@@ -84,23 +84,28 @@ def support_temperature(logits: Array, plain: Array, labels: Array, weights: Arr
     are large enough for it to learn its rows, and the one at which the head gives its rows 0.95,
     where they are not: where the share of the labels' information that plain logistic regression
     has not learned, −log p / log K, is 0.65 or more. Below 0.3 the first stands alone, between
-    them their geometric mean. 1 if the head tells no classes apart.
+    them their geometric mean. Without ``plain`` the second stands alone: for rows that all have
+    one length, which says nothing. 1 if the head tells no classes apart.
     """
     share = weights / weights.sum()
     size = _size(logits, share)
     if size == 0:
         return 1.0
-    p_plain = log_softmax(plain)[np.arange(len(labels)), labels]
-    missing = float(-share @ p_plain) / np.log(logits.shape[1])
-    timid = float(np.clip((missing - LEARNED) / (TIMID - LEARNED), 0, 1))
-    # Only what counts is computed: the second takes a search.
-    log_sharpness = 0.0
-    if timid < 1:
+    log_sharpness, timid = 0.0, 1.0
+    if plain is not None:
+        timid = _timidity(plain, labels, share)
         log_sharpness += (1 - timid) * np.log(max(_size(plain, share) / size, 1e-12))
-    if timid > 0:
+    if timid > 0:  # it takes a search
         nearly_certain = _sharpness_at(SUPPORT_PROBABILITY, logits, labels, weights)
         log_sharpness += timid * np.log(nearly_certain)
     return float(np.exp(-log_sharpness))
+
+
+def _timidity(plain: Array, labels: Array, share: Array) -> float:
+    """Return 0 where plain regression learned its rows, 1 where it learned little of them."""
+    log_p = log_softmax(plain)[np.arange(len(labels)), labels]
+    missing = float(-share @ log_p) / np.log(plain.shape[1])
+    return float(np.clip((missing - LEARNED) / (TIMID - LEARNED), 0, 1))
 
 
 def _size(logits: Array, share: Array) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class FirthCosineClassifier(FirthClassifier):
     """
 
     fit_intercept = False
+
+    _length_says_something: ClassVar[bool] = False
 
     def __init__(
         self,
