@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-from choose_lambda import BASELINE, COSINE, DEFAULT, LAMBDAS, RIDGES, SCALED, SCORES, named
+from choose_lambda import BASELINE, COSINE, DEFAULT, LAMBDAS, RIDGES, SCALED, SCORES, TRIALS, named
 
 from firthshot.experiments.statistics import half_width
 
 OURS = "default: calibrated"
+ROUNDING = 1e-4  # at 2 ways 1 shot both heads are the same but for rounding
 SCALE_WAYS = (5, 20)  # of the table of scaled features
 
 
@@ -90,21 +91,39 @@ def cell_table(table: pl.DataFrame) -> list[str]:
 
 
 def verdict(table: pl.DataFrame) -> list[str]:
-    """Return what the two conditions on a default come to, over all cells."""
+    """Return what the two conditions on a default come to, with features that say something.
+
+    Those that were taken in training mode, sorted by class, say nothing: all methods are at
+    chance with them.
+    """
     ours = table.filter(pl.col("method") == OURS)
+    at_chance = pl.col("bank").str.ends_with("bn-train-sorted")
+    return [
+        *_conditions(ours.filter(~at_chance)),
+        "- Features at chance (`mini-resnet10-bn-train-sorted`), where no method knows better:",
+        *("  " + line for line in _conditions(ours.filter(at_chance))),
+    ]
+
+
+def _conditions(ours: pl.DataFrame) -> list[str]:
     low = ours.with_columns(bound=100 * (pl.col("accuracy_difference") - pl.col("accuracy_ci")))
     worst = low.sort("bound").row(0, named=True)
-    behind = ours.filter(pl.col("nll_difference") - pl.col("nll_ci") > 0)
+    behind = ours.filter(pl.col("nll_difference") - pl.col("nll_ci") > ROUNDING)
     highest = ours.sort("nll_difference").row(-1, named=True)
 
     def where(line: dict[str, object]) -> str:
         return f"{line['bank']}, {line['split']}, {line['ways']} ways, {line['shots']} shots"
 
+    whole = ours.filter(pl.col("trials") >= TRIALS).height
     return [
-        f"- Cells: {ours.height}, with {ours['trials'].min()} to {ours['trials'].max()} trials.",
+        (
+            f"- Cells: {ours.height}, {whole} of them with {TRIALS:,} trials, the others with "
+            f"{ours['trials'].min()} or more."
+        ),
         (
             f"- Lowest lower bound of the accuracy against `LogisticRegression()`: "
-            f"{worst['bound']:+.2f} points ({where(worst)}); the condition is -0.3."
+            f"{worst['bound']:+.2f} points ({where(worst)}, {worst['trials']} trials); the "
+            "condition is -0.3."
         ),
         (
             f"- Cells whose nll is higher by more than its interval: {behind.height}; the highest "
