@@ -308,8 +308,9 @@ def _learns(recipe: Recipe, architecture: str, folder: Path, size: int = 32) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture_learns(tmp_path: Path, architecture: str) -> None:
-    # A hundred layers without a warm-up of epochs diverge at the rate of the others.
-    rate, epochs = (0.002, 8) if architecture == "resnet101" else (0.02, 6)
+    # A hundred layers diverge at the rate of the others; MobileNet learns later than they do.
+    others = {"resnet101": (0.002, 8), "mobilenet": (0.1, 10)}
+    rate, epochs = others.get(architecture, (0.02, 6))
     stage = replace(standard(one_cycle=True).stages[0], epochs=epochs, rate=rate)
     recipe = replace(standard(one_cycle=True), stages=(stage,), batch=32)
     # Five thousand million products a picture at 32 px would take a quarter of an hour.
