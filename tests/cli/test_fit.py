@@ -232,3 +232,53 @@ def test_exit_codes_of_the_real_command(folder, tmp_path):
     )
     assert good.returncode == 0
     assert len(good.stdout.splitlines()) == 2
+
+
+def wine(path, rows):
+    """Write some rows of scikit-learn's wine, whose columns have very different scales."""
+    from sklearn.datasets import load_wine
+
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    table = pl.from_pandas(X).with_columns(label=pl.Series([f"c{k}" for k in y]))
+    table[rows].write_csv(path)
+    return path
+
+
+def test_columns_of_different_scales_are_brought_to_one(tmp_path):
+    from sklearn.preprocessing import StandardScaler
+
+    from firthshot.estimators import load_model
+
+    which = np.concatenate([np.arange(k, k + 10) for k in (0, 59, 130)])
+    train = wine(tmp_path / "train.csv", which)
+    rest = wine(tmp_path / "rest.csv", np.setdiff1d(np.arange(178), which))
+    told = run("fit", train, "--model", tmp_path / "m.firth").output
+    assert "very different scales" in " ".join(told.split())
+    X, new = (pl.read_csv(path).drop("label").to_numpy() for path in (train, rest))
+    scaler = StandardScaler().fit(X)
+    plain = FirthClassifier().fit(scaler.transform(X), pl.read_csv(train)["label"].to_list())
+    model = load_model(tmp_path / "m.firth")
+    assert model.feature_names_in_[-1] == "proline"
+    np.testing.assert_allclose(
+        model.predict_proba(pl.read_csv(rest).drop("label")),
+        plain.predict_proba(scaler.transform(new)),
+        atol=1e-9,
+    )
+    run("fit", train, "--model", tmp_path / "raw.firth", "--no-standardize")
+    raw = load_model(tmp_path / "raw.firth")
+    assert np.abs(raw.coef_).max() < 0.1 * np.abs(model.coef_).max()
+    words = refused("fit", train, "--model", tmp_path / "x", "--standardize", "--head", "cosine")
+    assert "--standardize is for --head linear" in words
+
+
+def test_empty_columns_and_equal_rows_are_refused(tmp_path):
+    which = np.concatenate([np.arange(k, k + 10) for k in (0, 59, 130)])
+    train, model = wine(tmp_path / "train.csv", which), tmp_path / "m.firth"
+    run("fit", train, "--model", model)
+    table = pl.read_csv(train)
+    gap = tmp_path / "gap.csv"
+    table.with_columns(ash=pl.lit(None)).write_csv(gap)
+    assert "Column 'ash' of" in refused("predict", model, gap)
+    equal = tmp_path / "equal.csv"
+    table.with_columns(pl.exclude("label").first()).write_csv(equal)
+    assert "nothing can be learned" in refused("fit", equal, "--model", model)

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from firthshot.own_data import Examples, FitReport
+    from firthshot.own_data._scale import ColumnScale
 
 HEADS = ("linear", "cosine", "mlp")
+SCALED = (
+    "Columns vary on very different scales, so that they were brought to one (mean 0, spread 1) "
+    "for fitting; the model takes them as they are. --no-standardize leaves that away."
+)
 
 
 def fit(
@@ -63,6 +68,13 @@ def fit(
             "--calibrate/--no-calibrate", help="Fit a temperature to rows that were left out."
         ),
     ] = True,
+    standardize: Annotated[
+        bool | None,
+        typer.Option(
+            "--standardize/--no-standardize",
+            help="Bring the columns of a table to one scale; else where they differ much.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -79,8 +91,14 @@ def fit(
     estimator = _make(head, lam, l2, class_weight, calibrate)
     if head == "mlp" and not quiet:
         _say_cost(lam, l2)
-    notes = _fit(estimator, examples)
-    report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
+    _refuse_equal_rows(examples)
+    fitted, scale = _scaled(examples, head, standardize)
+    notes = _fit(estimator, fitted)
+    report = _name_defaults(report_fit(estimator, fitted, head), lam, l2)
+    if scale is not None:
+        scale.return_to_columns(estimator)
+        if standardize is None:
+            notes.append(SCALED)
     _save(estimator, model, examples)
     if as_json:
         typer.echo(json.dumps({**report.to_dict(), "model": str(model)}, ensure_ascii=False))
@@ -141,6 +159,26 @@ def _check_model_path(model: Path, source: str) -> None:
         raise FirthshotError(f"--model {model} is a folder: give the name of a file.")
     if not model.parent.is_dir():
         raise FirthshotError(f"The folder {model.parent} of --model does not exist: create it.")
+
+
+def _refuse_equal_rows(examples: Examples) -> None:
+    if len(examples) > 1 and not (examples.features != examples.features[0]).any():
+        raise FirthshotError(
+            f"All rows of {examples.source} are equal: nothing can be learned from them."
+        )
+
+
+def _scaled(
+    examples: Examples, head: str, standardize: bool | None
+) -> tuple[Examples, ColumnScale | None]:
+    """Return the rows to fit to, and their scale if it was changed; linear heads alone allow it."""
+    from firthshot.own_data._scale import columns_differ, to_one_scale
+
+    if standardize and head != "linear":
+        raise FirthshotError(f"--standardize is for --head linear, not for {head}.")
+    if standardize is None:
+        standardize = head == "linear" and columns_differ(examples)
+    return to_one_scale(examples) if standardize else (examples, None)
 
 
 def _fit(estimator: Any, examples: Examples) -> list[str]:

@@ -104,6 +104,11 @@ def _read(
     if source == "-":
         lines = sys.stdin.read()
         return embed_lines(lines, mark) if takes_texts(mark) else parse_items(lines, columns)
+    if takes_texts(mark) and " " in source and not Path(source).exists():
+        raise FirthshotError(
+            f"There is no file {source!r}: to classify one text, pipe it in, as in "
+            f'echo "{source}" | firthshot predict MODEL -.'
+        )
     with embedding_progress() as listener:
         return read_examples(
             source,
@@ -163,6 +168,6 @@ def _say(predictions: Predictions, out: Path | None) -> None:
     if predictions.accuracy is not None:
         typer.echo(
             f"Accuracy {100 * predictions.accuracy:.1f} % by the labels of {len(predictions)} "
-            "rows, which were not used otherwise.",
+            "rows, which the prediction did not look at.",
             err=True,
         )

@@ -90,7 +90,7 @@ def read_encoded(
     loaded = choose_encoder(kind, encoder, mark)
     if kind == "image":
         paths, labels = _pictures(Path(source), needs_label)
-        ids, heading = np.array([path.name for path in paths]), "picture"
+        ids, heading = np.array([_shown(path, Path(source)) for path in paths]), "picture"
         features = embed_pictures(paths, loaded, listener=listener)
     else:
         texts, labels, ids, heading = _texts(Path(source), columns, needs_label)
@@ -153,6 +153,11 @@ def _spec(encoder: str | None) -> str | None:
         if Path(encoder).exists()
         else encoder
     )
+
+
+def _shown(path: Path, source: Path) -> str:
+    """Return a picture's path below the folder that was given: class folders repeat file names."""
+    return path.relative_to(source).as_posix() if source.is_dir() else path.name
 
 
 def _pictures(source: Path, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:

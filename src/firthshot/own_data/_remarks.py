@@ -109,7 +109,7 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
         yield (
             f"{_columns(names, wide)} {'varies' if len(wide) == 1 else 'vary'} "
             f"more than {WIDER:g} times as much as most others and will decide alone: bring the "
-            "columns to one scale."
+            "columns to one scale (--standardize)."
         )
     constant = np.flatnonzero(spread == 0)
     if len(constant) and X.shape[1] < EMBEDDING:

@@ -223,6 +223,8 @@ def _refuse_words(column: pl.Series, source: str) -> None:
         )
     numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
     words = numbers.is_null() & column.is_not_null()
+    if column.is_null().all():
+        raise FirthshotError(f"{where} is empty: fill it in.")
     if words.mean() == 1.0 or not words.any():
         raise FirthshotError(
             f"{where} holds text, such as {_short(column.drop_nulls()[0])}: leave it out with "
