@@ -5,7 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-from choose_lambda import BASELINE, COSINE, DEFAULT, LAMBDAS, RIDGES, SCALED, SCORES, TRIALS, named
+from choose_lambda import (
+    BASELINE,
+    CORE,
+    COSINE,
+    DEFAULT,
+    LAMBDAS,
+    RIDGES,
+    SCALED,
+    SCORES,
+    TRIALS,
+    WIDE,
+    named,
+)
 
 from firthshot.experiments.statistics import half_width
 
@@ -17,14 +29,16 @@ SCALE_WAYS = (5, 20)  # of the table of scaled features
 def write_tables(parts: Path, out: Path) -> None:
     """Write the CSV file, and fill in the tables of the page beside it."""
     table = summarise(parts)
-    table.with_columns(pl.col(pl.Float64).round(5)).write_csv(out)
+    only_of_the_grid = [name for name in WIDE if name not in CORE]
+    kept = table.filter(~pl.col("method").is_in(only_of_the_grid))
+    kept.with_columns(pl.col(pl.Float64).round(5)).write_csv(out)
     page = out.with_suffix(".md")
     insert(page, "verdict", verdict(table))
     insert(page, "cells", cell_table(table))
     insert(page, "scale", scale_table(table))
     insert(page, "grid", grid_table(table))
     insert(page, "cosine", cosine_table(table))
-    print(f"Wrote {out} ({table.height} lines) and the tables of {page}.")
+    print(f"Wrote {out} ({kept.height} lines) and the tables of {page}.")
 
 
 def summarise(folder: Path) -> pl.DataFrame:
