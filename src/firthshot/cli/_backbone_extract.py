@@ -51,7 +51,7 @@ def _encoder_table() -> Any:
             f"pictures {one.side} px" if one.kind == "image" else "texts",
             str(one.dim),
             str(one.megabytes),
-            one.licence,
+            one.licence or "not stated",
             Text(state),
         )
     for name, path in find_weights().items():

@@ -57,7 +57,7 @@ def info(
         "data set": meta.dataset,
         "backbone": meta.backbone,
         "extraction": meta.extraction,
-        "size": f"{n} rows x {d} dimensions, {found.features.dtype}, {size / 1e6:.1f} MB",
+        "size": f"{n} rows x {d} dimensions, {found.features.dtype}, {_megabytes(size)}",
         **{f"  {split}": _split_words(found, split) for split in found.splits},
         "licence": meta.licence,
         "provenance": meta.provenance,
@@ -224,3 +224,7 @@ def _print(what: RenderableType) -> None:
     from rich.console import Console
 
     Console(highlight=False).print(what)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"

@@ -48,8 +48,8 @@ def predict(
 ) -> None:
     """Predict the class of new rows.
 
-    Without --out the predictions go to standard output: as a table at a terminal, as CSV (or, with
-    --json, as JSON lines) in a pipe.
+    Without --out the predictions go to standard output: as a table at a terminal, as CSV in a
+    pipe, or as JSON lines (option --json).
     """
     from firthshot.own_data import Columns, join_examples
     from firthshot.own_data import predict as predict_examples
