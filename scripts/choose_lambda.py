@@ -28,7 +28,7 @@ from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
 from firthshot.episodes import Episode, sample_episodes
 from firthshot.estimators._cosine import FirthCosineClassifier
 from firthshot.estimators._linear import FirthClassifier
-from firthshot.estimators._support import Support, effective_directions
+from firthshot.estimators._support import Support, scale_l2
 
 SPLITS = ("base", "val")
 WAYS = (2, 5, 10, 20, 30, 60, 100)  # those that the split holds
@@ -51,23 +51,18 @@ class Facts:
 
     The spread v is the mean squared distance of the rows from their mean (the trace of their
     covariance S). It has the unit of l2, so that l2 = c v gives the same predictions whatever the
-    scale of the features. The directions are their effective number, (tr S)² / tr S².
+    scale of the features. ``scale`` is the l2 that the estimator makes of them.
     """
 
     classes: int
     rows: int
     spread: float
-    directions: float
+    scale: float
 
     @property
     def shots(self) -> float:
         """Return the rows per class, on average."""
         return self.rows / self.classes
-
-    @property
-    def share(self) -> float:
-        """Return the directions among those that there could be, within two bounds."""
-        return max(0.25, min(self.directions / (self.rows - 1), self.shots**-0.5))
 
 
 Rule = Callable[[Facts], tuple[float, float]]
@@ -75,7 +70,7 @@ RIDGES: dict[str, Callable[[Facts], float]] = {
     "1": lambda _: 1.0,
     "3 v": lambda f: 3 * f.spread,
     "v": lambda f: f.spread,
-    "v share": lambda f: f.share * f.spread,
+    "v share": lambda f: f.scale,
     "v/√shots": lambda f: f.spread / np.sqrt(f.shots),
     "v/shots": lambda f: f.spread / f.shots,
     "0.3 v": lambda f: 0.3 * f.spread,
@@ -164,9 +159,9 @@ def real_banks(names: list[str]) -> list[Bank]:
 # One trial
 
 
-def facts_of(X: np.ndarray, ways: int) -> Facts:
-    spread = float(np.square(X - X.mean(0)).sum() / len(X))
-    return Facts(ways, len(X), spread, effective_directions(X, np.ones(len(X))))
+def facts_of(support: Support) -> Facts:
+    rows = len(support.weights)
+    return Facts(support.n_classes, rows, support.moments.spread, scale_l2(support))
 
 
 def support_of(X: np.ndarray, y: np.ndarray, ways: int) -> Support:
@@ -177,9 +172,9 @@ def core_trial(
     X: np.ndarray, y: np.ndarray, Q: np.ndarray, ways: int
 ) -> tuple[list[str], list[np.ndarray]]:
     """Return the names of the methods and their logits of the queries."""
-    head, facts = FirthClassifier(tol=TOLERANCE), facts_of(X, ways)
+    head, support = FirthClassifier(tol=TOLERANCE), support_of(X, y, ways)
+    facts = facts_of(support)
     path = [make(facts) for make in CORE.values()]
-    support = support_of(X, y, ways)
     fits = head._fit_path(support, path)
     names, logits = list(CORE), [head._logits(Q, fit.parameters) for fit in fits]
     default = list(CORE).index(named(*DEFAULT))
@@ -210,9 +205,9 @@ def wide_trial(
     X: np.ndarray, y: np.ndarray, Q: np.ndarray, ways: int
 ) -> tuple[list[str], list[np.ndarray]]:
     """Return the whole grid of the linear head."""
-    head, facts = FirthClassifier(tol=TOLERANCE), facts_of(X, ways)
-    path = [make(facts) for make in WIDE.values()]
-    fits = head._fit_path(support_of(X, y, ways), path)
+    head, support = FirthClassifier(tol=TOLERANCE), support_of(X, y, ways)
+    facts = facts_of(support)
+    fits = head._fit_path(support, [make(facts) for make in WIDE.values()])
     return list(WIDE), [head._logits(Q, fit.parameters) for fit in fits]
 
 

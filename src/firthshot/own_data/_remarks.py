@@ -103,8 +103,7 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
         )  # fmt: skip
         drops = " ".join(f"--drop {_quoted(names[j])}" for j in counting[:3])
         yield f"{_columns(names, counting)} {is_are} and no feature; leave it out with {drops}."
-    typical = float(np.median(spread[spread > 0])) if (spread > 0).any() else 0.0
-    wide = np.setdiff1d(np.flatnonzero(spread > WIDER * typical), counting)
+    wide = np.setdiff1d(wider_columns(X, WIDER), counting)
     if len(wide):
         yield (
             f"{_columns(names, wide)} {'varies' if len(wide) == 1 else 'vary'} "
@@ -115,6 +114,13 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
     if len(constant) and X.shape[1] < EMBEDDING:
         have = "has" if len(constant) == 1 else "have"
         yield f"{_columns(names, constant)} {have} the same value in every row, which says nothing."
+
+
+def wider_columns(X: Array, times: float) -> Array:
+    """Return the columns that vary more than some times as much as the median one that varies."""
+    spread = X.std(axis=0)
+    typical = float(np.median(spread[spread > 0])) if (spread > 0).any() else 0.0
+    return np.flatnonzero(spread > times * typical)
 
 
 def _counting(X: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.own_data._remarks import EMBEDDING
+from firthshot.own_data._remarks import EMBEDDING, wider_columns
 
 if TYPE_CHECKING:
     from firthshot.own_data._examples import Array, Examples
@@ -38,9 +38,7 @@ def columns_differ(examples: Examples) -> bool:
     """
     if examples.encoder is not None or examples.features.shape[1] >= EMBEDDING:
         return False
-    spread = examples.features.std(axis=0)
-    typical = float(np.median(spread[spread > 0])) if (spread > 0).any() else 0.0
-    return bool((spread > UNLIKE * typical).any())
+    return len(wider_columns(examples.features, UNLIKE)) > 0
 
 
 def to_one_scale(examples: Examples) -> tuple[Examples, ColumnScale]:

@@ -147,7 +147,6 @@ def curvatures(p, labels, sums):
         for c in range(n_classes):
             for k in range(c):
                 mine[k, c] = mine[c, k]
-        for c in range(
-            n_classes
-        ):  # p sums to one: p_c − p_c² is the sum of p_c p_k over the others
+        # p sums to one: p_c − p_c² is the sum of p_c p_k over the others
+        for c in range(n_classes):
             mine[c, c] = -mine[c].sum()
