@@ -28,7 +28,8 @@ from firthshot.backbones.datasets import open_dataset
 from firthshot.backbones.encoders import load_encoder
 from firthshot.backbones.extract import extract
 from firthshot.banks import Bank, diagnose, load_bank, save_bank
-from firthshot.cli._bank_accuracy import accuracy_facts
+from firthshot.engine.baseline import SHOTS, baseline_accuracies
+from firthshot.experiments.statistics import half_width
 
 LIMIT_MEGABYTES = 50
 MINI_ROWS = {"base": 100, "val": 150, "novel": 150}
@@ -119,8 +120,10 @@ def report(bank: Bank) -> None:
     print(f"  {bank}, {bank.path.stat().st_size / 1e6:.1f} MB")
     for finding in diagnose(bank):
         print(f"  {finding.severity} [{finding.code}] {finding.sentence}")
-    for key, words in accuracy_facts(bank).items():
-        print(f"  {key}: {words}", flush=True)
+    for words, found in baseline_accuracies(bank).items():
+        for shots, accuracy in zip(SHOTS, found, strict=True):
+            mean, half = 100 * accuracy.mean(), 100 * half_width(accuracy)
+            print(f"  nearest class mean, {words}, {shots}-shot: {mean:.1f} ± {half:.1f} %")
 
 
 def main() -> None:

@@ -23,10 +23,6 @@ COLUMNS = (
     *("shots_scheme", "artificial"),
     *("before", "after", "improvement", "ci", "coefficient"),
 )
-CURVE_COLUMNS = (
-    *("name", "file", "commit", "dataset", "backbone", "head", "penalty", "ways", "shots"),
-    *("coefficient", "accuracy", "ci"),
-)
 DATASETS = {
     "miniimagenet": "mini-ImageNet",
     "tieredimagenet": "tiered-ImageNet",
@@ -230,18 +226,6 @@ def cross_domain(reference: Path, path: str) -> Iterator[Row]:
             yield {"name": "Table 1", "file": path, **CALIBRATED, **about, **size, **found}
 
 
-def curves(reference: Path) -> Iterator[Row]:
-    """Read the validation accuracy of every coefficient (Fig A12)."""
-    path = "code_firth/summary_val.csv"
-    for line in read(reference / path):
-        if line["experiment"] in ("firth_1layer", "firth_3layer"):
-            found = {
-                "accuracy": round(float(line["test_acc"]), 6),
-                "ci": round(float(line["test_acc_ci"]), 6),
-            }
-            yield {**logistic_about(line), "name": "Fig A12", "file": path, **found}
-
-
 # ---- writing -----------------------------------------------------------------------------------
 
 
@@ -252,11 +236,11 @@ def complete(rows: Iterable[Row], source: str) -> Iterator[Row]:
         yield {"shots_scheme": "balanced", **given, **row}
 
 
-def write(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
-    order = columns[:-5] if columns is COLUMNS else columns[:-2]
+def write(name: str, rows: Iterable[Row]) -> None:
+    order = COLUMNS[:-5]
     lines = sorted(rows, key=lambda row: [_sortable(row.get(column, "")) for column in order])
     with (TARGET / name).open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, columns, extrasaction="ignore", lineterminator="\n")
+        writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
     print(f"{name}: {len(lines)} lines")
@@ -268,9 +252,8 @@ def _sortable(value: object) -> tuple[float, str]:
 
 def main(paper: Path, reference: Path) -> None:
     TARGET.mkdir(exist_ok=True)
-    write("tables.csv", COLUMNS, complete(tables(paper.read_text()), "table"))
-    write("figures.csv", COLUMNS, complete(figures(reference), "csv"))
-    write("curves.csv", CURVE_COLUMNS, complete(curves(reference), "csv"))
+    write("tables.csv", complete(tables(paper.read_text()), "table"))
+    write("figures.csv", complete(figures(reference), "csv"))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def test_a_second_run_trains_nothing_and_keeps_the_same(tiny):
     assert run.run_tasks(plan.read_tasks(tiny.plan), tiny, True, 1) == 0
     assert (tiny.runs / "quickstart" / "clinc150-minilm" / run.CLOCK).read_bytes() == clock
     assert contents() == before
+
+
+def test_what_is_kept_of_a_study_stays_when_another_is_run_again(tiny, tmp_path, monkeypatch):
+    """Rows of single trials are not committed: a clone has the kept tables and no runs."""
+    full_hash = keep.spec_hash
+    monkeypatch.setattr(keep, "spec_hash", lambda task: full_hash(task, tenth=True))
+    kept, runs = tmp_path / "kept", tmp_path / "runs"
+    shutil.copytree(tiny.kept, kept)
+    shutil.copytree(tiny.runs / "zero-start", runs / "zero-start")
+    keep.collect(runs, kept, tiny.plan)
+    assert [record.study for record in keep.read_records(kept)] == ["quickstart", "zero-start"]
+    for path in tiny.kept.glob("*.parquet"):
+        assert pl.read_parquet(kept / path.name).equals(pl.read_parquet(path)), path.name
+    monkeypatch.setattr(keep, "spec_hash", lambda task: "of another plan")
+    keep.collect(runs, kept, tiny.plan)
+    assert set(pl.read_parquet(kept / "chosen.parquet")["study"]) == {"zero-start"}
+    assert pl.read_parquet(kept / "pairs.parquet").is_empty()
 
 
 def test_records_tell_spec_bank_and_time(tiny):

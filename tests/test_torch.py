@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from firthshot.banks import load_bank
 from firthshot.engine import Cosine, Penalty, Sgd, train
-from firthshot.engine._cosine import published_scale, unit_rows
+from firthshot.engine._cosine import scale_of, unit_rows
 from firthshot.episodes import sample_episodes
 from firthshot.errors import FirthshotError
 from firthshot.objective import L2, Confidence, Firth, LabelSmoothing, make_objective
@@ -301,9 +301,39 @@ def test_the_module_is_a_good_module():
     )
 
 
+def test_lam_may_be_assigned_whatever_it_was_before():
+    logits, target = draw((6, K), "indices")
+    loss = FirthLoss(torch.tensor(1.0))
+    buffer = loss.lam
+    loss.lam = 2.0
+    assert loss.lam is buffer, "what was compiled with the tensor must see the new value"
+    assert torch.equal(loss(logits, target), FirthLoss(torch.tensor(2.0))(logits, target))
+    number = FirthLoss(1.0)
+    number.lam = torch.tensor(2.0)
+    assert number.state_dict() == {"lam": torch.tensor(2.0)}
+    assert number.double().lam.dtype == torch.float64
+    number.lam = torch.tensor(3.0)
+    assert number.state_dict() == {"lam": torch.tensor(3.0)}
+    for bad, sentence in ((-1.0, "must be a number, finite"), (torch.ones(2), "has shape")):
+        with pytest.raises(FirthshotError, match=sentence):
+            number.lam = bad
+    assert number.lam == 3, "a refused value changes nothing"
+
+
+def test_class_weights_may_be_a_list():
+    logits, target = draw((6, K), "indices")
+    weight = [1, 2, 3, 4, 5]
+    listed = FirthLoss(1.0, weight=weight)
+    tensor = FirthLoss(1.0, weight=torch.tensor(weight).float())
+    assert torch.equal(listed(logits, target), tensor(logits, target))
+    assert set(listed.state_dict()) == {"weight"}
+
+
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [
+        (lambda: FirthLoss(1, weight=[[1.0, 2.0]]), r"weight has shape \(1, 2\)"),
+        (lambda: FirthLoss(1, weight=["a"]), "not a list of numbers"),
         (lambda: FirthLoss(-1), "lam = -1 must be a number, finite and not negative"),
         (lambda: FirthLoss(float("nan")), "lam = nan must be a number, finite"),
         (lambda: FirthLoss("1"), "lam = '1' must be a number"),
@@ -349,7 +379,7 @@ def test_l2_is_that_of_the_objective(parametrisation):
 @pytest.mark.parametrize("classes", [3, 200, 201])
 def test_the_cosine_head_is_the_engines(classes):
     head = CosineHead(6, classes, dtype=torch.float64)
-    assert head.scale == published_scale(Cosine(), classes)
+    assert head.scale == scale_of(Cosine(), classes)
     bound = 6**-0.5
     assert head.v.abs().max() <= bound
     torch.testing.assert_close(head.g, head.v.norm(dim=1))
@@ -424,3 +454,26 @@ def test_a_class_without_direction_has_the_logit_zero():
     logits = head(torch.ones(1, 4))
     assert logits[0, 1] == 0
     assert logits.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_class_weights_take_every_type_of_class_index(dtype):
+    """Torch takes uint8 labels; as an index of a tensor they would be a mask."""
+    logits, labels = torch.randn(3, 3), torch.tensor([1, 1, 2])
+    weight = torch.tensor([1.0, 2.0, 3.0])
+    loss = FirthLoss(1.0, weight=weight)
+    torch.testing.assert_close(loss(logits, labels.to(dtype)), loss(logits, labels))
+    torch.testing.assert_close(
+        FirthLoss(0.0, weight=weight)(logits, labels.to(dtype)),
+        torch.nn.functional.cross_entropy(logits, labels.to(dtype), weight=weight),
+    )
+
+
+def test_gradients_of_single_samples_with_class_weights():
+    logits, labels = torch.randn(4, 3), torch.tensor([1, 1, 2, 0])
+    loss = FirthLoss(1.0, weight=[1.0, 2.0, 3.0])
+    together = torch.func.vmap(torch.func.grad(loss))(logits, labels)
+    alone = [
+        torch.func.grad(loss)(z[None], y[None])[0] for z, y in zip(logits, labels, strict=True)
+    ]
+    torch.testing.assert_close(together, torch.stack(alone))

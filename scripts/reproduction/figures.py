@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
-from firthshot.experiments.store import write_whole
 from firthshot.experiments.summary import Summary
+from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
+from firthshot.files import write_whole
 from firthshot.report.figures import curves, improvement, methods
 from firthshot.report.figures.style import Drawing, style, write_drawing
 from firthshot.report.gather import Gathered

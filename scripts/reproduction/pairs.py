@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from firthshot.experiments._summary_reading import Index, read_index
-from firthshot.experiments._summary_scores import Scored, load_scored
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import paired
+from firthshot.experiments.summary.reading import Index, read_index
+from firthshot.experiments.summary.scores import Scored, load_scored
 
 _PLACE = ("bank", "head", "penalty", "prior", "ways", "shots", "shots_scheme", "artificial")
 _SCORES = ("accuracy", "nll", "ece")
@@ -46,11 +46,12 @@ def against_theory(run: Path) -> pl.DataFrame:
     return pl.DataFrame(lines, schema=THEORY, orient="row")
 
 
-def between(one: Path, other: Path) -> pl.DataFrame:
+def between(one: Path, other: Path, zero_against_chosen: bool = False) -> pl.DataFrame:
     """Return one run minus another on the trials of both: at λ = 0, and each at its own choice.
 
     Methods are the same if place, head, penalty and prior are; solver, start and the fixed L2 may
-    differ.
+    differ. ``zero_against_chosen`` asks too whether one without a penalty does as well as the other
+    at its choice.
     """
     theirs = {_place(scored): (scored, chosen) for scored, chosen in _chosen(other)}
     lines = []
@@ -58,7 +59,10 @@ def between(one: Path, other: Path) -> pl.DataFrame:
         if _place(scored) not in theirs:
             continue
         against, their_choice = theirs[_place(scored)]
-        for at, coefficients in {"0": (0.0, 0.0), "chosen": (chosen, their_choice)}.items():
+        compared = {"0": (0.0, 0.0), "chosen": (chosen, their_choice)}
+        if zero_against_chosen:
+            compared["0 against chosen"] = (0.0, their_choice)
+        for at, coefficients in compared.items():
             line = {name: scored.key[name] for name in _PLACE} | {"at": at}
             line |= dict(zip(("coefficient", "against"), coefficients, strict=True))
             lines.append(line | _matched(scored, against, *coefficients))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firthshot.experiments.folder_spec import to_toml
-from firthshot.experiments.geometric_spec import GeometricSpec, load_geometric
+from firthshot.experiments.geometric.spec import GeometricSpec, load_geometric
 from firthshot.experiments.reading import load_spec, source_kind
 from firthshot.experiments.spec import Spec
 
@@ -81,10 +81,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two studies whose runs are compared trial by trial, one minus the other."""
+    """Two studies whose runs are compared trial by trial, one minus the other.
+
+    ``zero_against_chosen``: compare one at λ = 0 with the other at its choice as well.
+    """
 
     one: str
     other: str
+    zero_against_chosen: bool = False
 
 
 def read_pairs(folder: Path = FOLDER) -> list[Pair]:

@@ -52,8 +52,8 @@ def start(kept: Kept) -> list[str]:
             "random start, λ = 0": percent(row["against_accuracy"]),
             "zero − random": difference_of(row),
             "spread over trials": f"{100 * row['difference_sd']:.2f}",
-            "gain, random start": gains[row["against_study"], row["bank"], row["shots"]],
-            "gain, zero start": gains[row["study"], row["bank"], row["shots"]],
+            "gain, random start": _gain_in(gains, row, "against_study"),
+            "gain, zero start": _gain_in(gains, row, "study"),
         }
         for row in mine.iter_rows(named=True)
     )
@@ -62,13 +62,15 @@ def start(kept: Kept) -> list[str]:
 def l2(kept: Kept) -> list[str]:
     """Compare Firth with an L2 tuned over a wide grid, on the same trials."""
     mine = kept.contrasts.filter(
-        pl.col("study").is_in(["l2-wide", "converged"]), pl.col("against_penalty") == "l2"
+        pl.col("study").is_in(["l2-wide", "converged", "cosine-l2"]),
+        pl.col("against_penalty") == "l2",
     )
     return table(
         (
             {
                 "study": row["study"],
                 "bank": short(row["bank"]),
+                "ways": row["ways"],
                 "shots": row["shots"],
                 "λ": coefficient(row["coefficient"]),
                 "L2": coefficient(row["against_coefficient"]),
@@ -99,11 +101,36 @@ def converged(kept: Kept) -> list[str]:
             "each at its λ": difference_of(_ending(row, "_chosen")),
             "nll, λ = 0": change(row["nll_difference"]),
             "nll, each at its λ": change(row["nll_difference_chosen"]),
-            "gain, SGD": gains[row["against_study"], row["bank"], row["shots"]],
-            "gain, optimum": gains[row["study"], row["bank"], row["shots"]],
+            "gain, SGD": _gain_in(gains, row, "against_study"),
+            "gain, optimum": _gain_in(gains, row, "study"),
         }
         for row in rows
     )
+
+
+def longer(kept: Kept) -> list[str]:
+    """Compare the cosine head trained for 1,000 passes with the published number of them."""
+    gains = _gains(kept)
+    mine = kept.pairs.filter(pl.col("study").is_in(["cosine-longer", "cosine-longer-50"]))
+    place = ["study", "bank", "ways", "shots"]
+    rows = []
+    for (study, bank, ways, shots), some in mine.group_by(place, maintain_order=True):
+        at = {row["at"]: row for row in some.iter_rows(named=True)}
+        rows.append(
+            {
+                "bank": short(str(bank)),
+                "ways": ways,
+                "shots": shots,
+                "λ = 0": percent(at["0"]["against_accuracy"]),
+                "gain, Firth": gains["cosine", bank, ways, shots],
+                "gain, longer at λ = 0": difference_of(at["0"]),
+                "longer − Firth": difference_of(at["0 against chosen"]),
+                "nll": change(at["0 against chosen"]["nll_difference"]),
+                "ECE": change(at["0 against chosen"]["ece_difference"]),
+                "gain, Firth after longer": gains[study, bank, ways, shots],
+            }
+        )
+    return table(rows)
 
 
 def references(kept: Kept) -> list[str]:
@@ -202,10 +229,15 @@ def _ending(row: Row, ending: str) -> Row:
     return {name.removesuffix(ending): row[name] for name in row if name.endswith(ending)}
 
 
-def _gains(kept: Kept) -> dict[tuple[str, str, int], str]:
-    """Return the gain of Firth by study, bank and shots."""
+def _gains(kept: Kept) -> dict[tuple[Any, ...], str]:
+    """Return the gain of Firth by study, bank, ways and shots."""
     rows = kept.chosen.filter(FIRTH, pl.col("shots_scheme") == "balanced").iter_rows(named=True)
-    return {(row["study"], row["bank"], row["shots"]): gain_of(row) for row in rows}
+    return {(row["study"], row["bank"], row["ways"], row["shots"]): gain_of(row) for row in rows}
+
+
+def _gain_in(gains: dict[tuple[Any, ...], str], pair: Row, study: str) -> str:
+    """Return the gain of Firth in one of the two studies of a pair."""
+    return gains[pair[study], pair["bank"], pair["ways"], pair["shots"]]
 
 
 TABLES: dict[str, Callable[[Kept], list[str]]] = {
@@ -213,6 +245,7 @@ TABLES: dict[str, Callable[[Kept], list[str]]] = {
     "start": start,
     "l2": l2,
     "converged": converged,
+    "longer": longer,
     "references": references,
     "methods": methods,
     "drawn": drawn,

@@ -14,10 +14,10 @@ from firthshot.banks import list_banks
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import Cell
 from firthshot.experiments.choose import settle_banks
-from firthshot.experiments.geometric import run_geometric
-from firthshot.experiments.geometric_spec import GeometricSpec
-from firthshot.experiments.progress import duration
+from firthshot.experiments.geometric.run import run_geometric
+from firthshot.experiments.geometric.spec import GeometricSpec
 from firthshot.experiments.runner import Silent, run
+from firthshot.experiments.wording import duration
 from firthshot.experiments.workers import Done
 from reproduction.keep import collect, finish_task
 from reproduction.plan import FOLDER, Task

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         FirthMLPClassifier,
         load_model,
     )
-    from firthshot.jeffreys import JeffreysLogisticRegression
+    from firthshot.jeffreys import JeffreysLogisticRegression, regress
 
 __version__ = "0.1.0"
 
@@ -38,6 +38,7 @@ _HOME = {
     "FirthMLPClassifier": "firthshot.estimators",
     "load_model": "firthshot.estimators",
     "JeffreysLogisticRegression": "firthshot.jeffreys",
+    "regress": "firthshot.jeffreys",
 }
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "__version__",
     "load_bank",
     "load_model",
+    "regress",
     "sample_episodes",
     "save_bank",
     "train",

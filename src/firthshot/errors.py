@@ -6,6 +6,8 @@ The command line prints it without a traceback and exits with code 2.
 
 from __future__ import annotations
 
+_LONGEST_REASON = 200
+
 
 class FirthshotError(ValueError):
     """Anything that a user can mend: bad input, bad file, impossible request."""
@@ -19,8 +21,21 @@ class EpisodeError(FirthshotError):
     """An episode was asked for that the bank cannot hold."""
 
 
+class ScaleWarning(UserWarning):
+    """Columns vary on such different scales that the widest decide alone."""
+
+
 class MissingExtraError(FirthshotError):
     """An optional dependency is needed; the message names the extra to install."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional package: pip install 'firthshot[{extra}]'.")
+
+
+def reason(error: BaseException) -> str:
+    """Return another library's error in one line without its full stop, for a sentence of ours.
+
+    An error without words is named by its class.
+    """
+    words = " ".join(str(error).split())[:_LONGEST_REASON].rstrip(".")
+    return words or type(error).__name__

@@ -12,7 +12,6 @@ from torch import nn
 
 from backbones.pictures import write_folder
 from firthshot.backbones import embed
-from firthshot.backbones.cache import cache_folder
 from firthshot.backbones.embed import (
     EncoderMark,
     embed_pictures,
@@ -22,6 +21,7 @@ from firthshot.backbones.embed import (
 from firthshot.backbones.encoders import ImageEncoder, TextEncoder, torch_encoder
 from firthshot.backbones.images import PictureError, Preparation
 from firthshot.errors import FirthshotError
+from firthshot.files import user_cache
 
 
 @pytest.fixture(autouse=True)
@@ -70,12 +70,12 @@ def test_another_fingerprint_is_another_cache(texts: TextEncoder, seen: list[str
 def test_a_useless_cache_costs_time_only(
     texts: TextEncoder, seen: list[str], fault: str, tmp_path: Path
 ) -> None:
-    cache_folder().parent.mkdir(exist_ok=True)
+    user_cache().parent.mkdir(exist_ok=True)
     if fault == "not a folder":
-        cache_folder().touch()
+        user_cache().touch()
     else:
-        cache_folder().mkdir()
-    file = cache_folder() / "embeddings.sqlite"
+        user_cache().mkdir()
+    file = user_cache() / "embeddings.sqlite"
     if fault == "damaged":
         file.write_bytes(b"not a data base at all" * 100)
     elif fault == "other table":
@@ -139,9 +139,25 @@ def test_a_model_knows_its_encoder_and_refuses_another(
         recall_encoder(EncoderMark("somebody's features", None))
 
 
-def test_the_cache_has_its_usual_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_that_moved_keeps_the_options_it_was_fitted_with(tmp_path: Path) -> None:
+    import torch
+
+    from firthshot.backbones.architectures import make_backbone
+    from firthshot.backbones.encoders import EncoderOptions, join_spec, load_encoder
+
+    here, there = tmp_path / "here.pth", tmp_path / "there.pth"
+    torch.save(make_backbone("conv4").state_dict(), here)
+    spec = join_spec(str(here), EncoderOptions(size=32, mean=(0, 0, 0), architecture="conv4"))
+    mark = EncoderMark(spec, load_encoder(spec).fingerprint)
+    here.rename(there)
+    with pytest.raises(FirthshotError, match=r"here\.pth is not there: .* with --encoder\.$"):
+        recall_encoder(mark)
+    assert recall_encoder(mark, str(there)).fingerprint == mark.fingerprint
+    again = recall_encoder(mark, f"{there}?size=32&mean=0")
+    assert again.fingerprint == mark.fingerprint
+    with pytest.raises(FirthshotError, match="give the encoder it was fitted with"):
+        recall_encoder(mark, f"{there}?size=40")
+
+
+def test_an_encoder_that_embedded_nothing_has_nothing_to_recall() -> None:
     assert embed.recall("no such encoder", ["k"], 3) == {}
-    monkeypatch.delenv("FIRTHSHOT_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    monkeypatch.setattr("sys.platform", "linux")
-    assert cache_folder() == Path("/somewhere/firthshot")

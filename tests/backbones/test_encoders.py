@@ -13,7 +13,15 @@ from typer.testing import CliRunner
 
 from backbones.pictures import pixels
 from firthshot.backbones.architectures import make_backbone
-from firthshot.backbones.encoders import ENCODERS, digest_module, load_encoder, torch_encoder
+from firthshot.backbones.encoders import (
+    ENCODERS,
+    EncoderOptions,
+    digest_module,
+    join_spec,
+    load_encoder,
+    split_spec,
+    torch_encoder,
+)
 from firthshot.backbones.encoders._mobilenet import FILE, MODULE, make_mobilenetv2
 from firthshot.backbones.images import Preparation
 from firthshot.banks import load_bank
@@ -125,7 +133,9 @@ def test_our_own_checkpoints_and_foreign_state_dicts(tmp_path: Path) -> None:
         load_encoder(tmp_path / "foreign.pth")
     other = load_encoder(tmp_path / "foreign.pth", architecture="resnet10", size=40)
     np.testing.assert_array_equal(other.encode(batch(40)), encoder.encode(batch(40)))
-    with pytest.raises(FirthshotError, match="does not fit resnet18: it lacks"):
+    with pytest.raises(
+        FirthshotError, match=r"does not fit resnet18, it lacks .*: give another --a"
+    ):
         load_encoder(tmp_path / "foreign.pth", architecture="resnet18")
 
 
@@ -140,8 +150,23 @@ def test_a_state_dict_that_runs_something_is_refused(tmp_path: Path) -> None:
         load_encoder(tmp_path / "evil.pth", architecture="resnet10")
 
 
+def test_a_whole_network_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    torch.save(nn.Linear(2, 2), tmp_path / "net_full.pt")
+    with pytest.raises(FirthshotError) as refusal:
+        load_encoder(tmp_path / "net_full.pt")
+    words = str(refusal.value)
+    assert words.endswith("save net.state_dict(), or torch.jit.trace(net, x).save(…).")
+    assert "linear.Linear" in words
+    assert "can still be loaded" not in words
+    (tmp_path / "junk.pt").write_bytes(b"hello world, this is no file of torch")
+    with pytest.raises(FirthshotError, match="damaged, or no file of torch"):
+        load_encoder(tmp_path / "junk.pt")
+
+
 def test_unknown_encoders_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FirthshotError, match="no encoder 'resnet99', neither by name"):
+    with pytest.raises(
+        FirthshotError, match=r"no encoder 'resnet99', neither by name .*backbone ls"
+    ):
         load_encoder("resnet99")
     (tmp_path / "a.bin").touch()
     with pytest.raises(FirthshotError, match=r"ending '\.bin'"):
@@ -156,8 +181,60 @@ def test_any_torch_module_can_be_wrapped() -> None:
     assert encoder.encode(batch(8)).shape == (2, 6)
     with pytest.raises(FirthshotError, match="own cannot take pictures of 9 px"):
         torch_encoder(net, Preparation(9), name="own", weights="w")
+    with pytest.raises(FirthshotError, match=r"own returns a tuple: .* one tensor \(n, dim\)\.$"):
+        torch_encoder(net, Preparation(8), name="own", weights="w", embed=lambda f, x: (f(x), x))
+    with pytest.raises(FirthshotError, match=r"own returns the shape \(1, 6, 1\): .*h, w\)\.$"):
+        torch_encoder(
+            net, Preparation(8), name="own", weights="w", embed=lambda f, x: f(x)[..., None]
+        )
     changed = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 6))
     assert digest_module(changed) != digest_module(net)
+
+
+def test_a_wrapped_module_keeps_its_mode_layer_by_layer() -> None:
+    net = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.9), nn.BatchNorm2d(3)).train()
+    net[2].eval()
+    encoder = torch_encoder(net, Preparation(8), name="own", weights="w")
+    first = encoder.encode(batch(8))
+    assert [net.training, *(layer.training for layer in net)] == [True, True, True, False]
+    np.testing.assert_array_equal(encoder.encode(batch(8)), first)
+    assert net[0].num_batches_tracked == 0, "no statistics were gathered"
+    statistics = encoder.with_batch_statistics()
+    assert not statistics.module[1].training, "batch statistics, but no dropout"
+
+
+def test_an_encoder_and_its_options_are_one_line_of_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = EncoderOptions(32, 40, (1 / 3, 0.0, 0.1), (1.0, 1.0, 1.0), "conv4")
+    (tmp_path / "net 1&2.pth").touch()
+    monkeypatch.chdir(tmp_path)
+    line = join_spec("net 1&2.pth", options)
+    assert split_spec(line) == (str(tmp_path / "net 1&2.pth"), options)
+    assert split_spec("resnet10-mini") == ("resnet10-mini", EncoderOptions())
+    (tmp_path / "a?size=3").touch()
+    assert split_spec("a?size=3") == ("a?size=3", EncoderOptions())
+    with pytest.raises(FirthshotError, match="has no option colour"):
+        split_spec("net.ts?colour=1")
+    with pytest.raises(FirthshotError, match="size=big"):
+        split_spec("net.ts?size=big")
+
+
+def test_options_are_added_to_a_line_and_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.ts").touch()
+    monkeypatch.chdir(tmp_path)
+    line = join_spec("net.ts?size=32&std=1", EncoderOptions(size=64, mean=(0.0, 0.0, 0.5)))
+    merged = EncoderOptions(size=64, mean=(0.0, 0.0, 0.5), std=(1.0, 1.0, 1.0))
+    assert split_spec(line) == (str(tmp_path / "net.ts"), merged)
+
+
+def test_options_in_the_line_are_those_of_the_arguments() -> None:
+    told = load_encoder("efficientnet-lite0?size=32&resize=32&mean=0&std=1")
+    given = load_encoder("efficientnet-lite0", size=32, resize=32, mean=0, std=(1, 1, 1))
+    plain = load_encoder("efficientnet-lite0", size=32, resize=32)
+    assert told.fingerprint == given.fingerprint != plain.fingerprint
 
 
 def test_features_that_are_not_finite_are_refused() -> None:
@@ -267,3 +344,12 @@ def test_the_package_itself_stays_light() -> None:
         [sys.executable, "-c", f"{code}; {heavy}"], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "[]"
+
+
+def test_the_names_of_the_documents_are_those_of_the_room() -> None:
+    import firthshot.backbones as room
+
+    assert room.make_backbone is make_backbone
+    assert room.torch_encoder is torch_encoder
+    assert all(hasattr(room, name) for name in room.__all__)
+    assert not hasattr(room, "make_coffee")

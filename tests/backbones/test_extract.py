@@ -153,9 +153,14 @@ def test_a_killed_extraction_resumes_with_the_same_bits(
     assert resumed.meta.sha256 == whole.meta.sha256
 
 
-def test_unfinished_work_of_another_plan_is_refused(tmp_path: Path, data: Dataset) -> None:
+def test_unfinished_work_of_another_plan_is_refused(
+    tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCHES_PER_CHUNK", 1)
+
     def stop(done: int, total: int) -> None:
-        raise KeyboardInterrupt
+        if done == 128:  # a chunk of 64 is finished
+            raise KeyboardInterrupt
 
     out = tmp_path / "zoo.bank"
     with pytest.raises(KeyboardInterrupt):
@@ -177,6 +182,40 @@ def test_bad_pictures_stop_it_or_are_left_out_by_name(tmp_path: Path, data: Data
     assert len(bank.labels) == len(data) - 1
     good = np.delete(np.arange(len(data)), 50)
     np.testing.assert_array_equal(bank.labels, data.labels[good])
+
+
+def test_after_a_bad_picture_the_same_command_may_leave_it_out(
+    tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "a.bank"
+    data.contents[100].write_bytes(b"no picture")
+    with pytest.raises(PictureError, match=r"knows: remove it\. --skip-bad leaves such pictures"):
+        extract(data, encoder(), out)
+    assert not (tmp_path / "a.bank.parts").exists(), "nothing was finished"
+    monkeypatch.setattr(module, "BATCHES_PER_CHUNK", 1)
+    with pytest.raises(PictureError):
+        extract(data, encoder(), out)
+    heard: list[int] = []
+    bank = extract(data, encoder(), out, skip_bad=True, listener=lambda d, _: heard.append(d))
+    assert heard[0] == 64, "the chunk before the bad picture is kept"
+    assert len(bank.labels) == len(data) - 1
+
+
+def test_rows_left_out_by_an_earlier_part_of_the_work_are_not_lost_in_silence(
+    tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 128:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "BATCHES_PER_CHUNK", 1)
+    data.contents[0].write_bytes(b"no picture")
+    out = tmp_path / "a.bank"
+    with pytest.raises(KeyboardInterrupt):
+        extract(data, encoder(), out, skip_bad=True, listener=stop)
+    with pytest.raises(PictureError, match="could not be decoded"):
+        extract(data, encoder(), out)
+    assert len(extract(data, encoder(), out, skip_bad=True).labels) == len(data) - 1
 
 
 def test_the_wrong_kind_of_encoder_is_refused(tmp_path: Path) -> None:
@@ -221,6 +260,52 @@ def test_the_command_extracts_with_a_user_file(tmp_path: Path, data: Dataset) ->
     assert [len(rows) for rows in bank.class_rows("novel")] == [4, 4]
     reference = encoder().encode(PREPARATION.pixels(data.contents[0])[None])
     np.testing.assert_allclose(bank.features[0], reference[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("options", [[], ["--mean", "0", "--std", "1"], ["--std", ".5,.25,.1"]])
+def test_the_command_normalises_pixels_as_it_is_told_and_says_so(
+    tmp_path: Path, data: Dataset, options: list[str]
+) -> None:
+    from firthshot.cli.backbone import app
+
+    script, out = tmp_path / "net.ts", tmp_path / "my.bank"
+    colours = nn.AvgPool2d(SIDE)
+    with pytest.warns(DeprecationWarning, match="jit"):
+        torch.jit.trace(colours, torch.zeros(1, 3, SIDE, SIDE)).save(str(script))
+    words = ["extract", str(tmp_path / "zoo"), "--encoder", str(script), "--size", str(SIDE)]
+    result = CliRunner().invoke(app, [*words, "--out", str(out), "--dtype", "float32", *options])
+    assert result.exit_code == 0, result.output
+    mean, std, said = {
+        0: (PREPARATION.mean, PREPARATION.std, "minus mean 0.485 0.456 0.406, over std 0.229"),
+        4: ((0, 0, 0), (1, 1, 1), "pixels 0 … 1"),
+        2: (PREPARATION.mean, (0.5, 0.25, 0.1), "over std 0.5 0.25 0.1"),
+    }[len(options)]
+    raw = np.asarray(Image.open(data.contents[0]).convert("RGB"), float).mean((0, 1)) / 255
+    bank = load_bank(out)
+    np.testing.assert_allclose(bank.features[0], (raw - mean) / std, atol=1e-5)
+    told = next(line for line in result.output.splitlines() if line.startswith("Pictures:"))
+    assert said in told
+    assert bank.meta.notes["pictures"] == told.removeprefix("Pictures: ").rstrip(".")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--mean", "1,2"], "--mean 1,2 is not one number, nor three"),
+        (["--mean", "grey"], "--mean grey is not"),
+        (["--std", "0"], "deviations above 0"),
+    ],
+)
+def test_impossible_normalisations_are_refused(
+    tmp_path: Path, options: list[str], reason: str
+) -> None:
+    from firthshot.cli.backbone import app
+
+    pictures = write_folder(tmp_path / "zoo", {"a": 1, "b": 1})
+    words = ["extract", str(pictures), "--encoder", "efficientnet-lite0", "--out", "a.bank"]
+    result = CliRunner().invoke(app, [*words, *options])
+    assert isinstance(result.exception, FirthshotError)
+    assert reason in str(result.exception)
 
 
 def test_the_command_names_bad_options(tmp_path: Path) -> None:

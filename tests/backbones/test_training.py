@@ -156,10 +156,23 @@ def test_bfloat16_follows_float32_closely_and_resumes_exactly(tmp_path: Path) ->
 
 def test_another_run_in_the_folder_is_refused_by_what_differs(tmp_path: Path) -> None:
     Run(replace(_setup(), recipe=SHORT), digit_pixels(), tmp_path).train()
-    with pytest.raises(FirthshotError, match="other architecture, seed: continue it"):
+    with pytest.raises(
+        FirthshotError,
+        match=r"other architecture \(conv4 there, resnet10 here\), seed \(0 there, 1 here\): con",
+    ):
         Run(replace(_setup(), architecture="resnet10", seed=1), digit_pixels(), tmp_path)
     with pytest.raises(FirthshotError, match="other number of pictures"):
         Run(_setup(), digit_pixels(per_class=30), tmp_path)
+
+
+def test_other_epochs_are_named_with_both_numbers(tmp_path: Path) -> None:
+    Run(_setup(), digit_pixels(), tmp_path).train()
+    stages = tuple(replace(stage, epochs=9) for stage in SHORT.stages)
+    before = SHORT.stages[0].epochs
+    where = " in stage 1" if len(stages) > 1 else ""
+    sentence = rf"other epochs \({before} there, 9 here\){where}"
+    with pytest.raises(FirthshotError, match=sentence):
+        Run(_setup(replace(SHORT, stages=stages)), digit_pixels(), tmp_path)
 
 
 def test_a_setup_survives_its_notes() -> None:
@@ -227,6 +240,50 @@ def test_pixels_are_those_of_the_base_classes_and_are_decoded_once(tmp_path: Pat
     assert not lines, "the second time nothing is decoded"
     with pytest.raises(FirthshotError, match="no pictures of val classes"):
         decode_split(data, "val", 16)
+
+
+def test_decoding_that_is_stopped_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_digits(tmp_path / "digits")
+    data = open_dataset(tmp_path / "digits")
+
+    def stop(images: np.ndarray, *_: object) -> None:
+        images[0] = 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("firthshot.backbones.pixels._decode_into", stop)
+    with pytest.raises(KeyboardInterrupt):
+        decode_split(data, "novel", 16, cache=tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def _records(losses: list[tuple[float, float]]) -> list[EpochRecord]:
+    return [
+        EpochRecord(epoch, "cross-entropy", 0.1, trained, 0.5, monitored, 0.5, 1.0)
+        for epoch, (trained, monitored) in enumerate(losses, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "losses", [[(4.0, 5303.0), (2.0, 444.0)], [(3.0, 3.5), (1.0, 2.0)], [(0.1, 0.2), (0.0, 0.1)]]
+)
+def test_no_loss_is_outside_its_axis(
+    tmp_path: Path, losses: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    drawn: list[Figure] = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, *a, **k: (drawn.append(self), save(self, *a, **k))
+    )
+    draw_curves(_records(losses), tmp_path / "curves.png")
+    axes = drawn[0].axes[0]
+    low, high = axes.get_ylim()
+    assert low >= 0
+    assert all(low <= loss <= high for pair in losses for loss in pair)
+    assert ("log scale" in axes.get_ylabel()) == (axes.get_yscale() == "log") == (high > 100)
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:

@@ -336,3 +336,9 @@ def test_a_pickle_named_bank_is_not_unpickled(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps({"features": X2}))
     with pytest.raises(BankError, match="not a safetensors file"):
         load_bank(path)
+
+
+def test_a_bank_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    words = {"classes": ["a", "b"], "class_splits": ["val", "novel"]}
+    with pytest.raises(BankError, match=r"as there is no folder .*nowhere: make it first\.$"):
+        save_bank(tmp_path / "nowhere" / "x.bank", X2, Y2, **words)

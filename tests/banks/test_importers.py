@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,7 @@ def test_files_of_different_width_are_refused(tmp_path: Path) -> None:
         ({"X": X}, "lacks array 'y'"),
         ({"y": y}, "lacks array 'X'"),
         ({"X": X, "y": y[:3]}, "do not fit"),
+        ({"X": X[:0], "y": y[:0]}, "it is empty"),
         ({"X": X[0], "y": y}, "do not fit"),
         ({"X": X, "y": y + 0.5}, "whole numbers or text"),
         ({"X": X, "y": y, "classes": names[:2]}, "not indices into its 2 classes"),
@@ -301,7 +303,7 @@ def test_missing_columns_and_damaged_tables_are_named(tmp_path: Path) -> None:
     with pytest.raises(BankError, match="no column 'label'; its columns begin with x0"):
         import_whole(tmp_path / "o.bank", tmp_path / "t.csv")
     (tmp_path / "e.csv").write_text("")
-    with pytest.raises(BankError, match=r"e\.csv cannot be read"):
+    with pytest.raises(BankError, match=r"e\.csv cannot be imported: empty CSV"):
         import_whole(tmp_path / "o.bank", tmp_path / "e.csv")
 
 
@@ -319,3 +321,20 @@ def test_export_and_import_agree(make: Callable[..., Bank], tmp_path: Path) -> N
         import_whole(tmp_path / "o.bank", tmp_path / "plain.npz")
     with pytest.raises(BankError, match="cannot be written"):
         export_npz(bank, tmp_path / "none" / "x.npz")
+
+
+def test_an_export_on_a_full_disk_leaves_the_older_file(
+    make: Callable[..., Bank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = make()
+    export_npz(bank, tmp_path / "all.npz")
+    older = (tmp_path / "all.npz").read_bytes()
+
+    def fail(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(BankError, match="No space left on device"):
+        export_npz(bank, tmp_path / "all.npz", "novel")
+    assert (tmp_path / "all.npz").read_bytes() == older
+    assert not list(tmp_path.glob(".*"))

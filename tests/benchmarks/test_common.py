@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 
@@ -37,6 +38,19 @@ def test_no_ratio_gives_no_mean():
 def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
     with pytest.raises(FirthshotError, match=r"Cannot write .*nowhere"):
         write_json(tmp_path / "nowhere" / "bench.json", Report({}, []))
+
+
+def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path, monkeypatch):
+    path = tmp_path / "bench.json"
+    path.write_text("older")
+
+    def fail(_handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(FirthshotError, match="No space left"):
+        write_json(path, Report({}, []))
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(path.name, "older")]
 
 
 def test_timings_are_summed_up_by_median_and_spread():

@@ -31,9 +31,22 @@ def test_fit_and_predict() -> None:
 
 def test_without_artificial_rows_it_is_the_plain_classifier() -> None:
     X, y, query = raw_task()
-    model = DistributionCalibrationClassifier(statistics(), artificial=0, lam=0.3).fit(X, y)
-    plain = FirthClassifier(lam=0.3, l2=1.0, calibrate=False).fit(np.sqrt(X), y)
-    np.testing.assert_allclose(model.predict_proba(query), plain.predict_proba(np.sqrt(query)))
+    model = DistributionCalibrationClassifier(statistics(), artificial=0, lam=0.3, tol=1e-9)
+    plain = FirthClassifier(lam=0.3, l2=1.0, calibrate=False, tol=1e-9).fit(np.sqrt(X), y)
+    expected = plain.predict_proba(np.sqrt(query))
+    np.testing.assert_allclose(model.fit(X, y).predict_proba(query), expected)
+    loose = clone(model).set_params(tol=1e-2).fit(X, y)
+    assert loose.n_iter_ < model.n_iter_
+    assert not np.array_equal(loose.coef_, model.coef_)
+
+
+def test_coefficients_by_word_follow_the_support_rows() -> None:
+    X, y, _ = raw_task()
+    model = DistributionCalibrationClassifier(
+        statistics(), artificial=10, lam="shots", l2="scale"
+    ).fit(X, y)
+    plain = FirthClassifier(calibrate=False).fit(np.sqrt(X), y)
+    assert (model.lam_, model.l2_) == pytest.approx((plain.lam_, plain.l2_))
 
 
 def test_two_classes_and_the_theorys_coefficient() -> None:

@@ -53,13 +53,14 @@ def test_a_folder_that_cannot_be_written_to(
 ) -> None:
     from firthshot.calibration import _statistics
 
-    monkeypatch.setattr(_statistics, "_user_cache", lambda: tmp_path / "cache")
+    monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "cache"))
     blocked = tmp_path / "a-file"
     blocked.write_text("")
     places = _statistics._places(bank)
     monkeypatch.setattr(_statistics, "_places", lambda _: [blocked / "x.stats", places[1]])
     base_statistics(bank)
     assert places[1].is_file()
+    assert places[1].parent == tmp_path / "cache"
 
 
 def test_a_bank_in_memory_keeps_nothing() -> None:

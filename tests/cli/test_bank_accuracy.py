@@ -6,8 +6,8 @@ import numpy as np
 from typer.testing import CliRunner
 
 from firthshot.banks import save_bank
-from firthshot.cli import _bank_accuracy
 from firthshot.cli.bank import app
+from firthshot.engine import baseline
 from firthshot.episodes import sample_episodes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def test_accuracy_is_that_of_the_nearest_class_mean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_bank_accuracy, "TRIALS", 20)
+    monkeypatch.setattr(baseline, "TRIALS", 20)
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(8), 30)
     X = rng.normal(size=(8, 6))[y] + 1.5 * rng.normal(size=(240, 6))
@@ -27,7 +27,7 @@ def test_accuracy_is_that_of_the_nearest_class_mean(
     bank = save_bank(
         tmp_path / "toy.bank", X.astype("f4"), y, classes=names, class_splits=["novel"] * 8
     )
-    found = _bank_accuracy.centroid_accuracy(bank, bank.features, "novel", 5)
+    found = baseline.centroid_accuracy(bank, bank.features, "novel", 5)
     episodes = sample_episodes(bank, "novel", ways=5, shots=5, trials=20, queries=15)
     for trial in range(20):
         own = episodes[trial]
@@ -37,4 +37,5 @@ def test_accuracy_is_that_of_the_nearest_class_mean(
     monkeypatch.setenv("COLUMNS", "200")
     shown = CliRunner().invoke(app, ["info", str(bank.path), "--accuracy"]).output
     assert "novel, 5-way, 1- and 5-shot (20 trials" in shown
-    assert f"{100 * found.mean():.1f} ±" in shown
+    half = 2.093024 * found.std(ddof=1) / np.sqrt(20)  # Student's t of 19 degrees of freedom
+    assert f"{100 * found.mean():.1f} ± {100 * half:.1f} %" in shown

@@ -89,6 +89,23 @@ def test_columns_are_matched_by_name_ids_kept_and_the_accuracy_said(folder, tmp_
     assert f"Accuracy {100 * right:.1f} %" in result.output
 
 
+def test_columns_that_the_model_does_not_use_are_named(folder, tmp_path):
+    table = pl.read_csv(folder / "new.csv").rename({"label": "intent"})
+    wider = table.with_columns(pl.lit(1.5).alias("weight"), pl.lit("mo").alias("weekday"))
+    wider.write_csv(tmp_path / "wider.csv")
+    result = run("predict", folder / "m.firth", tmp_path / "wider.csv")
+    assert result.stderr == (
+        f"Note: Columns 'weight', 'weekday' of {tmp_path / 'wider.csv'} are not used: the model "
+        "was fitted without.\n"
+    )
+    dropped = ["--drop", "weight", "--drop", "weekday"]
+    # intent holds the model's own classes: it is the label column, whatever it was called at fit.
+    assert run("predict", folder / "m.firth", tmp_path / "wider.csv", *dropped).stderr == ""
+    assert run("predict", folder / "m.firth", tmp_path / "wider.csv", "--quiet").stderr == ""
+    result = run("predict", folder / "m.firth", tmp_path / "wider.csv", "--drop", "weight")
+    assert "Column 'weekday' of" in result.stderr
+
+
 def test_a_pipe_gets_csv_or_json_lines(folder):
     lines = run("predict", folder / "m.firth", folder / "bare.parquet").stdout.splitlines()
     assert lines[0].startswith("row,prediction,confidence,p_")
@@ -135,6 +152,15 @@ def test_other_heads(folder, tmp_path, head):
     assert "Accuracy 100.0 %" in said
 
 
+def test_the_heading_of_the_ids_says_nothing_of_the_rows(folder, tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "m.firth"
+    sentences(0, 3).with_row_index("picture").write_csv(table)
+    told = run("fit", table, "--id", "picture", "--model", model, "--json").output
+    assert json.loads(told)["head"] == "linear"
+    said = run("predict", model, table, table, "--id", "picture", "--json").stdout
+    assert [json.loads(line)["file"] for line in said.splitlines()] == [str(table)] * 24
+
+
 def test_quiet_prints_nothing_but_warnings(folder, tmp_path):
     assert not run("fit", folder / "train.csv", "--model", tmp_path / "m.firth", "--quiet").stdout
     odd = sentences(0, 3).with_row_index("number")
@@ -156,10 +182,10 @@ def test_a_bank_or_an_npz_is_a_source_too(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--label", "lable"), "did you mean 'label'"),
-        (("--lam", "much"), "--lam much is unknown"),
-        (("--lam", "-1"), "not negative"),
-        (("--l2", "theory"), "--l2 theory is unknown"),
+        (("--label", "lable"), "did you mean 'label'? Name the column of the classes with --label"),
+        (("--lam", "much"), "--lam is 'much'; give a number that is not negative, or 'shots'"),
+        (("--lam", "-1"), "--lam is -1.0; give a number that is not negative"),
+        (("--l2", "theory"), "--l2 is 'theory'; give a number"),
         (("--head", "tree"), "--head tree is unknown"),
         (("--class-weight", "even"), "--class-weight even is unknown"),
         (("--drop", "e999"), "no column 'e999'"),
@@ -173,6 +199,7 @@ def test_bad_requests_write_nothing(folder, tmp_path, words, sentence):
 
 
 def test_one_class_and_bad_places(folder, tmp_path):
+    assert "write the rows to a file" in refused("fit", "-", "--model", tmp_path / "m.firth")
     sentences(0, 5, 1).write_csv(tmp_path / "one.csv")
     model = tmp_path / "m.firth"
     assert "one class only" in refused("fit", tmp_path / "one.csv", "--model", model)
@@ -267,8 +294,22 @@ def test_columns_of_different_scales_are_brought_to_one(tmp_path):
     run("fit", train, "--model", tmp_path / "raw.firth", "--no-standardize")
     raw = load_model(tmp_path / "raw.firth")
     assert np.abs(raw.coef_).max() < 0.1 * np.abs(model.coef_).max()
-    words = refused("fit", train, "--model", tmp_path / "x", "--standardize", "--head", "cosine")
-    assert "--standardize is for --head linear" in words
+    told = run("fit", train, "--model", tmp_path / "raw.firth", "--no-standardize", "--json").output
+    assert "(--standardize)" in json.loads(told)["remarks"][0]
+    assert not json.loads(told)["standardized"]
+
+
+def test_a_cosine_head_takes_columns_on_one_scale_too(tmp_path):
+    which = np.concatenate([np.arange(k, k + 10) for k in (0, 59, 130)])
+    train = wine(tmp_path / "train.csv", which)
+    rest = wine(tmp_path / "rest.csv", np.setdiff1d(np.arange(178), which))
+    model = tmp_path / "m.firth"
+    told = json.loads(run("fit", train, "--model", model, "--head", "cosine", "--json").output)
+    assert told["standardized"]
+    assert "very different scales" in told["remarks"][0]
+    assert not any("(--standardize)" in remark for remark in told["remarks"])
+    said = run("predict", model, rest).stderr
+    assert float(said.split("Accuracy ")[1].split(" %")[0]) > 88  # 77 on average as they are
 
 
 def test_empty_columns_and_equal_rows_are_refused(tmp_path):
@@ -282,3 +323,66 @@ def test_empty_columns_and_equal_rows_are_refused(tmp_path):
     equal = tmp_path / "equal.csv"
     table.with_columns(pl.exclude("label").first()).write_csv(equal)
     assert "nothing can be learned" in refused("fit", equal, "--model", model)
+
+
+@pytest.fixture
+def species(tmp_path):
+    """Return a folder with a model of a table whose label column is called species."""
+    rows = [(k + 0.1 * j, j, f"0{k}") for k in (1, 2) for j in range(4)]
+    pl.DataFrame(rows, ["a", "b", "species"], orient="row").write_csv(tmp_path / "t.csv")
+    run("fit", tmp_path / "t.csv", "--label", "species", "--model", tmp_path / "m.firth")
+    return tmp_path
+
+
+def test_the_model_knows_its_label_column(species):
+    result = run("predict", species / "m.firth", species / "t.csv")
+    assert "Accuracy 100.0 % by the labels of 8 rows" in result.stderr
+    assert "not used" not in result.stderr
+    assert {line.split(",")[1] for line in result.stdout.splitlines()[1:]} == {"01", "02"}
+    assert "Accuracy" not in run("predict", species / "m.firth", "-", stdin="1,2").stderr
+
+
+def test_a_label_column_that_is_not_there_is_refused(species):
+    words = refused("predict", species / "m.firth", species / "t.csv", "--label", "spices")
+    assert "no column 'spices': did you mean 'species'?" in words
+    text = "a,b\n1,2\n"
+    assert "no column 'x'" in refused(
+        "predict", species / "m.firth", "-", "--label", "x", stdin=text
+    )
+
+
+def test_labels_that_the_model_does_not_know(species):
+    foreign = "a,b,species\n1,2,1\n2,1,x\n"
+    words = run("predict", species / "m.firth", "-", stdin=foreign).stderr
+    assert "No accuracy: the model has no class '1', nor any other" in words
+    mixed = "a,b,species\n1,2,01\n2,1,x\n"
+    words = run("predict", species / "m.firth", "-", stdin=mixed).stderr
+    assert "1 of the labels are no class of the model" in words
+
+
+def test_standard_input_that_is_no_text(species):
+    words = refused("predict", species / "m.firth", "-", stdin=b"caf\xe9 music\n")
+    assert words.startswith("Standard input is not in UTF-8: convert it")
+
+
+def test_a_huge_column_is_fitted_or_named_with_the_option(tmp_path):
+    from sklearn.exceptions import ConvergenceWarning
+
+    from firthshot.cli.fit import _for_the_command
+    from firthshot.own_data import read_examples
+
+    rows = [(float(j % 5), 1e15 + j, "xy"[j % 2]) for j in range(12)]
+    pl.DataFrame(rows, ["a", "big", "label"], orient="row").write_csv(tmp_path / "big.csv")
+    report = run("fit", tmp_path / "big.csv", "--model", tmp_path / "m.firth").stdout
+    assert "max_iter" not in report
+
+    class Warned:
+        message, category = "stopped before reaching tol: raise max_iter", ConvergenceWarning
+
+    told = _for_the_command(Warned, read_examples(str(tmp_path / "big.csv")))
+    assert "column 'big': fit with --standardize" in told
+
+
+def test_no_rows_are_predicted_for_a_file_of_unknown_kind(species):
+    words = refused("predict", species / "none.firth", species / "t.csv", "--out", "p.xlsx")
+    assert "end its name in .csv" in words  # before even the model is looked for

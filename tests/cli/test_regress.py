@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from firthshot import __version__
 from firthshot.cli.regress import regress
 from firthshot.errors import FirthshotError
 
@@ -118,11 +120,51 @@ BAD = [
     (GOOD, "y ~ log(", [], "formula"),
     (GOOD, "y ~ x ~ g", [], "outcome ~ term"),
     (GOOD, "y", [], "outcome ~ term"),
-    (GOOD, "y ~ 1", [], "no term"),
+    (GOOD, "y ~ 0", [], "no term"),
+    (GOOD, "y ~ poly(xx, 2)", [], "did you mean 'x'"),
+    (GOOD, "C(y) ~ x", [], "name a plain column, such as 'y'"),
+    (GOOD, "y == 1 ~ x", [], "name a plain column, such as 'y'"),
+    (GOOD, "y ~ offset(g)", [], "one number in each row"),
+    (GOOD, "cbind(y, x, w) ~ g", [], "cbind has 3 parts"),
+    (GOOD, "cbind(y, y - w) ~ x", [], "negative in row 1"),
+    (GOOD, "cbind(y, g) ~ x", [], "'g' in cbind holds no counts"),
+    (GOOD, "y ~ y", [], "The outcome 'y' stands among its own terms: remove it there."),
+    (GOOD, "y ~ x + log(y + 1)", [], "The outcome 'y' stands among its own terms"),
+    (GOOD, "cbind(y, w) ~ w", [], "The outcome 'w' stands among its own terms"),
+    (GOOD, "y ~ x | g", [], "has a |: there are no random effects"),
+    (GOOD, "y ~ (1|g) + x", [], "has a |: there are no random effects"),
+    (GOOD, "y ~ I(x.__class__)", [], "'I(x.__class__)' is no column of numbers"),
+    (GOOD, "y ~ x + log(g)", [], "'log(g)' is no column of numbers"),
+    (GOOD, "y ~ x +", [], "cannot be read: '+' lacks a term on one side"),
+    (GOOD, "y ~ log(x", [], "it ends before ')'; add that."),
+    (GOOD, "y ~ bs(x, df=2)", [], "(Invalid value for 'df'; 'df' must be greater than 3): mend"),
+    ("y,d\n0,u\n1,u\n", "y ~ d", [], "Column 'd' has one level only: remove it."),
+    ("y,d\n0,u\n1,u\n", "y ~ C(d)", [], "Column 'd' has one level only: remove it."),
+    (GOOD, "y ~ x", ["--missing", "ignore"], "'error', 'drop'"),
+    (
+        "y;x\n0;1,5\n1;2,5\n",
+        "y ~ x",
+        [],
+        "separates its columns by semicolons: save it with commas",
+    ),
+    ("y\tx\n0\t1\n1\t2\n", "y ~ x", [], "separates its columns by tabs"),
+    ("y,x,x\n0,1,2\n1,2,3\n", "y ~ x", [], "more than one column called 'x'"),
+    ("y,x\n0,1,2\n1,2\n", "y ~ x", [], "a row has more cells than the header"),
+    ("y,x\n0,1\n1,inf\n0,NA\n1,2\n", "y ~ x", ["--missing", "drop"], "in row 2: mend"),
+    (
+        "y,x,g\n0,NA,a\n1,2,\n0,NA,b\n1,2,b\n",
+        "y ~ x + g",
+        [],
+        (
+            "'x' has no finite value in row 1 and 1 more, column 'g' is missing in row 2: "
+            "fill what is missing, or leave such rows out with --missing drop."
+        ),
+    ),
     (GOOD, "y ~ log(x - 1.5)", [], "not finite in row 1"),
     (GOOD, "x ~ w", [], "a measurement"),
     (GOOD, "y ~ x", ["--weights", "nope"], "no column 'nope'"),
     (GOOD, "y ~ x", ["--weights", "g"], "no numbers"),
+    (GOOD, "y ~ x", ["--weights", "y"], "'y' is always 1 where the weights 'y' are positive"),
     (GOOD, "y ~ x", ["--reference", "7"], "choose of 0, 1"),
     (GOOD, "y ~ x", ["--tau", "-1"], "tau"),
     (GOOD, "y ~ x", ["--level", "95"], "level is 95"),
@@ -132,10 +174,10 @@ BAD = [
     (GOOD, "y ~ x", ["--plot", "p.xyz"], "--plot p.xyz is of no known kind"),
     (GOOD, "y ~ x", ["--plot", "no/such/folder/p.png"], "does not exist"),
     (GOOD, "y ~ x + I(2 * x)", [], "--collinear minimal-norm"),
-    ("y,x,g\n0,1,a\n1,2,NA\n0,3,b\n1,2,b\n", "y ~ g", [], "'g' has no finite value in row 2"),
-    ("y,x,g\n0,1,a\n1,2,b\n0,3,nan\n1,2,b\n", "y ~ g", [], "'g' has no finite value in row 3"),
-    ('y,x,g\n0,1,a\n1,2,b\n0,3,""\n1,2,b\n', "y ~ g", [], "'g' has no finite value in row 3"),
-    ("y,x\nu,1\nNA,2\nv,3\nNaN,2\n", "y ~ x", [], "'y' has no finite value in row 2 and 1 more:"),
+    ("y,x,g\n0,1,a\n1,2,NA\n0,3,b\n1,2,b\n", "y ~ g", [], "'g' is missing in row 2"),
+    ("y,x,g\n0,1,a\n1,2,b\n0,3,nan\n1,2,b\n", "y ~ g", [], "'g' is missing in row 3"),
+    ('y,x,g\n0,1,a\n1,2,b\n0,3,""\n1,2,b\n', "y ~ g", [], "'g' is missing in row 3"),
+    ("y,x\nu,1\nNA,2\nv,3\nNaN,2\n", "y ~ x", [], "'y' is missing in row 2 and 1 more:"),
     ("y,x\n0,1\n1,NA\n0,3\n1,2\n", "y ~ x", [], "'x' has no finite value in row 2"),
     ("y,Intercept\n0,1\n1,5\n0,3\n1,2\n", "y ~ Intercept", [], "called 'Intercept'"),
     ("y,(Intercept)\n0,1\n1,5\n0,3\n1,2\n", "y ~ `(Intercept)`", [], "'(Intercept)'"),
@@ -149,6 +191,23 @@ BAD = [
     ("", "y ~ x", [], "cannot be read as a table"),
     ("y,x\n", "y ~ x", [], "has no rows"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--out", "o.csv"), ("--out", "o.json"), ("--plot", "p.svg")]
+)
+def test_a_full_disk_leaves_the_older_file(run, tmp_path, monkeypatch, option, name):
+    path = tmp_path / name
+    path.write_text("older")
+
+    def fail(_handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(FirthshotError, match=rf"{option} .*{name} cannot be written \(No space"):
+        run(write(tmp_path, GOOD), "y ~ x", option, path)
+    assert path.read_text() == "older"
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize(("text", "formula", "options", "message"), BAD)
@@ -188,3 +247,84 @@ def test_collinear_columns_are_one_plain_sentence(run, tmp_path):
     output = run(write(tmp_path, GOOD), "y ~ x + I(2 * x)", "--collinear", "minimal-norm")
     assert output.startswith("Collinear columns: ")
     assert ".py" not in output
+
+
+def test_what_was_fitted_is_said(run, tmp_path):
+    text = "y,x,g,n,logt\n0,1.5,a,3,0.1\n1,2.5,b,1,0.2\n0,2.5,a,2,0.3\n1,0.5,b,4,0.4\n1,NA,a,9,0\n"
+    arguments = [write(tmp_path, text), "y ~ x", "--weights", "n", "--missing", "drop"]
+    output = run(*arguments, "--offset", "logt", "--out", tmp_path / "o.json")
+    assert "y ~ x (table t.csv)" in output
+    assert "Weights: n; weights sum to 10. Offset: logt. Left out: 1 row with missing" in output
+    model = json.loads((tmp_path / "o.json").read_text())["model"]
+    said = {"formula": "y ~ x", "table": "t.csv", "weights": "n", "offset": "logt",
+            "version": __version__, "weights_sum": 10.0, "rows_left_out": 1}  # fmt: skip
+    assert said.items() <= model.items()
+
+
+def test_rows_of_weight_zero_are_counted(run, tmp_path):
+    text = "y,x,n\n0,1.5,3\n1,2.5,1\n0,2.5,2\n1,0.5,4\n1,0.7,0\n"
+    output = run(write(tmp_path, text), "y ~ x", "--weights", "n", "--wald")
+    assert "Weights: n; 1 row of weight 0 left out; weights sum to 10." in output
+    assert "4 rows; summed weights 0: 5, 1: 5; reference 0" in output
+
+
+def test_only_what_is_penalised_is_called_so(run, tmp_path):
+    rows = "y,x\n0,1.5\n1,2.5\n0,2.5\n1,0.5\n"
+    output = run(write(tmp_path, rows), "y ~ x", "--tau", "0", width=200)
+    assert "enalised" not in output
+    assert output.count("og-likelihood") == 1
+    assert "χ²: likelihood ratio" in output
+
+
+def test_odds_ratios_show_no_standard_errors(run, tmp_path):
+    assert "Standard errors" not in run(write(tmp_path, GOOD), "y ~ x", "--odds-ratios")
+
+
+@pytest.mark.parametrize("correction", ["flic", "flac"])
+def test_corrections_say_which_fit_the_likelihood_is_of(run, tmp_path, correction):
+    output = run(write(tmp_path, GOOD), "y ~ x", "--correction", correction, width=200)
+    assert output.count(f"(Firth's fit, before {correction.upper()})") == 2
+
+
+def test_files_that_were_written_are_named(run, tmp_path):
+    output = run(write(tmp_path, GOOD), "y ~ x", "--out", tmp_path / "o.json")
+    assert output.endswith(f"Wrote {tmp_path / 'o.json'}.\n")
+
+
+def test_who_has_to_wait_is_told_how_far_it_is(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("firthshot.cli._regress_progress.FIRST_SECONDS", -1.0)
+    output = run(write(tmp_path, GOOD), "y ~ x")
+    assert "of 2 coefficients tested; --wald needs no such search." in output
+
+
+def test_a_factor_is_tested_as_a_whole(run, hepatitis, tmp_path):
+    arguments = (hepatitis, "type ~ group * time", "--weights", "n", "--reference", "noDisease")
+    output = run(*arguments, "--out", tmp_path / "o.json")
+    terms = {row["term"]: row for row in json.loads((tmp_path / "o.json").read_text())["terms"]}
+    assert list(terms) == ["group", "time", "group:time"]
+    assert "Test of term" in output
+    assert [row["df"] for row in terms.values()] == [2, 2, 2]
+    assert f"{terms['group']['chi2']:.4f}" in output
+
+
+def test_odds_ratios_in_all_outputs(run, endometrial, tmp_path):
+    arguments = (endometrial, "HG ~ NV + PI + EH", "--odds-ratios")
+    output = run(*arguments, "--out", tmp_path / "o.csv")
+    line = next(line for line in output.splitlines() if line.startswith("NV"))
+    assert line.split()[1:3] == ["18.7140", "1.8399"]
+    rows = pl.read_csv(tmp_path / "o.csv")
+    assert rows["odds_ratio_lower"].to_list() == pytest.approx(rows["lower"].exp().to_list())
+    run(*arguments, "--out", tmp_path / "o.json")
+    row = json.loads((tmp_path / "o.json").read_text())["coefficients"][1]
+    assert row["odds_ratio"] == pytest.approx(18.714, abs=1e-3)
+
+
+def test_counts_of_successes_equal_two_weighted_rows(run, tmp_path):
+    groups = write(tmp_path, "dose,r,n\n0,0,8\n1,1,7\n2,4,9\n3,6,6\n", "groups.csv")
+    rows = "dose,y,w\n0,0,8\n1,0,6\n1,1,1\n2,0,5\n2,1,4\n3,1,6\n"
+    weighted = write(tmp_path, rows, "rows.csv")
+    run(groups, "cbind(r, n-r) ~ dose", "--out", tmp_path / "a.csv")
+    run(weighted, "y ~ dose", "--weights", "w", "--out", tmp_path / "b.csv")
+    one, other = (pl.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
+    for name in ("estimate", "std_error", "lower", "upper", "p_value"):
+        assert one[name].to_list() == pytest.approx(other[name].to_list(), rel=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 import subprocess
@@ -18,16 +19,19 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from experiments.summary_folders import row, write
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
 from firthshot.banks import load_bank, save_bank
-from firthshot.cli import presets, run, status, validate
+from firthshot.cli import _overview, presets, report, run, status, validate
 from firthshot.errors import FirthshotError
-from firthshot.experiments import overview, workers
+from firthshot.experiments import workers
 from firthshot.experiments.folder_spec import to_toml
+from firthshot.experiments.summary import summarise
 
 app = typer.Typer()
 app.command("run")(run.run)
 app.command("status")(status.status)
+app.command("report")(report.report)
 app.command("presets")(presets.presets)
 app.command("validate")(validate.validate)
 
@@ -142,9 +146,28 @@ def test_workers_of_a_cluster_are_its_own(spec: Path) -> None:
 def test_status_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(FirthshotError, match="is not a run folder"):
         firthshot("status", tmp_path)
+    with pytest.raises(FirthshotError, match=r"There is no folder .*nowhere"):
+        firthshot("status", tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"cells": 4}'])
+def test_a_damaged_table_is_said_by_status_run_and_report(spec: Path) -> None:
+    firthshot("run", spec, "--quiet")
+    table = sorted(Path("runs/toy/trials").iterdir())[0]
+    table.write_bytes(table.read_bytes()[:-20])
+    told = f"{table} is damaged (cut short?): its cell is"
+    said = firthshot("status", "runs/toy").splitlines()
+    assert said[0] == "toy: 3 of 4 cells (75%), not running"
+    assert f"{told} not counted and computed anew when the run goes on" in said
+    assert said[-1] == "go on with: firthshot run runs/toy"
+    with pytest.raises(FirthshotError) as refusal:
+        firthshot("report", "runs/toy")
+    assert str(refusal.value) == f"{told} computed anew by firthshot run runs/toy."
+    said = firthshot("run", "runs/toy").splitlines()
+    assert f"{told} computed anew." in said
+    assert "damaged" not in firthshot("status", "runs/toy")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"cells": 4}', '{"cells": 2'])
 def test_status_of_a_run_whose_plan_is_damaged(spec: Path, text: str) -> None:
     firthshot("run", spec, "--quiet")
     Path("runs/toy/plan.json").write_text(text)
@@ -157,10 +180,10 @@ def test_a_long_name_leaves_room_for_the_numbers() -> None:
         **dict.fromkeys(("source", "theory_coefficient"), None), "bank": "x" * 200,
         "shots_scheme": "balanced", "head": "linear", "penalty": "firth", "prior": "uniform",
         "ways": 5, "shots": 1, "artificial": 0, "base_accuracy": 0.5, "coefficient": 1.0,
-        "improvement": 0.01, "improvement_ci": 0.002,
+        "improvement": 0.01, "improvement_ci": 0.002, "p_holm": 0.2,
     }  # fmt: skip
     console = Console(width=80, file=io.StringIO())
-    console.print(overview._table([row, {**row, "bank": "y"}]))
+    console.print(_overview._table([row, {**row, "bank": "y"}]))
     assert "+1.00 ± 0.20" in console.file.getvalue()
 
 
@@ -237,7 +260,8 @@ def test_presets_tells_settings_and_cost() -> None:
     output = firthshot("presets", "logistic-firth")
     text = " ".join(output.split())
     assert "reproduces Figure 2 (left)" in text
-    assert "0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10" in text
+    assert "coefficients 0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10" in text
+    assert "sgd.learning_rate 0.005, sgd.momentum 0.9" in text  # names that --set takes
     assert "not on the paper's banks" in text
     assert "queries 60 per class, the last rows of each class" in text
     assert f"classifiers {2 * 6 * 1000 * (9 + 2):,} in" in text  # splits, shots, trials, heads
@@ -252,6 +276,26 @@ def test_validate_lists_every_problem(tmp_path: Path) -> None:
     assert len(output.splitlines()) == 2
     assert f"{path}: line 2, shot: There is no such field; did you mean 'shots'?" in output
     assert "line 3, ways[0]: Expected 'int' >= 2" in output
+
+
+def test_what_a_flag_sets_stands_in_no_line(spec: Path) -> None:
+    assert "shots" in spec.read_text()
+    output = firthshot("validate", spec, "--set", "shots=1", code=2)
+    assert f"{spec}: shots: Expected 'array', got 'int', write [1] (1 is given)." in output
+    with pytest.raises(FirthshotError, match=r"a problem: shots: Expected 'array'"):
+        firthshot("run", spec, "--set", "shots=1")
+    with pytest.raises(FirthshotError, match=r"a problem: sgd.epochs: Expected 'int"):
+        firthshot("run", spec, "--set", "sgd.epochs=few")
+    with pytest.raises(FirthshotError, match=r"a problem: trials: Expected 'int'"):
+        firthshot("run", "geometric", "--set", "trials=few")
+
+
+def test_validate_takes_a_bank(bank: Path, tmp_path: Path) -> None:
+    assert "On " + str(bank) in firthshot("validate", "quickstart", "--bank", bank)
+    output = firthshot("validate", "quickstart", "--bank", tmp_path / "no.bank", code=2)
+    assert "quickstart: banks[0]: " in output
+    with pytest.raises(FirthshotError, match="no use for --bank"):
+        firthshot("validate", "geometric", "--bank", bank)
 
 
 def test_validate_names_a_missing_bank(spec: Path, bank: Path) -> None:
@@ -274,6 +318,48 @@ def test_one_trial_has_a_gain_without_an_interval(spec: Path) -> None:
     assert "±" not in said
 
 
+def test_the_table_marks_what_is_significant_and_the_page_s_answer_follows(tmp_path: Path) -> None:
+    gains = np.random.default_rng(0).normal(0.05, 0.02, 30).clip(-0.5, 0.5)
+    rows = [
+        row(lam, trial, 0.5 + lam * gain, split=split, shots=shots)
+        for shots, sign in ((1, 1), (5, 0))
+        for split in ("val", "novel")
+        for trial, gain in enumerate(np.where(sign, gains, gains - gains.mean()))
+        for lam in (0.0, 1.0)
+    ]
+    folder = write(tmp_path / "made", rows)
+    summary = summarise(folder)
+    console = Console(width=80, file=io.StringIO())
+    run._show_results(folder, console)
+    said = console.file.getvalue()
+    marks = {int(shots): "*" in line for line in said.splitlines() if (shots := shots_of(line))}
+    chosen = {line["shots"]: line["p_holm"] < 0.05 for line in summary.chosen.to_dicts()}
+    assert marks == chosen == {1: True, 5: False}
+    assert "* significant: Wilcoxon, Holm-corrected over the table, p < 0.05." in said
+    assert "Does Firth help here? Yes, in 1 of 2 settings." in said
+    assert "- Largest gain in accuracy: +" in said
+
+
+def shots_of(line: str) -> str:
+    """Return the shots of a line of the table, "" of another line."""
+    found = re.match(r"linear +5 (\d)", line)
+    return found[1] if found else ""
+
+
+def test_novel_classes_alone_have_a_table_without_choice(bank: Path, tmp_path: Path) -> None:
+    path = tmp_path / "alone.toml"
+    path.write_text(to_toml(toy_spec(bank, heads=["linear"], splits=["novel"])))
+    said = firthshot("run", path)
+    assert "Accuracy on the novel classes; without val classes no λ (–) was chosen:" in said
+    all_ = pl.read_csv("runs/toy/summary/all.csv")
+    for shots in (1, 2):
+        mine = all_.filter(pl.col("shots") == shots)
+        base = 100 * mine.filter(pl.col("coefficient") == 0)["accuracy"][0]
+        theory = 100 * mine.filter("theory")["improvement"][0]
+        words = f"{theory:+.2f}" if round(theory, 2) else "0"
+        assert re.search(rf"linear +3 {shots} +{base:.2f} – +– +1\.5 +{re.escape(words)}", said)
+
+
 def test_columns_without_values_are_left_out(spec: Path) -> None:
     said = firthshot("run", spec, "--set", "theory=false")
     assert "gain" in said
@@ -282,10 +368,17 @@ def test_columns_without_values_are_left_out(spec: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mean", "half_width", "words"),
-    [(0.012, 0.003, "+1.20 ± 0.30"), (0.012, None, "+1.20"), (None, None, "–"), (0.0, 0.0, "0")],
+    [
+        (0.012, 0.003, "+1.20 ± 0.30"),
+        (-0.012, None, "-1.20"),
+        (None, None, "–"),
+        (0.0, 0.0, "0"),
+        (1e-5, 0.003, "0.00 ± 0.30"),
+        (-1e-5, 0.003, "0.00 ± 0.30"),
+    ],
 )
 def test_gains_in_words(mean: float | None, half_width: float | None, words: str) -> None:
-    assert overview._gain(mean, half_width) == words
+    assert _overview._gain(mean, half_width) == words
 
 
 def test_invalid_trials_are_counted_in_one_warning(spec: Path, bank: Path) -> None:
@@ -298,8 +391,43 @@ def test_invalid_trials_are_counted_in_one_warning(spec: Path, bank: Path) -> No
     trials = count.select("split", "shots", "trial").n_unique()
     assert trials > 0
     assert said.count("Warning: ") == 1
-    assert f"Warning: {trials} trials are invalid" in said
+    words = f"{trials} of 24 novel trials were dropped, as some of their features are NaN"
+    assert f"Warning: {words}" in said
+    assert words in firthshot("status", "runs/toy")
     assert "doctor" in firthshot("run", spec, "--trials", 12, "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "sentence"),
+    [
+        ("heads=[]", "of length >= 1: name at least one ([] is given)."),
+        ("ways=[5", "--set ways=[5 is not valid TOML: close every bracket and quote"),
+        ("heads=[linear]", "put words of a list in quotes"),
+    ],
+)
+def test_advice_that_can_be_followed(spec: Path, assignment: str, sentence: str) -> None:
+    with pytest.raises(FirthshotError) as caught:
+        firthshot("run", spec, "--set", assignment)
+    assert sentence in str(caught.value)
+
+
+def test_an_outdated_report_is_said(spec: Path) -> None:
+    firthshot("run", spec)
+    page = Path("runs/toy/report.html")
+    page.write_text("")
+    assert "older than" not in firthshot("run", spec)
+    assert "older than" not in firthshot("status", "runs/toy")
+    os.utime(page, (1, 1))
+    words = "runs/toy/report.html is older than the results; renew it with: firthshot report "
+    assert words in firthshot("run", spec, "--trials", 8)
+    assert words in firthshot("status", "runs/toy")
+
+
+def test_validate_warns_where_there_is_no_optimum(spec: Path) -> None:
+    linear = ("--set", "solver=converged", "--set", "heads=['linear']")
+    assert "has no optimum at λ = 0" in firthshot("validate", "quickstart", *linear)
+    assert "has no optimum" not in firthshot("validate", "quickstart", *linear, "--set", "l2=0.1")
+    assert "has no optimum" not in firthshot("validate", spec)
 
 
 def test_until_ci_tells_where_the_cap_stopped_it(spec: Path) -> None:

@@ -41,7 +41,7 @@ def test_centroid_logits_are_squared_distances(dtype, margin, offset):
     X, query = trial.support.astype(float), trial.query.stack().astype(float)
     means = np.stack([X[trial.labels == c].mean(0) for c in range(3)])
     distances = -0.5 * ((query[:, None] - means) ** 2).sum(-1)
-    assert fitted.logits.shape == (3, 2, trial.padded_queries)
+    assert fitted.logits.shape == (3, 2, trial.query.padded)
     assert fitted.logits.dtype == dtype
     for l in range(2):
         got = fitted.logits[:, l, :21].T.astype(float)

@@ -244,7 +244,7 @@ def test_a_trial_is_scored_at_its_optimum(dtype):
     (fitted,) = fit_converged(trial, Linear(), Converged(), form, True).values()
     found = solve(X.astype(dtype), labels, form)
     assert fitted.logits.dtype == dtype
-    assert fitted.logits.shape == (4, 3, trial.padded_queries)
+    assert fitted.logits.shape == (4, 3, trial.query.padded)
     assert (fitted.status == Status.OK).all()
     expected = np.einsum("qd,lkd->klq", query, found.coef) + found.intercept.T[:, :, None]
     margin = 1e-5 if dtype == "float32" else 1e-12

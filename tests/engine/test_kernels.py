@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from firthshot.engine._kernels.linear import rescale
+from firthshot.engine._kernels.momentum import rescale
 from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
 from firthshot.engine._kernels.simd import lanes_in, lanes_of, vexp, vload, vmax, vstore
 from firthshot.engine._kernels.softmax import to_class_layout, to_row_layout

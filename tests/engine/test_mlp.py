@@ -14,27 +14,17 @@ from firthshot.engine._form import gradient_form
 from firthshot.engine._kernels.dense import descend, matrix, product
 from firthshot.engine._kernels.drift import drift
 from firthshot.engine._kernels.simd import lanes_of
-from firthshot.engine._linear import xavier_uniform
 from firthshot.engine._mlp import fit_mlp
+from firthshot.engine._sgd import xavier_uniform
 from firthshot.engine._trial import Trial
 from firthshot.episodes import sample_episodes
 from oracles.banks import PlainBank
-from oracles.textbook import train_by_autograd
+from oracles.textbook import EVERY_PENALTY, train_by_autograd
 
 HEAD = Mlp(hidden=(21, 10))
 SGD = Sgd(learning_rate=0.05, batch_size=4, epochs=6)
 PENALTIES = [
-    Penalty(),
-    Penalty("firth", (0.0, 0.1, 1.0, 10.0)),
-    Penalty("firth", (0.3, 3.0), prior="class-frequency"),
-    Penalty("firth", (0.3, 3.0), prior=(0.5, 0.3, 0.1, 0.1, 0.0)),
-    Penalty("confidence", (0.0, 0.1, 1.0)),
-    Penalty("label-smoothing", (0.0, 0.1, 0.9)),
-    Penalty("label-smoothing", (0.1,), prior="class-frequency"),
-    Penalty("l2", (0.0, 1.0, 30.0)),
-    Penalty("l2", (0.0, 1.0), l2_kind="ridge"),
-    Penalty("l2", (0.0, 0.01), l2_kind="weight-decay"),
-    Penalty("firth", (0.0, 1.0), l2=0.001, l2_kind="weight-decay"),
+    *EVERY_PENALTY,
     # More coefficients than an octet, in groups of unequal size.
     Penalty("firth", tuple(np.linspace(0, 2, 11))),
 ]
@@ -160,7 +150,7 @@ def test_threads_and_groups_change_no_bit(dtype, l2, monkeypatch):
     reference = scores(1)
     assert np.isfinite(reference).all()
     assert np.array_equal(scores(2), reference)
-    monkeypatch.setattr(_mlp, "_octets", lambda n: [slice(l, l + 1) for l in range(n)])
+    monkeypatch.setattr(_mlp, "even_groups", lambda n, _most: [slice(l, l + 1) for l in range(n)])
     assert np.array_equal(scores(1), reference)
 
 

@@ -17,7 +17,7 @@ from firthshot.engine import (
     Penalty,
     Sgd,
     Status,
-    _linear,
+    _sgd,
     paper_sgd,
     train,
 )
@@ -46,13 +46,21 @@ def assert_same_bits(left, right):
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
-def test_threads_memory_and_groups_change_no_bit(head, monkeypatch):
+def test_threads_and_memory_change_no_bit(head):
     reference = train(FEATURES, episodes(), head, SGD, FIRTH, threads=1)
     assert (reference.status == Status.OK).all()
     assert_same_bits(reference, train(FEATURES, episodes(), head, SGD, FIRTH, threads=4))
     assert_same_bits(reference, train(FEATURES, episodes(), head, SGD, FIRTH, memory=2e5))
-    monkeypatch.setattr(_linear, "_GROUP_BYTES", 1)
-    assert_same_bits(reference, train(FEATURES, episodes(), head, SGD, FIRTH))
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
+def test_groups_of_coefficients_change_no_score(head, monkeypatch):
+    """On some CPUs the BLAS rounds products of fewer columns otherwise: no bits are promised."""
+    reference = train(FEATURES, episodes(), head, SGD, FIRTH, dtype="float64")
+    monkeypatch.setattr(_sgd, "_GROUP_BYTES", 1)
+    apart = train(FEATURES, episodes(), head, SGD, FIRTH, dtype="float64")
+    for name in SCORES:
+        np.testing.assert_allclose(getattr(apart, name), getattr(reference, name), rtol=1e-12)
 
 
 @pytest.mark.parametrize("solver", [SGD, Converged()], ids=lambda solver: solver.name)
@@ -218,6 +226,12 @@ def test_published_settings():
                 FEATURES, episodes(), Linear(), SGD, Penalty("firth", (1.0,), (0.5, 0.5))
             ),
             "4 probabilities that sum to 1",
+        ),
+        (
+            lambda: train(
+                FEATURES, episodes(), Linear(), SGD, Penalty("firth", (1.0,), (0.5,) * 4)
+            ),
+            "sums to 2",
         ),
         (lambda: train(FEATURES[0], episodes(), Linear(), SGD, FIRTH), "must be a floating-point"),
         (lambda: train(FEATURES, episodes(), Linear(), SGD, FIRTH, keep=("loss",)), "keep ="),

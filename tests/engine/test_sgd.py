@@ -9,24 +9,15 @@ import torch
 from firthshot.engine import Cosine, Linear, Penalty, Sgd
 from firthshot.engine._cosine import fit_cosine, linear_layer_start
 from firthshot.engine._form import gradient_form
-from firthshot.engine._linear import fit_linear, xavier_uniform
+from firthshot.engine._linear import fit_linear
+from firthshot.engine._sgd import xavier_uniform
 from firthshot.engine._trial import Trial
-from oracles.textbook import train_by_autograd
+from oracles.textbook import EVERY_PENALTY, train_by_autograd
 
 LINEAR_SGD = Sgd(learning_rate=0.05, batch_size=4, epochs=12)
 COSINE_SGD = Sgd(0.05, 0.9, 0.9, batch_size=4, epochs=12, scale_partial=False)
 PENALTIES = [
-    Penalty(),
-    Penalty("firth", (0.0, 0.1, 1.0, 10.0)),
-    Penalty("firth", (0.3, 3.0), prior="class-frequency"),
-    Penalty("firth", (0.3, 3.0), prior=(0.5, 0.3, 0.1, 0.1, 0.0)),
-    Penalty("confidence", (0.0, 0.1, 1.0)),
-    Penalty("label-smoothing", (0.0, 0.1, 0.9)),
-    Penalty("label-smoothing", (0.1,), prior="class-frequency"),
-    Penalty("l2", (0.0, 1.0, 30.0)),
-    Penalty("l2", (0.0, 1.0), l2_kind="ridge"),
-    Penalty("l2", (0.0, 0.01), l2_kind="weight-decay"),
-    Penalty("firth", (0.0, 1.0), l2=0.001, l2_kind="weight-decay"),
+    *EVERY_PENALTY,
     # More coefficients than a vector has lanes, and no multiple of it.
     Penalty("firth", tuple(np.linspace(0, 2, 19))),
 ]

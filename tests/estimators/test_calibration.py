@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
 from firthshot.estimators import FirthClassifier, FirthCosineClassifier
-from firthshot.estimators._calibration import (
+from firthshot.estimators._optimum import plain_logits
+from firthshot.estimators._support import Support
+from firthshot.estimators._temperature import (
     FEWEST,
     SUPPORT_PROBABILITY,
     average,
@@ -16,8 +18,6 @@ from firthshot.estimators._calibration import (
     share_of_support,
     support_temperature,
 )
-from firthshot.estimators._linear import plain_logits
-from firthshot.estimators._support import Support
 from firthshot.objective import log_softmax
 from oracles.linear_optimum import draw
 

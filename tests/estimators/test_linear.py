@@ -207,6 +207,9 @@ def test_too_few_iterations_are_reported():
         ({"prior": [0.5, 0.5]}, "prior must be 3 probabilities"),
         ({"prior": ["a", "b", "c"]}, "prior must be 3 probabilities"),
         ({"prior": None}, "prior must be 3 probabilities"),
+        ({"prior": [np.nan, 0.5, 0.5]}, "prior must be 3 probabilities"),
+        ({"prior": [-0.5, 0.5, 1.0]}, "prior must be 3 probabilities"),
+        ({"prior": [[0.5, 0.5, 0.0]]}, "prior must be 3 probabilities"),
         ({"class_weight": "even"}, "class_weight is 'even'"),
     ],
 )
@@ -234,3 +237,10 @@ def test_a_prior_moves_probabilities_of_rows_that_say_nothing():
     far = Head(lam=1e4, prior=u, l2=1.0, calibrate=False).fit(X, y)
     np.testing.assert_allclose(far.predict_proba(X), np.tile(u, (40, 1)), atol=1e-3)
     np.testing.assert_allclose(softmax(far.decision_function(X)), far.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [["a", 1, "a", 1], ["a", None, "a", "b"]])
+def test_labels_that_cannot_be_sorted_are_refused_in_a_sentence(labels):
+    X = np.eye(4)
+    with pytest.raises(FirthshotError, match=r"cannot be sorted \(.*str\): make them all text"):
+        estimators.FirthClassifier().fit(X, np.array(labels, object))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from firthshot import estimators, load_bank
-from firthshot.estimators import _left_out
+from firthshot.estimators import FirthCosineClassifier, _left_out
 from firthshot.estimators._base import L2_GRID, LAM_GRID, FewShotClassifier
 from firthshot.estimators._loo import LeftOut, choose, leavable_rows
 from oracles.linear_optimum import draw
@@ -88,6 +88,7 @@ def test_one_newton_step_is_newton_on_the_left_out_problem():
     X, y = draw(12, 4, 3)
     lam, l2 = 0.7, 0.5
     head = Head(lam=lam, l2=l2, tol=1e-12).fit(X, y)
+    head._refit_work = 0
     left = head.leave_one_out(X, y)
     rows = np.column_stack([X, np.ones(12)])
     theta = np.column_stack([head.coef_, head.intercept_])
@@ -105,6 +106,21 @@ def test_one_newton_step_is_newton_on_the_left_out_problem():
         expected = rows[i] @ moved.T
         got = left.logits[list(left.rows).index(i)]
         np.testing.assert_allclose(got - got.mean(), expected - expected.mean(), atol=2e-3)
+
+
+@pytest.mark.parametrize("make", [Head, FirthCosineClassifier])
+def test_left_out_rows_of_a_small_support_set_are_exact(make):
+    """With two rows per class one Newton step is some points of accuracy away from refitting."""
+    X, y = sample(6, 2, 0)
+    head = make(lam=0.25, l2=0.5).fit(X, y)
+    left = head.leave_one_out(X, y)
+    for row, logits in zip(left.rows, left.logits, strict=True):
+        rest = np.arange(len(y)) != row
+        other = make(lam=0.25, l2=0.5).fit(X[rest], y[rest])
+        np.testing.assert_allclose(other._scores(X[row : row + 1])[0], logits, atol=1e-5)
+    head._refit_work = 0
+    one_step = head.leave_one_out(X, y)
+    assert abs(one_step.logits - left.logits).max() > 1e-3
 
 
 def test_beyond_the_budget_leverages_stand_in(monkeypatch):

@@ -130,9 +130,11 @@ def test_it_stops_where_the_gradient_is_within_the_tolerance(lam, l2):
     X, y = support(shots=5)
     model = FirthMLPClassifier(lam=lam, l2=l2, tol=1e-4, **SMALL).fit(X, y)
     assert model.converged_
-    unit = np.sqrt(np.square(X - X.mean(0)).sum(1).mean())
-    X, coefs = X / unit, [unit * model.coefs_[0], *model.coefs_[1:]]
-    pairs = zip(coefs, model.intercepts_, strict=True)
+    unit, centre = np.sqrt(np.square(X - X.mean(0)).sum(1).mean()), X.mean(0)
+    X, coefs = (X - centre) / unit, [unit * model.coefs_[0], *model.coefs_[1:]]
+    intercepts = model.intercepts_
+    intercepts[0] = intercepts[0] + centre @ model.coefs_[0]
+    pairs = zip(coefs, intercepts, strict=True)
     theta = np.concatenate([part.ravel() for pair in pairs for part in pair])
     flat, widths, n = torch.from_numpy(theta).requires_grad_(), (10, 12, 6, 4), len(y)
     uniform = np.full(4, 0.25)
@@ -186,7 +188,7 @@ def test_equal_rows_of_different_classes_are_not_joined():
 def test_the_first_layer_stays_in_the_span_of_the_rows():
     X, y = support(n_classes=3, shots=2, d=20)
     model = FirthMLPClassifier(l2=0.0, **SMALL).fit(X, y)
-    rows, basis = rows_in_their_span(X)
+    rows, basis = rows_in_their_span(X, X.dtype)
     np.testing.assert_allclose(rows @ basis.T, X, atol=1e-12)
     assert basis.shape == (20, 6)
     first = model.coefs_[0]
@@ -200,8 +202,8 @@ def test_sparse_and_short_floats():
     model = FirthMLPClassifier(**SMALL).fit(X, y)
     thin = FirthMLPClassifier(**SMALL).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(
-        thin.predict_proba(sparse.csr_array(X)), model.predict_proba(X), rtol=1e-5
-    )
+        thin.predict_proba(sparse.csr_array(X)), model.predict_proba(X), rtol=1e-9
+    )  # both descend from the same numbers: another optimum would be 0.1 away
     short = FirthMLPClassifier(**SMALL).fit(X.astype(np.float32), y)
     assert {W.dtype for W in short.coefs_} == {np.dtype(np.float32)}
     np.testing.assert_allclose(short.predict_proba(X), model.predict_proba(X), atol=0.02)

@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 import firthshot
 from firthshot.errors import FirthshotError
 from firthshot.estimators import FirthClassifier, FirthCosineClassifier, FirthMLPClassifier
-from firthshot.estimators._saving import FORMAT, META_KEY, SHAPES, load_model
+from firthshot.estimators._loading import load_model
+from firthshot.estimators._saving import FORMAT, META_KEY, SHAPES
 
 SMALL = {"hidden": (5, 4), "tol": 1e-2}
 ESTIMATORS = [FirthClassifier(), FirthCosineClassifier(), FirthMLPClassifier(**SMALL)]
@@ -213,7 +214,8 @@ def test_files_that_are_no_models(tmp_path):
 
 
 def test_cuts_and_flipped_bits_are_refused_or_harmless(saved, tmp_path):
-    model, path, _ = saved(FirthClassifier(), *support(d=3))
+    X, y = support(d=3)
+    model, path, _ = saved(FirthClassifier(), X, y)
     whole, broken = path.read_bytes(), tmp_path / "broken.firth"
     for length in range(0, len(whole), 9):
         broken.write_bytes(whole[:length])
@@ -225,7 +227,28 @@ def test_cuts_and_flipped_bits_are_refused_or_harmless(saved, tmp_path):
         changed[at] ^= 1 << (at // 3 % 8)
         broken.write_bytes(changed)
         with contextlib.suppress(FirthshotError):  # nothing else may come out
-            assert load_model(broken).coef_.shape == model.coef_.shape
+            loaded = load_model(broken)
+            np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_changed_content_is_refused_and_files_without_a_checksum_pass(saved):
+    model, path, _ = saved(FirthClassifier(), *support())
+    rewrite(path, put("fitted", "temperature_", 2.0))
+    refused(path, "content has changed since it was saved: fit and save it again")
+    rewrite(path, lambda meta: meta.pop("sha256"))
+    assert load_model(path).temperature_ == 2.0
+    rewrite(path, lambda meta: meta.pop("label_name"))  # as before there was one
+    assert load_model(path).label_name_ is None
+    model.save(path)
+    rewrite(path, tensors={"parameters/coef_": 2 * model.coef_})
+    refused(path, "content has changed")
+
+
+def test_the_name_of_the_label_column_survives(saved, tmp_path):
+    _, _, loaded = saved(FirthClassifier(), *support(), label="species")
+    assert loaded.label_name_ == "species"
+    loaded.save(tmp_path / "second.firth")
+    assert load_model(tmp_path / "second.firth").label_name_ == "species"
 
 
 def rewrite(path, change=None, tensors=None):
@@ -254,7 +277,8 @@ def put(*keys_and_value):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (put("format", FORMAT + 1), "firthshot 0.1.0 in format 2.*upgrade"),
+        (put("format", FORMAT + 1), "firthshot 0.1.0 in format 3.*upgrade"),
+        (put("format", FORMAT - 1), "format 1, from before the first release: fit and save it"),
         (put("format", "1"), "which format"),
         (put("format", 0), "which format"),
         (put("class", "os.system"), "not one of FirthClassifier"),
@@ -320,6 +344,24 @@ def test_a_network_whose_layers_disagree_is_refused(saved):
     refused(path, "arrays do not fit")
     rewrite(path, put("params", "hidden", {"tuple": ["x"]}))
     refused(path, "hidden is")
+
+
+@pytest.mark.parametrize("head", [FirthClassifier, FirthCosineClassifier, FirthMLPClassifier])
+def test_the_scale_of_the_columns_is_saved(tmp_path, head):
+    X, y = support()
+    X = X * 10.0 ** np.arange(X.shape[1]) + 5
+    model = head(standardize=True).fit(X, y)
+    model.save(tmp_path / "m.firth")
+    again = load_model(tmp_path / "m.firth")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    for name in ("mean", "spread"):
+        rewrite_to = getattr(model.column_scale_, name)[1:]
+        model.save(tmp_path / "m.firth")
+        rewrite(tmp_path / "m.firth", tensors={f"columns/{name}": rewrite_to})
+        refused(tmp_path / "m.firth", "arrays do not fit")
+    model.save(tmp_path / "m.firth")
+    rewrite(tmp_path / "m.firth", tensors={"columns/spread": np.zeros(X.shape[1])})
+    refused(tmp_path / "m.firth", "not above zero")
 
 
 def test_every_public_estimator_of_one_support_set_can_be_saved():

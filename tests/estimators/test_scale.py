@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, ScaleWarning
 from firthshot.estimators import FirthClassifier, FirthCosineClassifier, FirthMLPClassifier
 from firthshot.estimators._support import moments
 from oracles.linear_optimum import draw
@@ -96,3 +96,43 @@ def test_features_without_a_square_are_refused_in_a_sentence(make, size):
     X = X * size if size < 1 else np.column_stack([X, size * X[:, 0]])
     with pytest.raises(FirthshotError, match=r"largest feature is .*: scale the features"):
         make().fit(X, y)
+
+
+@pytest.mark.parametrize("value", [2024.0, 1e8])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("make", [FirthClassifier, FirthMLPClassifier])
+def test_a_constant_column_changes_nothing(make, dtype, value):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 8)
+    X = (rng.normal(size=(24, 5)) + 2 * np.eye(5)[y]).astype(dtype)
+    more = np.column_stack([X, np.full(24, value, dtype)])
+    one, other = make().fit(X, y), make().fit(more, y)
+    assert (other.coef_[:, -1] if make is FirthClassifier else other.coefs_[0][-1]).max() == 0
+    np.testing.assert_allclose(other.predict_proba(more), one.predict_proba(X), atol=1e-5)
+
+
+def test_a_column_far_from_zero_keeps_what_it_says():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 10)
+    X = rng.normal(size=(20, 3)) + y[:, None]
+    far = X + np.array([0.0, 2.0**30, 0.0])
+    one, other = FirthClassifier().fit(X, y), FirthClassifier().fit(far, y)
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-6)
+
+
+def test_the_cosine_head_warns_of_a_column_that_sets_every_direction():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(12, 4)), np.full(12, 2024.0)])
+    with pytest.warns(ScaleWarning, match="Column 4 is so far from zero.*standardize=True") as seen:
+        FirthCosineClassifier().fit(X, np.repeat([0, 1], 6))
+    assert seen[0].filename == __file__
+    FirthCosineClassifier(standardize=True).fit(X, np.repeat([0, 1], 6))  # warnings are errors
+
+
+@pytest.mark.parametrize("make", [FirthClassifier, FirthCosineClassifier, FirthMLPClassifier])
+@pytest.mark.filterwarnings("ignore:Every row gets the same logits")
+def test_equal_rows_keep_the_shares_of_the_classes(make):
+    X, y = np.ones((20, 3)), np.repeat([0, 1], [15, 5])
+    model = make().fit(X, y)
+    assert model.temperature_ == 1.0
+    np.testing.assert_allclose(model.predict_proba(X[:1]), [[0.75, 0.25]], atol=0.01)

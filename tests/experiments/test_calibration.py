@@ -13,13 +13,13 @@ import pytest
 from experiments.toy import assert_same_run, toy_spec, write_bank
 from firthshot.banks import load_bank
 from firthshot.errors import FirthshotError
-from firthshot.experiments._summary_calibration import PUBLISHED_WAY
 from firthshot.experiments.choose import settle_banks
 from firthshot.experiments.plan import make_plan
 from firthshot.experiments.reading import find_problems, load_spec, preset_names
 from firthshot.experiments.runner import run
 from firthshot.experiments.spec import Spec
 from firthshot.experiments.summary import read_summary
+from firthshot.experiments.summary.calibration import PUBLISHED_WAY
 
 FIELDS: dict[str, Any] = {
     "heads": ["linear"],
@@ -180,7 +180,9 @@ class TestIllPosed:
             ({"calibration": {"artificial": [5, 5]}}, "listed twice"),
             ({"calibration": {"alpha": -1}}, "alpha"),
             ({"calibration": {"arificial": [5]}}, "did you mean 'artificial'"),
-            ({"solver": "shared-lbfgs", "trials": 12}, "no whole ten"),
+            ({"solver": "shared-lbfgs", "trials": 12}, "no multiple of 10"),
+            ({"solver": "shared-lbfgs", "first_trial": 5}, "begin with a multiple of 10"),
+            ({"solver": "shared-lbfgs", "dtype": "float64"}, "trains in float32"),
         ],
     )
     def test_specs(self, fields: dict[str, Any], words: str) -> None:
@@ -190,9 +192,8 @@ class TestIllPosed:
     def test_fields_without_calibration(self) -> None:
         said = " ".join(map(str, find_problems({"name": "x", "solver": "shared-lbfgs"})))
         assert "add [calibration]" in said
-        assert "add [calibration]" in " ".join(
-            map(str, find_problems({"name": "x", "source": "y"}))
-        )
+        said = " ".join(map(str, find_problems({"name": "x", "source": "y"})))
+        assert "no effect without [calibration]" in said
 
 
 def test_the_source_that_suits_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

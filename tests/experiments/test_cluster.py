@@ -158,7 +158,7 @@ def test_kills_of_the_run_lose_nothing(
         [*command, cluster.scheduler_address],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 
-from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
+from experiments.toy import assert_same_run, bits, read_tables, toy_spec, write_bank
 from firthshot.banks import load_bank, save_bank
 from firthshot.errors import FirthshotError
 from firthshot.experiments import workers
-from firthshot.experiments.runner import run
+from firthshot.experiments.reading import load_spec
+from firthshot.experiments.runner import Silent, run
 from firthshot.experiments.spec import Spec
+from firthshot.experiments.status import read_status
+from firthshot.experiments.summary import read_summary, summarise_many
+from firthshot.report.gather import gather
+from firthshot.report.runs import read_run
 
 HERE = Path(__file__).parent
 
@@ -57,16 +64,44 @@ def a_part(folder: Path) -> Path:
     return sorted((folder / "parts").iterdir())[0]
 
 
-def test_a_part_cut_short(spec: Spec, finished: Path, tmp_path: Path) -> None:
-    part = a_part(finished)
-    whole = part.read_bytes()
+class Heard(Silent):
+    """Keep the remarks of a run."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize("kind", ["parts", "bins", "trials"])
+def test_a_table_cut_short_is_said_and_its_cell_computed_anew(
+    spec: Spec, finished: Path, tmp_path: Path, kind: str
+) -> None:
+    shutil.copytree(finished, tmp_path / "sound")
+    table = finished / kind / a_part(finished).name
+    whole = table.read_bytes()
     for length in (0, 3, len(whole) // 2, len(whole) - 1):
-        part.write_bytes(whole[:length])
-        refused(spec, finished, r"parquet is damaged \(cut short\?\): delete it")
-    part.unlink()
-    run(spec, finished, workers=1, summary=False)
-    run(spec, tmp_path / "again", workers=1, summary=False)
-    assert_same_run(finished, tmp_path / "again")
+        table.write_bytes(whole[:length])
+        told = f"{table} is damaged (cut short?): its cell is"
+        status = read_status(finished)
+        assert (status.damaged, status.finished) == (f"{told} not counted", status.cells - 1)
+        with pytest.raises(FirthshotError, match="computed anew by firthshot run") as refusal:
+            gather([finished])
+        assert str(refusal.value).startswith(told)
+        heard = Heard()
+        outcome = run(spec, finished, workers=1, summary=False, listener=heard)
+        assert heard.lines[0] == f"{told} computed anew."
+        assert outcome.resumed == outcome.cells - 1
+        assert_same_run(finished, tmp_path / "sound")
+    assert not read_status(finished).damaged
+
+
+def test_several_damaged_tables_are_one_sentence(finished: Path) -> None:
+    for part in sorted((finished / "parts").iterdir())[:3]:
+        (finished / "trials" / part.name).write_bytes(b"PAR1")
+    said = read_status(finished).damaged
+    assert "is damaged (cut short?), as are 2 more such files: their cells are not" in said
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "a.parquet", "f" * 32 + ".csv"])
@@ -97,6 +132,69 @@ def test_a_changed_spec_is_refused_with_the_difference(spec: Spec, finished: Pat
     changed = msgspec.structs.replace(spec, trials=9, coefficients=(0.0, 2.0))
     refused(changed, finished, r"trials was 4, is 9")
     refused(changed, finished, r"coefficients was \[0.0, 0.1, 1.0\], is \[0.0, 2.0\]")
+
+
+def test_more_trials_are_added_to_those_that_are_there(
+    spec: Spec, finished: Path, tmp_path: Path
+) -> None:
+    before = snapshot(finished)
+    for trials in (6, 8):
+        more = msgspec.structs.replace(spec, trials=trials)
+        outcome = run(more, finished, workers=1)
+    assert 2 * outcome.cells == 3 * outcome.resumed  # two of three steps were there
+    again = run(more, finished, workers=1)
+    assert again.resumed == again.cells == outcome.cells
+    parts = {name: content for name, content in before.items() if name.startswith("parts")}
+    assert parts.items() <= snapshot(finished).items()
+    assert load_spec(str(finished)).trials == 8
+    run(more, tmp_path / "fresh", workers=1)
+    assert_same_rows(finished, tmp_path / "fresh")
+    assert read_run(finished).progress.complete
+    refused(spec, finished, r"holds a run of more trials \(trials was 8, is 4\)")
+
+
+def test_another_first_trial_gives_other_trials_of_the_same_numbering(
+    spec: Spec, finished: Path, tmp_path: Path
+) -> None:
+    second = msgspec.structs.replace(spec, first_trial=4)
+    run(second, tmp_path / "second", workers=1, summary=False)
+    both = [read_tables(folder)["parts"] for folder in (finished, tmp_path / "second")]
+    assert [sorted(set(rows["trial"])) for rows in both] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    whole = msgspec.structs.replace(spec, trials=8)
+    run(whole, tmp_path / "whole", workers=1, summary=False)
+    wanted = read_tables(tmp_path / "whole")["parts"]
+    joined, order = pl.concat(both), list(wanted.columns)
+    assert joined.sort(order).equals(wanted.sort(order))
+    together = summarise_many([finished, tmp_path / "second"]).chosen
+    assert set(together["trials"]) == {8}
+    refused(second, finished, "first_trial was not set, is 4")
+
+
+def test_growth_that_was_interrupted_goes_on(spec: Spec, finished: Path, tmp_path: Path) -> None:
+    (finished / "steps.json").write_text("[4, 6]")  # killed before the spec was written
+    outcome = run(spec, finished, workers=1, summary=False)
+    assert outcome.resumed == outcome.cells
+    more = msgspec.structs.replace(spec, trials=5)
+    run(more, finished, workers=1)
+    a_part(finished).unlink()
+    assert len(read_run(finished).progress.missing) == 1
+    run(load_spec(str(finished)), finished, workers=1)
+    run(more, tmp_path / "fresh", workers=1)
+    assert_same_rows(finished, tmp_path / "fresh")
+
+
+def assert_same_rows(left: Path, right: Path) -> None:
+    """Require the same bits whatever the cells; pooled bins are sums over cells."""
+    for name in ("parts", "trials"):
+        ours, theirs = (read_tables(folder)[name] for folder in (left, right))
+        order = [column for column in ours.columns if column != "classes"]
+        ours, theirs = ours.sort(order), theirs.sort(order)
+        for column in ours.columns:
+            assert bits(ours[column]) == bits(theirs[column]), (name, column)
+    ours, theirs = (read_summary(folder).chosen for folder in (left, right))
+    assert ours.drop("ece_pooled", "base_ece_pooled").equals(
+        theirs.drop("ece_pooled", "base_ece_pooled")
+    )
 
 
 def test_words_about_a_run_may_change(spec: Spec, finished: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import kstest, nbinom
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.geometric import error_sums, run_geometric
-from firthshot.experiments.geometric_spec import GeometricSpec, build_geometric, load_geometric
-from firthshot.experiments.geometric_summary import (
+from firthshot.experiments.geometric.run import error_sums, run_geometric
+from firthshot.experiments.geometric.spec import GeometricSpec, build_geometric, load_geometric
+from firthshot.experiments.geometric.summary import (
     exact_mle_mean,
     jackknife_slope,
     read_geometric,
@@ -100,6 +100,14 @@ def test_mean_estimates_are_the_exact_ones_within_noise(result) -> None:
     assert result.largest_t[0] >= 2
 
 
+def test_intervals_of_few_trials_are_those_of_students_t() -> None:
+    spec = load_geometric("geometric", {"trials": 5, "sample_size": 12, "slope": [2, 12]})
+    sums = sum(error_sums(spec, block) for block in spec.blocks())
+    found = result_of(spec, np.array([5]), sums[None]).table.row(3, named=True)
+    variance = (sums[3, 1] - sums[3, 0] ** 2 / 5) / 4
+    assert found["mle_ci"] == pytest.approx(2.7764451 * np.sqrt(variance / 5))  # t of 4 degrees
+
+
 def test_firth_at_one_follows_the_papers_rule(result) -> None:
     y = np.arange(1, 200)
     expected = (0.5**y * 0.01 / (1.01 * y - 1)).sum()
@@ -183,6 +191,10 @@ def test_folders_of_another_run_are_refused(tmp_path: Path) -> None:
     part.write_bytes(part.read_bytes()[:40])
     with pytest.raises(FirthshotError, match="damaged: delete it"):
         read_geometric(tmp_path)
+    run_geometric(small(), tmp_path)  # computes the block anew
+    run_geometric(small(), tmp_path / "sound")
+    found, expected = (read_geometric(folder).table for folder in (tmp_path, tmp_path / "sound"))
+    assert found.equals(expected)
 
 
 @pytest.mark.parametrize(

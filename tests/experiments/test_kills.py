@@ -21,7 +21,7 @@ def test_fifty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
         [sys.executable, str(HERE / "kills.py"), str(bank), str(tmp_path), "17", "1"],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
         check=False,
     )
     assert done.returncode == 0, done.stderr

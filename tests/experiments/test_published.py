@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from firthshot.experiments.published import published, published_curves, published_for
+from firthshot.experiments.published import published, published_for
 
 RESNET = {
     "dataset": "mini-ImageNet",
@@ -145,13 +145,6 @@ def test_cosine_at_all_ways():
         found = published_for(WIDE | {"head": "cosine", "ways": ways, "shots": 5})
         assert [entry.name for entry in found] == ["Table A8", "Fig 4"]
         assert found[0].after == pytest.approx(found[1].after, abs=6e-5)
-
-
-def test_curves_hold_the_grid_of_both_heads():
-    found = Counter((p.head, p.backbone, p.shots) for p in published_curves())
-    assert len(found) == 2 * 5 * 6
-    assert set(found.values()) == {8}
-    assert {point.name for point in published_curves()} == {"Fig A12"}
 
 
 def test_the_data_stay_small():

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
-from firthshot.experiments.rounds import METHOD, PLACE, Rounds, choose, half_widths
+from firthshot.experiments.rounds import Rounds, choose, half_widths
 from firthshot.experiments.runner import Silent, run
+from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE
 from firthshot.experiments.workers import Done
 
 KEY = ("b", 5, 1, "balanced")
@@ -21,7 +23,7 @@ KEY = ("b", 5, 1, "balanced")
 def made_up(gains: dict[str, Any], val_best: float = 1.0) -> pl.DataFrame:
     """Return rows in which coefficient 1 gains so much over 0 in each novel trial."""
     rows = []
-    keys = dict(zip(PLACE, KEY, strict=True)) | dict.fromkeys(METHOD, "m")
+    keys = dict(zip(PLACE, KEY, strict=True)) | dict.fromkeys((*METHOD, *ARTIFICIAL), "m")
     for split, values in gains.items():
         for trial, gain in enumerate(values):
             for coefficient, accuracy in ((0.0, 0.5), (1.0, 0.5 + gain)):
@@ -37,7 +39,7 @@ def test_the_width_is_that_of_the_chosen_improvement() -> None:
     gains = np.random.default_rng(0).normal(0.02, 0.05, 40)
     rows = made_up({"val": [0.0] * 5, "novel": gains})
     width = half_widths(rows, {KEY: 30}, 5)[KEY]
-    expected = 100 * 1.96 * gains[:30].std(ddof=1) / math.sqrt(30)
+    expected = 100 * stats.t.ppf(0.975, 29) * gains[:30].std(ddof=1) / math.sqrt(30)
     assert width == pytest.approx(expected)
 
 

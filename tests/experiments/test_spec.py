@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,9 @@ from firthshot.experiments.reading import (
     override,
     parse_assignment,
     preset_names,
+    struct_problems,
 )
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec import CalibrationSettings, ConvergedSettings, SgdSettings, Spec
 
 F = (0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 L2 = (0, 1, 3, 10, 30, 100, 300, 1000)
@@ -109,11 +113,25 @@ def test_every_problem_is_listed_with_its_place() -> None:
         ({"coefficients": [0, 1, 1]}, "coefficients[2]", "listed twice"),
         ({"smoothing": [0, 1]}, "smoothing[1]", "< 1"),
         ({"heads": ["cosine"], "solver": "converged"}, "cosine", "no solver 'converged'"),
-        ({"max_trials": 5}, "max_trials", "below the 100 trials"),
+        ({"max_trials": 5, "until_ci": 1}, "max_trials", "below the 100 trials"),
+        ({"max_trials": 200}, "max_trials", "no effect without until_ci"),
+        ({"solver": "converged", "sgd": {"epochs": 5}}, "sgd.epochs", "without solver = 'sgd'"),
+        ({"converged": {"tolerance": 1e-3}}, "converged.tolerance", "solver = 'converged'"),
+        ({"solver": "converged", "start": "zero"}, "start", "'linear' and solver = 'sgd'"),
+        ({"hidden": [3, 3]}, "hidden", "without the head 'mlp'"),
+        ({"scale": 3}, "scale", "without the head 'cosine'"),
+        ({"smoothing": [0, 0.1]}, "smoothing", "without the penalty 'label-smoothing'"),
+        ({"l2_coefficients": [0, 1]}, "l2_coefficients", "without the penalty 'l2'"),
+        ({"penalties": ["l2"], "l2_coefficients": [0], "coefficients": [0]}, "coefficients",
+         "a penalty that has this grid"),
+        ({"penalties": ["l2"], "priors": ["class-frequency"]}, "priors", "such as 'firth'"),
+        ({"l2_kind": "ridge"}, "l2_kind", "or an l2 above 0"),
+        ({"references": False, "ridge": 3}, "ridge", "without references = true"),
         ({"until_ci": 0.1, "splits": ["novel"]}, "until_ci", "chosen on val"),
         ({"ways": [5, 5]}, "ways[1]", "listed twice"),
-        ({"penalties": ["firht"]}, "penalties[0]", "Invalid enum value 'firht'"),
-        ({"heads": ["foo"]}, "heads[0]", "'foo', use 'linear' or 'cosine' or 'mlp'"),
+        ({"penalties": ["firht"]}, "penalties[0]", "There is no penalty 'firht': use none, firth"),
+        ({"heads": ["foo"]}, "heads[0]", "no head 'foo': use linear, cosine, mlp"),
+        ({"heads": ["centroid"]}, "heads[0]", "'centroid' is a reference head"),
         ({"l2_kind": "foo"}, "l2_kind", "use 'mean-square' or 'ridge' or 'weight-decay'"),
         ({"name": "../../x"}, "name", "names no folder"),
         ({"name": ".hidden"}, "name", "names no folder"),
@@ -125,6 +143,31 @@ def test_contradictions_are_named(fields: dict[str, Any], place: str, words: str
     (problem,) = find_problems({"name": "x", **fields})
     assert problem.place == place
     assert words in problem.sentence
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"hidden": [3, 3], "heads": ["linear", "mlp"]},
+        {"l2_kind": "ridge", "l2": 0.1},
+        {"l2_kind": "ridge", "heads": ["cosine"]},
+        {"hidden": [100, 50], "smoothing": list(Spec(name="x").smoothing)},  # as a folder has them
+    ],
+)
+def test_fields_that_are_read_or_say_the_default_are_in_order(fields: dict[str, Any]) -> None:
+    assert find_problems({"name": "x", **fields}) == []
+
+
+def test_what_a_preset_sets_gives_way_and_what_a_user_sets_does_not(tmp_path: Path) -> None:
+    spec = load_spec("logistic-firth", {"solver": "converged"})
+    assert spec.sgd == SgdSettings()
+    assert "sgd" not in to_toml(spec)
+    assert load_spec("logistic-l2", {"penalties": ["firth"]}).l2_kind is None
+    with pytest.raises(SpecError, match=r"a problem: sgd\.epochs: It has no effect"):
+        load_spec("logistic-firth", {"solver": "converged", "sgd.epochs": 5})
+    (tmp_path / "mine.toml").write_text('name = "x"\nsolver = "converged"\n[sgd]\nepochs = 5\n')
+    with pytest.raises(SpecError, match=r"line 4, sgd\.epochs: It has no effect"):
+        load_spec(str(tmp_path / "mine.toml"))
 
 
 def test_a_spec_with_problems_is_refused() -> None:
@@ -190,3 +233,33 @@ def test_label_smoothing_has_its_own_grid() -> None:
     grids = {method.family: method.coefficients for method in spec_methods(spec, 1)}
     assert max(grids["label-smoothing"]) < 1
     assert max(grids["firth"]) == 10
+
+
+SPECS = (Path(__file__).parents[2] / "docs" / "specs.md").read_text("utf-8")
+DOCUMENTED = {
+    name: (default.strip(), setting)
+    for name, default, setting in re.findall(
+        r"^\| `([\w.]+)` \| ([^|]*) \| [^|]* \| `([^|]*)` \|$", SPECS, re.MULTILINE
+    )
+}
+TABLES = {"sgd": SgdSettings, "converged": ConvergedSettings, "calibration": CalibrationSettings}
+
+
+def test_every_field_is_documented_and_no_other() -> None:
+    fields = set(Spec.__struct_fields__) - set(TABLES)
+    inner = {f"{table}.{name}" for table, kind in TABLES.items() for name in kind.__struct_fields__}
+    assert set(DOCUMENTED) == fields | inner
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_documented_defaults_and_settings_are_true(name: str) -> None:
+    default, setting = DOCUMENTED[name]
+    key, value = parse_assignment(shlex.split(setting)[0])
+    assert key == name
+    beside: dict[str, Any] = {"calibration": {}} if name == "source" else {}
+    assert struct_problems(override({"name": "x", **beside}, {key: value}), Spec) == []
+    literal = re.fullmatch(r"`(.+)`", default)
+    if literal and "." not in name:
+        said = tomllib.loads(f"value = {literal[1]}")["value"]
+        plain = msgspec.json.encode(getattr(Spec(name="x"), name))
+        assert said == msgspec.json.decode(plain)

@@ -19,6 +19,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.summary import read_summary, summarise, summarise_many
 
 VAL = {"split": "val"}
+T3 = 3.182446305284263  # tables of Student's t: 3 degrees of freedom, 97.5 %
 
 
 def one(frame: pl.DataFrame, **where):
@@ -46,7 +47,7 @@ def test_chosen_line_by_hand(by_hand):
         "base_accuracy": 0.5,
         "accuracy": 0.6,
         "improvement": 0.1,
-        "improvement_ci": 1.96 * math.sqrt(0.1 / 3) / 2,  # differences .2, 0, -.1, .3
+        "improvement_ci": T3 * math.sqrt(0.1 / 3) / 2,  # differences .2, 0, -.1, .3
         "relative_improvement": 0.2,
         "share_won": 0.5,
         "share_lost": 0.25,
@@ -70,7 +71,7 @@ def test_chosen_line_by_hand(by_hand):
 def test_all_lines_by_hand(by_hand):
     line = one(by_hand.all, split="novel", coefficient=1.0)
     assert line["trials"] == 4
-    expected = {"accuracy": 0.6, "accuracy_ci": 1.96 * math.sqrt(0.1 / 3) / 2, "improvement": 0.1}
+    expected = {"accuracy": 0.6, "accuracy_ci": T3 * math.sqrt(0.1 / 3) / 2, "improvement": 0.1}
     assert {name: line[name] for name in expected} == pytest.approx(expected, abs=1e-6)
     zero = one(by_hand.all, split="novel", coefficient=0.0)
     assert (zero["improvement"], zero["improvement_ci"]) == (0.0, 0.0)
@@ -88,7 +89,7 @@ def test_the_files_hold_the_same_tables(by_hand, tmp_path):
     assert again.warnings == by_hand.warnings
     assert sorted(path.name for path in (tmp_path / "summary").iterdir()) == sorted(
         [f"{n}.{e}" for n in ("all", "chosen", "contrasts") for e in ("csv", "parquet")]
-        + ["warnings.json"]
+        + ["unjudged.json", "warnings.json"]
     )
 
 
@@ -190,7 +191,21 @@ def test_failures_are_counted_named_and_no_candidates(tmp_path):
     assert line["base_accuracy"] == pytest.approx(0.2)
     assert line["improvement"] == pytest.approx(0.15)
     assert warned(found, "no candidate", ": 3.")
-    assert warned(found, "novel", "1 trials ended as diverged at coefficient 1")
+    assert warned(found, "novel", "trials ended as diverged: 1 at coefficient 1.")
+
+
+@pytest.mark.parametrize("split", ["val", "novel"])
+def test_a_setting_without_a_trial_that_ended_well_is_remembered(tmp_path, split):
+    good = "novel" if split == "val" else "val"
+    lost = [failed(0.0, t, split=split, status="no-optimum") for t in range(3)]
+    lost += [row(1.0, t, 0.8, split=split) for t in range(3)]
+    rows = grid({0.0: [0.5, 0.6, 0.7], 1.0: [0.6, 0.7, 0.8]}, split=good)
+    summarise(write(tmp_path, lost, rows))
+    found = read_summary(tmp_path)
+    assert found.chosen.is_empty()
+    (one,) = found.unjudged
+    told = (one.penalty, one.prior, one.reason)
+    assert told == ("firth", "uniform", "no trial ended well at λ = 0")
 
 
 def test_trials_without_a_zero_are_left_out_and_counted(tmp_path):
@@ -199,6 +214,36 @@ def test_trials_without_a_zero_are_left_out_and_counted(tmp_path):
     found = summarise(write(tmp_path, val, novel))
     assert one(found.chosen, bank="toy")["improvement"] == pytest.approx(0.1)
     assert warned(found, "novel", "2 trials are left out")
+
+
+def test_a_choice_on_few_trials_is_told_once(tmp_path):
+    few = {0: [0.1] * 19, 1: [0.2] * 19}
+    rows = [grid(few, **VAL, ways=ways) + grid(few, ways=ways) for ways in (5, 10)]
+    found = summarise(write(tmp_path, *rows))
+    (said,) = (line for line in found.warnings if "was chosen on" in line)
+    assert "and 1 more settings: the coefficient was chosen on 19 val trials" in said
+
+
+def test_twenty_trials_are_enough_unless_most_are_lost(tmp_path):
+    val = grid({0: [0.1] * 20, 1: [0.2] * 20}, **VAL)
+    novel = grid({0: [0.1], 1: [0.2]})
+    assert not warned(summarise(write(tmp_path / "enough", val, novel)), "was chosen on")
+    lost = [failed(lam, 20 + t, status="invalid", **VAL) for lam in (0, 1) for t in range(21)]
+    found = summarise(write(tmp_path / "lost", [*val, *lost], novel))
+    assert warned(found, "chosen on 20 of 41 val trials")
+    # One sentence for all coefficients, without the method: it is the features.
+    (said,) = (line for line in found.warnings if "NaN" in line)
+    assert said == (
+        "toy, 5-way 1-shot, val: 21 trials are left out, with features that are NaN or infinite."
+    )
+
+
+def test_failures_are_told_once_for_all_coefficients(tmp_path):
+    val = grid({0: [0.1] * 20, 1: [0.2] * 20}, **VAL)
+    bad = [failed(lam, t) for lam, n in ((1, 2), (3, 2), (10, 3)) for t in range(n)]
+    novel = [*grid({0: [0.1] * 4}), row(1, 3, 0.2), *bad]
+    found = summarise(write(tmp_path, val, novel))
+    assert warned(found, "trials ended as diverged: 2 at coefficient 1, 3; 3 at coefficient 10.")
 
 
 def test_fewer_ways_on_val_are_told(tmp_path):
@@ -313,7 +358,7 @@ def test_every_pair_is_contrasted_on_its_trials(methods):
     assert line["trials"] == 60
     assert line["difference"] == pytest.approx(differences.mean(), abs=1e-6)
     assert line["difference_ci"] == pytest.approx(
-        1.96 * differences.std(ddof=1) / 60**0.5, rel=1e-5
+        stats.t.ppf(0.975, 59) * differences.std(ddof=1) / 60**0.5, rel=1e-5
     )
     assert line["p_wilcoxon"] == pytest.approx(theirs.pvalue, rel=1e-6)
     assert line["share_won"] == pytest.approx((differences > 1e-6).mean())
@@ -373,6 +418,9 @@ def test_the_same_cell_twice_counts_once_and_must_agree(tmp_path):
     alone = summarise_many([tmp_path / "a"])
     assert both.all.equals(alone.all)
     assert both.chosen.equals(alone.chosen)
+    rounded = [[r | {"nll": r["nll"] + 1e-6} for r in rows] for rows in parts]
+    write(tmp_path / "d", *rounded, start=11)  # as on another kind of CPU
+    assert summarise_many([tmp_path / "a", tmp_path / "d"]).chosen.height == alone.chosen.height
     write(tmp_path / "c", grid({0: [0.1, 0.2], 1: [0.3, 0.4]}), start=9)
     with pytest.raises(FirthshotError, match="different scores"):
         summarise_many([tmp_path / "a", tmp_path / "c"])

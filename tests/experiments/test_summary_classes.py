@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firthshot.experiments._summary_classes import ClassDesign
 from firthshot.experiments.statistics import half_width
+from firthshot.experiments.summary.classes import ClassDesign
 
 TRUTH, SPREAD, NOISE = 0.01, 0.02, 0.03
 

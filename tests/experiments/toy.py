@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from firthshot.banks import save_bank
+from firthshot.experiments.idle import without_idle
 from firthshot.experiments.reading import build_spec
 from firthshot.experiments.spec import Spec
 
@@ -49,7 +50,7 @@ def toy_spec(bank: Path, **fields: Any) -> Spec:
         "references": False,
         "sgd": {"epochs": 3},
     }
-    return build_spec({**defaults, **fields})
+    return build_spec(without_idle({**defaults, **fields}, keep=fields))
 
 
 def read_tables(folder: Path) -> dict[str, pl.DataFrame]:

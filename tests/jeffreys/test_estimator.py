@@ -103,7 +103,11 @@ def test_not_converged_is_said():
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         model = JeffreysLogisticRegression(max_iter=1).fit(X, y)
     assert not model.converged_
-    assert "raise max_iter" in str(model.summary())
+    text = str(model.summary())
+    assert "raise max_iter" in text
+    assert "χ² = –, p = –" in text
+    assert text.count("–") >= 2 + 4 * 4  # overall; bounds, χ² and p of each coefficient
+    assert not model.test("x0").converged
 
 
 def test_maximum_likelihood_of_separated_data_does_not_pretend():
@@ -170,7 +174,7 @@ def test_corrected_predictions_are_right_on_average(name, correction):
 def test_flic_says_what_its_intercept_lacks():
     X, y = simple()
     model = JeffreysLogisticRegression(correction="flic").fit(X, y)
-    assert "no likelihood" in model.test("(Intercept)").reason
+    assert "not maximise the penalised likelihood" in model.test("(Intercept)").reason
     assert "Wald interval" in str(model.summary())
 
 
@@ -299,3 +303,80 @@ def test_long_lists_end_in_dots():
     model = JeffreysLogisticRegression().fit(*simple(p=14))
     with pytest.raises(FirthshotError, match="x10, …"):
         model.test("z")
+
+
+def test_covariance_matrix():
+    """The inverse of the information that the plain reference adds up row by row."""
+    from reference import information
+
+    X, y = simple(classes=3)
+    model = JeffreysLogisticRegression().fit(X, y)
+    ones = np.column_stack([np.ones(len(X)), X])
+    beta = np.column_stack([model.intercept_, model.coef_])
+    F = information(beta, ones, np.ones(len(X)), np.zeros((len(X), 2)))
+    np.testing.assert_allclose(model.cov_params() @ F, np.eye(8), atol=1e-8)
+    roots = np.sqrt(np.diag(model.cov_params("augmented")))
+    np.testing.assert_allclose(roots, model.bse("augmented"))
+    flac = JeffreysLogisticRegression(correction="flac").fit(X, y)
+    np.testing.assert_allclose(np.sqrt(np.diag(flac.cov_params())), flac.bse())
+    with pytest.raises(FirthshotError, match="two fits"):
+        JeffreysLogisticRegression(correction="flic").fit(X, y).cov_params()
+    with pytest.warns(CollinearityWarning):
+        double = JeffreysLogisticRegression().fit(np.column_stack([X, X[:, 0]]), y)
+    assert np.isnan(double.cov_params()[1]).all()
+
+
+def test_odds_ratios():
+    golden = load("binary_endometrial")
+    summary = JeffreysLogisticRegression().fit(golden.X, golden.y).summary(odds_ratios=True)
+    row = summary.to_dict()["coefficients"][1]
+    assert row["odds_ratio"] == pytest.approx(np.exp(2.92927335319503), rel=1e-6)
+    assert row["odds_ratio_lower"] == pytest.approx(np.exp(0.609724436303203), rel=1e-5)
+    assert row["odds_ratio_upper"] == pytest.approx(np.exp(row["upper"]))
+    assert "odds ratio" in str(summary)
+    assert "18.7140" in str(summary)
+    assert " SE" not in str(summary)
+
+
+def test_what_is_not_a_number_is_named():
+    pd = pytest.importorskip("pandas")
+    import polars as pl
+
+    X, y = simple(p=2)
+    frame = pd.DataFrame(X, columns=["age", "dose"])
+    for table in (frame.assign(arm="control"), pl.DataFrame(X, ["age", "dose"]).with_columns(
+        arm=pl.lit("control"))):  # fmt: skip
+        with pytest.raises(FirthshotError, match=r"Column 'arm' holds text .'control'.*formula"):
+            JeffreysLogisticRegression().fit(table, y)
+    frame.loc[[6, 8], "dose"] = np.nan
+    for call in ("fit", "predict"):
+        model = JeffreysLogisticRegression().fit(X if call == "fit" else frame.fillna(0.0), y)
+        arguments = (frame, y) if call == "fit" else (frame,)
+        with pytest.raises(FirthshotError, match=r"NaN in row 7, column 'dose' .and 1 more") as e:
+            getattr(model, call)(*arguments)
+        assert "HistGradient" not in str(e.value)
+    with pytest.raises(FirthshotError, match="inf in row 3, column 1:"):
+        JeffreysLogisticRegression().fit(np.where(np.arange(80).reshape(40, 2) == 5, np.inf, X), y)
+
+
+def test_a_zero_is_printed_as_zero():
+    """A symmetric table: the slope is exactly zero, up to rounding."""
+    X, y = np.array([-1.3, -1.3, 0.2, 0.2, 0.9, 0.9])[:, None], [0, 1, 0, 1, 0, 1]
+    text = str(JeffreysLogisticRegression().fit(X, y).summary())
+    line = next(line for line in text.splitlines() if line.startswith("x0"))
+    assert line.split()[1] == "0"
+    assert line.split()[5:] == ["0", "1.0000"]
+    assert "e-" not in line
+    assert "test of the slope: χ² = 0, p = 1.0000" in text
+
+
+def test_class_and_interaction_are_told_apart_in_pictures():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    pd = pytest.importorskip("pandas")
+    X, y = simple(classes=3, p=1)
+    labels = np.array(["alive", "dead", "lost"])[y]
+    model = JeffreysLogisticRegression().fit(pd.DataFrame({"age:sex[M]": X[:, 0]}), labels)
+    ax = model.plot_profile("dead:age:sex[M]")
+    assert ax.get_xlabel() == "coefficient of age:sex[M] (dead against alive)"
+    matplotlib.pyplot.close(ax.figure)

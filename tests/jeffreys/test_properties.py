@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from reference import amended_loglik, random_problem
 
 from firthshot.jeffreys import JeffreysLogisticRegression
+from firthshot.jeffreys._profile import profile_intervals
+from firthshot.jeffreys._several_maxima import SLOW
+from firthshot.jeffreys._tests import each_coefficient
 
 SEEDS = st.integers(0, 10_000)
 CLASSES = st.integers(2, 4)
@@ -166,3 +169,19 @@ def test_a_bound_that_is_not_found_is_noted(monkeypatch):
     monkeypatch.setattr(_inference, "profile_intervals", lose)
     model = JeffreysLogisticRegression().fit(np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 1])
     assert "of x0 was not found" in str(model.summary())
+
+
+def test_many_levels_need_one_start_and_agree_with_the_search_from_many():
+    """A factor with many separated levels is slow to fit, but has one maximum that matters."""
+    rng = np.random.default_rng(3)
+    levels = rng.integers(0, rng.integers(14, 24), 60)
+    X = np.column_stack([rng.normal(size=60), levels[:, None] == np.unique(levels)[1:]])
+    fit = JeffreysLogisticRegression().fit(X, rng.integers(0, 2, 60)).fit_
+    assert fit.maximum.n_iter > SLOW + 2
+    assert not fit.suspect
+    few = [1, 3]
+    bounds = profile_intervals(fit, few).bounds
+    chi2 = [test.chi2 for test in each_coefficient(fit, few)]
+    fit.__dict__["suspect"] = True
+    np.testing.assert_allclose(bounds, profile_intervals(fit, few).bounds, rtol=1e-5)
+    np.testing.assert_allclose(chi2, [t.chi2 for t in each_coefficient(fit, few)], rtol=1e-5)

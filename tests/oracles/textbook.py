@@ -6,7 +6,22 @@ Slow and plain on purpose; the engine must give the same numbers.
 import numpy as np
 import torch
 
-from firthshot.engine._kernels.linear import draw_order
+from firthshot.engine import Penalty
+from firthshot.engine._kernels.momentum import draw_order
+
+EVERY_PENALTY = (  # of five classes
+    Penalty(),
+    Penalty("firth", (0.0, 0.1, 1.0, 10.0)),
+    Penalty("firth", (0.3, 3.0), prior="class-frequency"),
+    Penalty("firth", (0.3, 3.0), prior=(0.5, 0.3, 0.1, 0.1, 0.0)),
+    Penalty("confidence", (0.0, 0.1, 1.0)),
+    Penalty("label-smoothing", (0.0, 0.1, 0.9)),
+    Penalty("label-smoothing", (0.1,), prior="class-frequency"),
+    Penalty("l2", (0.0, 1.0, 30.0)),
+    Penalty("l2", (0.0, 1.0), l2_kind="ridge"),
+    Penalty("l2", (0.0, 0.01), l2_kind="weight-decay"),
+    Penalty("firth", (0.0, 1.0), l2=0.001, l2_kind="weight-decay"),
+)
 
 
 def batch_order(trial, epoch, shuffle):

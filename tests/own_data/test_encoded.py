@@ -12,12 +12,13 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import firthshot.backbones.encoders as encoders
+from firthshot.backbones.embed import EncoderMark
 from firthshot.backbones.encoders import ImageEncoder, TextEncoder
 from firthshot.backbones.images import Preparation
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
 from firthshot.estimators import load_model
-from firthshot.own_data import Columns, read_examples
+from firthshot.own_data import Columns, embed_lines, read_examples
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 220, 30), "blue": (30, 30, 220)}
 WORDS = ("card", "rain", "bread")
@@ -70,7 +71,7 @@ def intents(tmp_path: Path) -> Path:
     return tmp_path / "intents.csv"
 
 
-def run(*words: Any, text: str | None = None) -> Any:
+def run(*words: Any, text: str | bytes | None = None) -> Any:
     result = CliRunner().invoke(app, [str(word) for word in words], input=text)
     if isinstance(result.exception, FirthshotError):
         raise result.exception
@@ -98,10 +99,19 @@ def test_a_folder_of_pictures_is_fitted_and_a_picture_predicted(photos: Path) ->
     ]
 
 
+def test_a_picture_is_named_as_it_was_given(photos: Path) -> None:
+    run("fit", photos, "--model", "pets.firth")
+    given = [next((photos / name).iterdir()).as_posix() for name in ("blue", "red")]
+    found = rows_of(run("predict", "pets.firth", *given).stdout)
+    assert [row["picture"] for row in found] == given
+    assert "file" not in found[0]
+
+
 def test_folders_are_predicted_with_and_without_classes(photos: Path) -> None:
     run("fit", photos, "--model", "pets.firth")
     result = run("predict", "pets.firth", photos)
     assert len(rows_of(result.stdout)) == 15
+    assert all(Path(row["picture"]).is_file() for row in rows_of(result.stdout))
     assert "Accuracy 100.0 %" in result.stderr
     result = run("predict", "pets.firth", photos / "blue")  # a flat folder has no labels
     assert {row["prediction"] for row in rows_of(result.stdout)} == {"blue"}
@@ -138,8 +148,12 @@ def test_tables_of_numbers_are_still_features(tmp_path: Path) -> None:
     examples = read_examples("n.csv")
     assert examples.fingerprint is None
     assert examples.features.tolist() == [[1.5], [2.5]]
-    with pytest.raises(FirthshotError, match="leave out --encoder and --text"):
+    with pytest.raises(FirthshotError, match=r"leave out --encoder\.$"):
         read_examples("n.csv", encoder="efficientnet-lite0")
+    with pytest.raises(FirthshotError, match=r"leave out --encoder and --size\.$"):
+        read_examples("n.csv", encoder="net.ts?size=32")
+    with pytest.raises(FirthshotError, match=r"leave out --size and --mean\.$"):
+        run("fit", "n.csv", "--model", "m.firth", "--size", "32", "--mean", "0")
 
 
 def test_a_model_refuses_another_encoder_and_other_inputs(photos: Path, intents: Path) -> None:
@@ -159,3 +173,33 @@ def test_one_picture_is_nothing_to_fit(photos: Path) -> None:
         run("fit", photos / "red" / "0.png", "--model", "m.firth")
     with pytest.raises(FirthshotError, match="no class folders"):
         run("fit", photos / "red", "--model", "m.firth")
+
+
+def test_rows_know_what_the_source_holds(photos: Path, intents: Path) -> None:
+    Path("n.csv").write_text("x,label\n1.5,a\n2.5,b\n")
+    kinds = [read_examples(str(source)).kind for source in (photos, intents, "n.csv")]
+    assert kinds == ["image", "text", "features"]
+    mark = EncoderMark("minilm-l6-v2", TEXTS.fingerprint)
+    assert embed_lines("rain\n", mark).kind == "text"
+
+
+def test_a_picture_from_standard_input(photos: Path) -> None:
+    run("fit", photos, "--model", "m.firth")
+    found = run("predict", "m.firth", "-", text=(photos / "red" / "0.png").read_bytes())
+    (row,) = rows_of(found.stdout)
+    assert (row["picture"], row["prediction"]) == ("Standard input", "red")
+    with pytest.raises(FirthshotError, match="neither a picture nor text in UTF-8"):
+        run("predict", "m.firth", "-", text=b"\xff\xfe no picture")
+
+
+def test_texts_in_another_encoding_are_refused_in_a_sentence(intents: Path) -> None:
+    run("fit", intents, "--model", "m.firth")
+    with pytest.raises(FirthshotError, match="Standard input is not in UTF-8: convert it"):
+        run("predict", "m.firth", "-", text=b"caf\xe9 music\n")
+
+
+def test_the_label_of_texts_is_remembered_and_asked_for(intents: Path) -> None:
+    run("fit", intents, "--model", "m.firth")
+    assert load_model("m.firth").label_name_ == "label"
+    with pytest.raises(FirthshotError, match="no column 'intent' of labels"):
+        run("predict", "m.firth", intents, "--label", "intent")

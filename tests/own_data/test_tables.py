@@ -85,6 +85,36 @@ def test_lists_of_different_length_are_refused():
         read({"e": [[1.0, 2.0], [3.0]], "label": [0, 1]})
 
 
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (["01", "1", "007"], ["01", "1", "007"]),
+        (["1", "-2", "0"], [1, -2, 0]),
+        (["1.0", "2.0", "10.0"], [1, 2, 10]),
+        (["1", "1.0", "2"], ["1", "1.0", "2"]),  # two texts are two classes
+        (["true", "false", "true"], ["true", "false", "true"]),
+        (["12345678901234567890", "1", "2"], ["12345678901234567890", "1", "2"]),
+    ],
+)
+def test_labels_are_the_text_of_the_file_or_whole_numbers(tmp_path, cells, labels):
+    rows = "".join(f"{j},{cell}\n" for j, cell in enumerate(cells))
+    (tmp_path / "t.csv").write_text("a,label\n" + rows)
+    found = read_examples(str(tmp_path / "t.csv")).labels
+    assert found.tolist() == labels
+    typed_in = parse_items("a,label\n" + rows, Columns(), needs_label=True)
+    assert typed_in.labels.tolist() == labels
+
+
+def test_labels_of_new_rows_are_those_of_the_model_where_it_has_them():
+    def labels(cells, *classes):
+        table = {"a": [0.0] * len(cells), "label": cells}
+        return read(table, Columns(classes=frozenset(classes)), needs_label=False).labels.tolist()
+
+    assert labels(["1.0", "2.0", "01"], "1", "2") == ["1", "2", "01"]
+    assert labels(["1.0", "x"], "1", "1.0", "x") == ["1.0", "x"]
+    assert labels([1.0, 2.0], "1", "2") == ["1", "2"]
+
+
 def test_truth_values_are_zero_and_one(tmp_path):
     pl.DataFrame(GOOD | {"a": [True, False, True]}).write_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("a,b,label\nTrue,1,x\nFalse,2,y\ntrue,3,x\n")
@@ -223,3 +253,15 @@ def test_several_items_from_standard_input(text):
 def test_bad_items_are_named(text, words):
     with pytest.raises(FirthshotError, match=words):
         parse_items(text, Columns())
+
+
+def test_the_bad_line_of_json_lines_is_named(tmp_path):
+    good = '{"a": 1, "label": "x"}'
+    path = tmp_path / "bad.jsonl"
+    path.write_text(f"{good}\n{good}\n{{bad\n{good}\n")
+    with pytest.raises(FirthshotError, match=r"bad.jsonl is no valid JSON .line 3: .*mend it"):
+        read_examples(str(path))
+    with pytest.raises(FirthshotError, match="line 4"):
+        parse_items(f"\n{good}\n\n[1, 2\n", Columns())
+    with pytest.raises(FirthshotError, match="line 3 column 1"):  # one value over several lines
+        parse_items('{"a": 1,\n "b": 2,\n}', Columns())

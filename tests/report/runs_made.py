@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.toy import toy_spec, write_bank
 from firthshot.experiments import run
+from firthshot.experiments.idle import without_idle
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -25,5 +26,6 @@ def toy_run(folder: Path, *, bank: dict[str, Any] | None = None, **fields: Any) 
         "sgd": {"epochs": 20},
     }
     out = folder / "run"
-    run(toy_spec(file, **{**defaults, **fields}), out, workers=1)
+    read = without_idle({"name": "toy", **defaults, **fields}, keep=fields)
+    run(toy_spec(file, **read), out, workers=1)
     return out

@@ -64,6 +64,11 @@ def opened(browser: Chromium, page: Path) -> Chromium:
     return browser
 
 
+def test_pictures_are_there_before_anybody_scrolls(opened: Chromium) -> None:
+    """They are part of the page: loaded late, they would move what is below them, or not print."""
+    opened.wait("document.querySelector('#pictures img').offsetHeight > 100")
+
+
 def marks(browser: Chromium, chart: str) -> list[str]:
     """Return where the marks of a chart are."""
     query = f"#chart-{chart} svg .role-mark path, #chart-{chart} svg .role-mark line"

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from experiments.toy import write_bank
-from firthshot.experiments._summary_calibration import PUBLISHED_WAY
-from firthshot.experiments.overview import drawn_overview
+from firthshot.cli._overview import drawn_overview
+from firthshot.experiments.summary.calibration import PUBLISHED_WAY
 from firthshot.report.build import render
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.run_view import describe_run

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.text import Text
 
 from experiments.summary_folders import grid, write
 from firthshot.experiments.summary import summarise_many
 from firthshot.report.figures import drawings, improvement, reliability, write_figures
 from firthshot.report.figures.axes import LambdaAxis, thinned
+from firthshot.report.figures.labels import label_point
 from firthshot.report.figures.series import labels, natural
-from firthshot.report.figures.style import Drawing, shortened, style, write_drawing
+from firthshot.report.figures.style import Drawing, panels, shortened, style, write_drawing
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.runs import Run
 from firthshot.report.tables import make_tables
@@ -200,6 +202,61 @@ def test_trade_off_follows_lambda_on_the_novel_classes(
     np.testing.assert_allclose(path.get_xdata(), 100 * lines["ece_pooled"].to_numpy())
     np.testing.assert_allclose(path.get_ydata(), 100 * lines["accuracy"].to_numpy())
     assert marked(axes, "λ = 0") == (path.get_xdata()[0], path.get_ydata()[0])
+
+
+def label_clashes(axes: Any) -> list[str]:
+    """Return what the labels of a drawn panel hide or cross."""
+    found = []
+    for text in axes.texts:
+        # The box of a text has room for letters that reach lower: a hair of it may touch.
+        box = Text.get_window_extent(text).padded(-0.5)
+        for line in axes.lines:
+            path = line.get_transform().transform_path(line.get_path())
+            size = line.get_markersize() * axes.figure.dpi / 72 / 2 if line.get_marker() else 0
+            if line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False):
+                found.append(f"{text.get_text()} on a line")
+            gaps = np.maximum(
+                0, np.abs(path.vertices - np.mean(box.get_points(), 0)) - box.size / 2
+            )
+            if (np.hypot(*gaps.T) < 0.8 * size).any():
+                found.append(f"{text.get_text()} on a mark")
+        panel_box = axes.get_window_extent()
+        if not (panel_box.containsx(box.x0) and panel_box.containsx(box.x1)):
+            found.append(f"{text.get_text()} across the side")
+        if not (panel_box.containsy(box.y0) and panel_box.containsy(box.y1)):
+            found.append(f"{text.get_text()} across top or bottom")
+    return found
+
+
+def test_labels_of_the_trade_off_hide_nothing(drawn: dict[str, Drawing]) -> None:
+    labels_seen = 0
+    with style():
+        for name, drawing in drawn.items():
+            if name.startswith("tradeoff"):
+                drawing.figure.draw_without_rendering()
+                for axes in drawing.figure.axes:
+                    assert label_clashes(axes) == [], (name, axes.get_title())
+                    labels_seen += len(axes.texts)
+    assert labels_seen == 9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_label_finds_room_at_the_end_of_any_path(seed: int) -> None:
+    """Paths as trade-offs are, that end in the middle, in a corner or turn back on themselves."""
+    random = np.random.default_rng(seed)
+    with style():
+        figure, all_axes = panels(2, 3, height=1.8)
+        for axes in all_axes:
+            steps = random.normal(size=(7, 2)) * (20, 8) + random.normal(size=2) * (10, 4)
+            path = [(x, y) for x, y in np.cumsum(steps, axis=0).tolist()]
+            axes.plot(*zip(*path, strict=True), marker="o", markersize=3)
+            axes.plot(*path[2], linestyle="none", marker="*", markersize=10)
+            axes.margins(0.12, 0.22)
+            label_point(axes, "λ = 100", -1, path, [path[2]])
+            axes.set_title("a title")
+        figure.draw_without_rendering()
+        clashes = [label_clashes(axes) for axes in all_axes]
+    assert clashes == [[]] * 6
 
 
 def test_reliability_is_that_of_the_pooled_bins(drawn: dict[str, Drawing], toy: Gathered) -> None:

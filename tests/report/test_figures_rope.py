@@ -9,9 +9,9 @@ import pytest
 
 from experiments.toy import write_bank
 from firthshot.banks import load_bank
-from firthshot.experiments.geometric import run_geometric
-from firthshot.experiments.geometric_spec import build_geometric
-from firthshot.experiments.geometric_summary import read_geometric
+from firthshot.experiments.geometric.run import run_geometric
+from firthshot.experiments.geometric.spec import build_geometric
+from firthshot.experiments.geometric.summary import read_geometric
 from firthshot.experiments.summary import Summary
 from firthshot.report.figures import drawings, geometric, rope
 from firthshot.report.figures.style import style
@@ -80,7 +80,7 @@ def test_the_figure_holds_the_paths(paths: rope.Paths) -> None:
 def empty() -> Summary:
     import polars as pl
 
-    from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
+    from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 
     return Summary(*(pl.DataFrame(schema=schema) for schema in (ALL, CHOSEN, CONTRASTS)), [])
 

@@ -16,9 +16,9 @@ from experiments.toy import read_tables
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import FORMAT
 from firthshot.experiments.record import FILE, read_sessions
-from firthshot.experiments.schema import KEYS
+from firthshot.experiments.schema import KEYS, SPLITLESS
 from firthshot.report import gather as gathering
-from firthshot.report.gather import HISTOGRAM_BINS, METHOD, gather
+from firthshot.report.gather import HISTOGRAM_BINS, gather
 from report.runs_made import toy_run
 
 
@@ -63,7 +63,7 @@ def test_differences_are_counted_from_the_rows(folder: Path) -> None:
     gathered = gather([folder])
     rows = read_tables(folder)["parts"].filter(pl.col("split") == "novel")
     for line in gathered.summary.chosen.filter(pl.col("penalty") != "none").to_dicts():
-        same = [pl.col(name) == line[name] for name in METHOD]
+        same = [pl.col(name) == line[name] for name in SPLITLESS]
         own = rows.filter(*same, ~pl.col("theory")).sort("trial")
         base = own.filter(pl.col("coefficient") == 0)["accuracy"].to_numpy()
         ours = own.filter(pl.col("coefficient") == line["coefficient"])["accuracy"].to_numpy()
@@ -122,6 +122,36 @@ def test_several_runs_are_contrasted(folder: Path, tmp_path: Path) -> None:
     pairs = together.summary.contrasts.select("penalty", "against_penalty").unique().rows()
     assert ("firth", "l2") in pairs
     assert {"firth", "l2"} <= set(together.differences["penalty"])
+
+
+def test_runs_that_share_some_trials_are_refused(tmp_path: Path) -> None:
+    same = {"ways": [3], "shots": [1], "trials": 6, "bank": {"name": "toy"}}
+    first = toy_run(tmp_path / "a", **same)
+    sharing = toy_run(tmp_path / "b", **same, first_trial=4)
+    with pytest.raises(FirthshotError) as refused:
+        gather([first, sharing])
+    assert f"{first} and {sharing} both hold trials from 4 to 5 of toy, 3-way 1-shot" in str(
+        refused.value
+    )
+    one = toy_run(tmp_path / "c", **same, first_trial=5)
+    with pytest.raises(FirthshotError, match="both hold trial 5 of toy"):
+        gather([first, one])
+    next_one = toy_run(tmp_path / "d", **same, first_trial=6)
+    together = gather([first, next_one]).summary.chosen
+    assert set(together["trials"]) == {12}
+
+
+def test_the_same_trials_with_other_coefficients_are_taken_together(tmp_path: Path) -> None:
+    same = {"ways": [3], "shots": [1], "trials": 6, "bank": {"name": "toy"}}
+    first = toy_run(tmp_path / "a", **same, coefficients=[0, 0.1])
+    other = toy_run(tmp_path / "b", **same, coefficients=[0, 1])
+    alone, both = gather([first]).summary.all, gather([first, other]).summary.all
+    own = {"penalty": "firth", "coefficient": 0.0, "split": "novel"}
+    assert both.row(by_predicate=_same(own)) == alone.row(by_predicate=_same(own))
+
+
+def _same(values: dict[str, object]) -> pl.Expr:
+    return pl.all_horizontal(pl.col(name) == value for name, value in values.items())
 
 
 def test_a_partial_run_says_what_is_missing(tmp_path: Path) -> None:
@@ -196,7 +226,7 @@ def test_runs_of_other_versions(tmp_path: Path, shift: int, words: str) -> None:
 
 
 def test_parts_of_another_version(tmp_path: Path) -> None:
-    """Before runs had a record of sessions, only the columns tell."""
+    """Where the record of sessions is gone, only the columns tell."""
     folder = toy_run(tmp_path, trials=2, ways=[3], shots=[1])
     (folder / FILE).unlink()
     part = next((folder / "parts").glob("*.parquet"))
@@ -211,7 +241,9 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         read_sessions(tmp_path)
 
 
-@pytest.mark.parametrize("plan", ['{"cells": 3}', "[]", '{"cells": 3, "notes": [{"x": 1}]}'])
+@pytest.mark.parametrize(
+    "plan", ['{"cells": 3}', "[]", '{"cells": 3, "notes": [{"x": 1}]}', '{"cells": 2']
+)
 def test_a_damaged_plan_is_named(tmp_path: Path, plan: str) -> None:
     folder = toy_run(tmp_path, trials=2, ways=[3], shots=[1])
     (folder / "plan.json").write_text(plan)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import hashlib
 import html.parser
+import io
 import json
 import re
 import tomllib
@@ -14,16 +16,22 @@ from typing import Any
 
 import polars as pl
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from experiments.summary_folders import failed, grid, write
+from experiments.toy import write_bank
 from firthshot.cli import app
+from firthshot.cli._overview import overview
 from firthshot.errors import FirthshotError
+from firthshot.experiments.summary import not_judged
 from firthshot.report import build, charts, citation, run_view, view
 from firthshot.report.build import render, script_json, write_report
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.table_view import table_view
 from firthshot.report.tables import make_tables
 from firthshot.report.tables_cells import Number, Table
+from firthshot.report.verdict import make_verdicts
 from report.runs_made import HOSTILE, toy_run
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +125,7 @@ def test_what_was_run_is_there(page: str, folder: Path) -> None:
         "What was run",
         "How to cite",
         "Run it again",
-        "firthshot run spec.toml --out runs/toy",
+        "firthshot run spec.toml --out runs/run",
         "510 rows × 12, classes: 2 base, 6 val, 9 novel",
         "Nearest class mean",
         "L2",
@@ -220,6 +228,32 @@ def test_a_partial_run_says_so_at_the_top(tmp_path: Path) -> None:
     assert "toy: unfinished" in text
 
 
+def test_dropped_trials_stand_at_the_top(tmp_path: Path) -> None:
+    rows = [
+        line
+        for split in ("val", "novel")
+        for line in grid({0.0: [0.5, 0.6, 0.7], 1.0: [0.6, 0.7, 0.8]}, split=split)
+    ]
+    lost = failed(0.0, 3, split="novel", status="invalid")
+    folder = write(tmp_path / "run", [*rows, lost])
+    (folder / "spec.toml").write_text('name = "toy"\n')
+    (folder / "banks.json").write_text("{}")
+    (alert,) = run_view.alerts(gather([folder]))
+    assert alert["what"] == "toy lacks trials."
+    assert alert["text"].startswith("1 of 4 novel trials were dropped, as some of their features")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_bars_are_explained_where_there_are_any(gathered: Gathered, known: bool) -> None:
+    summary = gathered.summary
+    names = ("improvement_classes_low", "theory_improvement_classes_low")
+    value = 0.0 if known else None
+    chosen = summary.chosen.with_columns(pl.lit(value, pl.Float64).alias(n) for n in names)
+    changed = dataclasses.replace(summary, chosen=chosen)
+    text = render(dataclasses.replace(gathered, summary=changed))
+    assert ("broad pale bars" in text) == known
+
+
 def test_only_val_rows_are_there(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, trials=4, splits=["val"], shots=[1])
     gathered = gather([folder])
@@ -254,7 +288,7 @@ def test_write_report_writes_everything(folder: Path, tmp_path: Path) -> None:
 
 
 def test_several_runs_need_a_folder(folder: Path, tmp_path: Path) -> None:
-    other = toy_run(tmp_path, trials=3, ways=[3], shots=[1], name="other")
+    other = toy_run(tmp_path, first_trial=1000, trials=3, ways=[3], shots=[1], name="other")
     with pytest.raises(FirthshotError, match="needs a folder of its own"):
         write_report([folder, other])
 
@@ -296,19 +330,79 @@ def test_citations_are_those_of_the_repository() -> None:
         assert f"given-names: {given}" in file
 
 
+def test_novel_trials_alone_are_not_called_unfinished(tmp_path: Path) -> None:
+    folder = toy_run(tmp_path, trials=3, ways=[3], shots=[1], name="alone", splits=["novel"])
+    headline = view.headline_of(gather([folder]), ())
+    assert headline.answer == (
+        "No λ was chosen: the novel trials have no validation trials beside them."
+    )
+
+
+def test_a_bank_without_validation_classes_is_said_not_to_be_judged(tmp_path: Path) -> None:
+    plain = write_bank(tmp_path / "plain.bank", val=0, novel=9)
+    both = {"banks": [str(tmp_path / "toy.bank"), str(plain)], "splits": ["val", "novel"]}
+    folder = toy_run(tmp_path, trials=5, ways=[3], shots=[1], **both)
+    sentence = "plain has no validation trials: it is not judged."
+    found = gather([folder])
+    verdicts = make_verdicts(found)
+    assert {verdict.key["bank"] for verdict in verdicts} == {"toy"}
+    assert view.headline_of(found, verdicts).lines[-1] == sentence
+    assert sentence in render(found)
+    assert overview(found.summary).legend.endswith(sentence)
+    alone = toy_run(tmp_path / "alone", trials=5, ways=[3], shots=[1], splits=["novel"])
+    words = "toy has no validation trials: it is not judged."
+    assert overview(gather([alone]).summary).legend == words
+
+
+def test_a_judged_bank_is_not_called_unjudged(gathered: Gathered) -> None:
+    assert not_judged(gathered.summary) == []
+
+
+def test_without_a_penalty_accuracies_are_shown(tmp_path: Path) -> None:
+    folder = toy_run(tmp_path, trials=5, ways=[3], shots=[1], penalties=["none"])
+    found = gather([folder])
+    assert set(found.summary.all["split"]) == {"val", "novel"}
+    assert view.headline_of(found, ()).answer == (
+        "No penalty was trained: there is nothing to choose."
+    )
+    shown = overview(found.summary)
+    console = Console(width=100, file=io.StringIO())
+    console.print(shown.title, shown.table)
+    text = console.file.getvalue()
+    assert "no penalty was trained" in text
+    for row in found.summary.chosen.to_dicts():
+        accuracy, width = 100 * row["accuracy"], 100 * row["accuracy_ci"]
+        assert re.search(rf"{row['head']} +3 1 +{accuracy:.2f} ± {width:.2f}", text)
+
+
+def test_figures_are_counted_with_those_elsewhere() -> None:
+    assert build._folded(19, [1] * 5, [1] * 14) == "14 figures, 5 more above"
+    assert build._folded(30, [1], [1] * 14) == "14 figures, 1 more above, 15 more in figures/"
+    assert build._folded(1, [], [1]) == "1 figure"
+
+
 def test_a_preset_is_repeated_by_its_name(gathered: Gathered) -> None:
     import dataclasses
 
     from firthshot.experiments.reading import load_spec
 
     fields = json.loads(json.dumps(load_spec("quickstart").as_dict()))
-    run = dataclasses.replace(gathered.runs[0], name="quickstart", spec=fields)
+    path = Path("runs/quickstart")
+    run = dataclasses.replace(gathered.runs[0], name="quickstart", path=path, spec=fields)
     assert run_view.rerun_command(run) == "firthshot run quickstart"
-    fields |= {"trials": 20, "shots": [1, "unbalanced-8"], "banks": ["/data/my.bank"]}
-    changed = dataclasses.replace(run, spec=fields)
-    assert run_view.rerun_command(changed) == (
-        "firthshot run quickstart --bank my.bank --set 'shots=[1, \"unbalanced-8\"]' --trials 20"
+    moved = {"source": ["/home/me/mini.bank", "own"], "paper_sources": ["x"], "remark": "y"}
+    lent = dataclasses.replace(run, spec={**run.spec, **moved})
+    assert run_view.rerun_command(lent) == (
+        'firthshot run quickstart --set \'source=["mini.bank", "own"]\''
     )
+    fields |= {"trials": 20, "shots": [1, "unbalanced-8"], "banks": ["/data/my.bank"]}
+    changed = dataclasses.replace(run, path=Path("runs/few shots"), spec=fields)
+    assert run_view.rerun_command(changed) == (
+        "firthshot run quickstart --bank my.bank --set 'shots=[1, \"unbalanced-8\"]' --trials 20 "
+        "--out 'runs/few shots'"
+    )
+    own = dataclasses.replace(run, name="mine", path=Path("runs/second"))
+    assert run_view.rerun_command(own) == "firthshot run spec.toml --out runs/second"
 
 
 def test_a_geometric_run_is_reported_by_itself(tmp_path: Path) -> None:
@@ -321,7 +415,8 @@ def test_a_geometric_run_is_reported_by_itself(tmp_path: Path) -> None:
     assert "Does Firth remove the bias?" in text
     assert "has slope" in text
     assert (
-        "firthshot run geometric --set sample_size=20 --set 'slope=[5, 20]' --trials 300"
+        "firthshot run geometric --set sample_size=20 --set 'slope=[5, 20]' --trials 300 "
+        "--out runs/g"
     ) in text
     assert "data:image/svg+xml;base64," in page
     assert len(page) < 500_000  # no charts, so no Vega

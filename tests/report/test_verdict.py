@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from experiments.summary_folders import KEY
-from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
 from firthshot.experiments.schema import BINS
-from firthshot.experiments.summary import Summary
+from firthshot.experiments.summary import Summary, Unjudged
+from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.report.gather import Gathered
 from firthshot.report.headline import make_headline
 from firthshot.report.outcomes import kind_of
@@ -101,10 +101,38 @@ def test_no_effect_and_nothing_chosen() -> None:
     assert said(verdict, "accuracy")[1] == (
         "The validation classes chose λ = 0 at 5 shots: there it is left out."
     )
-    assert (
-        make_headline([verdict]).answer == "No effect that can be told from chance in 2 settings."
+    assert make_headline([verdict]).answer == (
+        "No effect that can be told from chance in 1 of 2 settings; in the other the validation "
+        "classes chose λ = 0."
     )
     assert make_headline([verdict]).tone == "plain"
+
+
+@pytest.mark.parametrize(
+    ("unclear", "unchanged", "answer"),
+    [
+        (0, 1, "Not in use: the validation classes chose λ = 0."),
+        (0, 2, "Not in use: the validation classes chose λ = 0 in both settings."),
+        (0, 3, "Not in use: the validation classes chose λ = 0 in all 3 settings."),
+        (1, 0, "No effect that can be told from chance in 1 setting."),
+        (2, 0, "No effect that can be told from chance in 2 settings."),
+        (
+            1,
+            2,
+            (
+                "No effect that can be told from chance in 1 of 3 settings; in the other 2 the "
+                "validation classes chose λ = 0."
+            ),
+        ),
+    ],
+)
+def test_a_chosen_zero_is_no_null_result(unclear: int, unchanged: int, answer: str) -> None:
+    zero = {"coefficient": 0.0, "p_holm": 1.0}
+    found = verdicts(
+        *(setting(5, 1 + i, 0.1) for i in range(unclear)),
+        *(setting(10, 1 + i, 0.0, 0.0, **zero) for i in range(unchanged)),
+    )
+    assert make_headline(found).answer == answer
 
 
 def test_small_gains_are_called_small() -> None:
@@ -118,9 +146,63 @@ def test_small_gains_are_called_small() -> None:
 
 
 def test_one_trial_has_no_interval() -> None:
-    line = setting(5, 1, 1.0, improvement_ci=None, p_holm=1.0)
+    line = setting(5, 1, 1.0, improvement_ci=None, p_holm=1.0, trials=1)
     (verdict,) = verdicts(line)
-    assert said(verdict, "accuracy") == ["No significant effect at 5 ways, 1 shot (+1.00 points)."]
+    assert said(verdict, "accuracy") == [
+        (
+            "Too few trials to tell at 5 ways, 1 shot (+1.00 points): with 1 trial nothing can be "
+            "significant, at least 6 are needed."
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trials", "settings", "answer"),
+    [
+        (
+            5,
+            1,
+            (
+                "Too few trials to tell in 1 setting: with 5 trials nothing can be significant, "
+                "at least 6 are needed."
+            ),
+        ),
+        (6, 1, "No effect that can be told from chance in 1 setting."),
+        (
+            6,
+            2,
+            (
+                "Too few trials to tell in 2 settings: with 6 trials nothing can be significant, "
+                "at least 7 are needed."
+            ),
+        ),
+        (7, 2, "No effect that can be told from chance in 2 settings."),
+    ],
+)
+def test_too_few_trials_are_no_null_result(trials: int, settings: int, answer: str) -> None:
+    found = verdicts(*(setting(5, 1 + i, 0.1, trials=trials) for i in range(settings)))
+    assert make_headline(found).answer == answer
+    kinds = dict.fromkeys(word for _, _, word in make_headline(found).counts)
+    assert ("too few trials" in kinds) == (answer.startswith("Too few") and settings > 1)
+
+
+def test_few_trials_beside_other_settings() -> None:
+    zero = setting(5, 10, 0.0, 0.0, coefficient=0.0, p_holm=1.0)
+    few, enough = setting(5, 1, 0.1, trials=3), setting(5, 5, 0.1)
+    why = "with 3 trials nothing can be significant, at least 7 are needed."
+    assert make_headline(verdicts(few, zero)).answer == (
+        f"Too few trials to tell in 1 of 2 settings; in the other the validation classes chose "
+        f"λ = 0: {why}"
+    )
+    assert make_headline(verdicts(few, enough)).answer == (
+        "No effect that can be told from chance in 1 of 2 settings; in the other there are too "
+        f"few trials to tell: {why}"
+    )
+    helped = make_headline(verdicts(few, setting(5, 5, 1.0)))
+    assert helped.lines[1] == (
+        "In 1 setting there are too few trials to tell (with 3 trials nothing can be significant, "
+        "at least 7 are needed); it costs accuracy significantly nowhere."
+    )
 
 
 def test_intervals_over_classes() -> None:
@@ -147,15 +229,31 @@ def test_the_theory_is_safe_or_not() -> None:
     (verdict,) = verdicts(setting(5, 1, 0.7, **bad), setting(5, 5, 0.7, **good))
     assert said(verdict, "theory") == [
         (
-            "The tuning-free λ of the theory is not safe: it costs accuracy at 1 shot "
-            "(−2.00 ± 0.10 points)."
+            "The tuning-free λ of the theory is not safe: its interval is below zero at 1 shot "
+            "(−2.00 ± 0.10 points). It is derived to remove the first-order bias of the weights, "
+            "not to raise accuracy; docs/reproduction.md compares it with a chosen λ."
+        )
+    ]
+    small = {**bad, "theory_improvement": -0.005}
+    (verdict,) = verdicts(setting(5, 1, 0.7, **small), setting(5, 5, 0.7, **good))
+    assert said(verdict, "theory") == [
+        (
+            "The tuning-free λ of the theory is not safe: its interval is below zero at 1 shot "
+            "(−0.50 ± 0.10 points)."
         )
     ]
     (verdict,) = verdicts(setting(5, 1, 0.7, **good), setting(5, 5, 0.7, **good))
     assert said(verdict, "theory") == [
         (
-            "The tuning-free λ of the theory is safe here: no significant loss in any setting, a "
-            "significant gain in 2 of 2 settings (+0.50 ± 0.10 points)."
+            "The tuning-free λ of the theory is safe here: its interval is below zero in no "
+            "setting, above zero in 2 of 2 (+0.50 ± 0.10 points)."
+        )
+    ]
+    (verdict,) = verdicts(setting(5, 1, 0.7, **good))
+    assert said(verdict, "theory") == [
+        (
+            "The tuning-free λ of the theory is safe here: its interval is above zero "
+            "(+0.50 ± 0.10 points)."
         )
     ]
 
@@ -171,13 +269,13 @@ def test_a_loss_within_the_noise_is_not_called_none() -> None:
     noisy = {"theory_improvement": -0.005, "theory_improvement_ci": 0.006}
     (verdict,) = verdicts(setting(5, 1, 2.0, **noisy), setting(5, 5, -0.1, p_holm=1.0, **noisy))
     (text,) = said(verdict, "theory")
-    assert "no significant loss in any setting, a significant gain in 0 of 2 settings" in text
+    assert "its interval is below zero in no setting, above zero in 0 of 2" in text
     lines = make_headline([verdict]).lines
     assert (
         "In 1 setting the effect is not significant; it costs accuracy significantly nowhere."
     ) in lines
     assert (
-        "Without tuning (λ from theory) it costs accuracy significantly in none of 2 settings."
+        "Without tuning (λ from theory) the gain’s interval is below zero in none of 2 settings."
     ) in lines
 
 
@@ -206,6 +304,44 @@ def test_other_penalties_each_from_its_side() -> None:
         "L2 beats Firth at 5 shots (+0.50 ± 0.20 points).",
         "Firth and L2 do not differ significantly at 10 shots (0.00 ± 0.20 points).",
     ]
+
+
+def test_two_penalties_left_out_are_not_compared() -> None:
+    zero = {"coefficient": 0.0, "against_coefficient": 0.0}
+    against = (
+        contrast(5, 1, 1.0),
+        contrast(5, 5, 0.0, 0.0, **zero),
+        contrast(5, 10, 0.0, 0.0, **zero),
+    )
+    lines = [setting(5, shots, 0.7) for shots in (1, 5, 10)]
+    (verdict,) = verdicts(*lines, contrasts=against)
+    assert said(verdict, "rivals") == [
+        "Firth beats L2 at 1 shot (+1.00 ± 0.20 points).",
+        "Firth and L2 both chose λ = 0 at 5 and 10 shots.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("differences", "start", "end"),
+    [
+        ((0.0, 0.0, 0.0), "In all 3 settings where it helps, ", " does as well or better."),
+        ((0.0, -1.0), "In both settings where it helps, ", " does as well or better."),
+        ((0.0,), "In the one setting where it helps, ", " does as well or better."),
+        ((1.0, 1.0), "In each of the 2 settings where it helps, ", " is worse."),
+        ((1.0,), "In the one setting where it helps, ", " is worse."),
+    ],
+)
+def test_how_often_a_reference_head_does_as_well(
+    differences: tuple[float, ...], start: str, end: str
+) -> None:
+    reference = {"against_penalty": "none", "against_head": "centroid"}
+    places = list(enumerate(differences, 1))
+    found = verdicts(
+        *(setting(5, shots, 2.0) for shots, _ in places),
+        contrasts=tuple(contrast(5, shots, gain, **reference) for shots, gain in places),
+    )
+    head = "a reference head without penalty (nearest class mean or least squares)"
+    assert f"{start}{head}{end}" in make_headline(found).lines
 
 
 def test_reference_heads() -> None:
@@ -242,8 +378,8 @@ def test_the_headline_does_not_hide_a_head_that_needs_no_penalty() -> None:
     (verdict,) = verdicts(*lines, contrasts=against)
     assert [condition.shots for condition in verdict.matched] == [1, 10]
     assert (
-        "A reference head (nearest class mean or least squares, no penalty) is not significantly "
-        "worse in 2 of the 3 settings where it helps."
+        "In 2 of the 3 settings where it helps, a reference head without penalty (nearest class "
+        "mean or least squares) does as well or better."
     ) in make_headline([verdict]).lines
     assert not any("reference" in line for line in make_headline(verdicts(*lines)).lines)
 
@@ -285,6 +421,14 @@ def test_titles_tell_methods_apart() -> None:
     ]
     assert make_headline(found).answer == "Yes, in both settings."
     assert make_headline(found[3:]).question == "Does L2 help here?"
+
+
+def test_settings_that_could_not_be_judged_are_counted() -> None:
+    why = "no trial ended well at λ = 0"
+    lost = [Unjudged("toy", "firth", "uniform", why), Unjudged("toy", "l2", "uniform", why)]
+    words = f"1 setting could not be judged: {why}."
+    assert make_headline(verdicts(setting(5, 1, 1.0)), lost).lines[-1] == words
+    assert make_headline([], lost[:1]).answer == words
 
 
 def test_nothing_finished_on_novel_classes() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError
+from firthshot.files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ class ChunkFolder:
             if plan.exists():
                 self._compare(json.loads(plan.read_text(encoding="utf-8")), identity)
             else:
-                self._replace(plan, json.dumps(identity).encode())
+                write_whole(plan, json.dumps(identity).encode())
         except OSError as error:
             raise FirthshotError(f"{folder} cannot be used: {error.strerror}.") from None
 
@@ -61,7 +61,7 @@ class ChunkFolder:
 
         buffer = io.BytesIO()
         np.save(buffer, np.column_stack([features, good]).astype(np.float32), allow_pickle=False)
-        self._replace(self._path(number), buffer.getvalue())
+        write_whole(self._path(number), buffer.getbuffer())
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all features (n, d) and whether each row is good (n,)."""
@@ -69,17 +69,14 @@ class ChunkFolder:
         table = np.concatenate(parts)
         return table[:, :-1], table[:, -1] > 0
 
+    def remove_if_empty(self) -> None:
+        """Remove the folder when not one chunk was finished: there is nothing to go on with."""
+        if not any(self.folder.glob("chunk-*.npy")):
+            self.remove()
+
     def remove(self) -> None:
         """Remove the folder, when the bank is written."""
         shutil.rmtree(self.folder)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"chunk-{number:06d}.npy"
-
-    def _replace(self, path: Path, content: bytes) -> None:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)

@@ -8,14 +8,13 @@ with the file (read-only folder, damage, a lock held too long) means: compute.
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import numpy as np
+
+from firthshot.files import user_cache
 
 _FILE = "embeddings.sqlite"
 _AT_ONCE = 500  # below SQLite's limit on variables in a statement
@@ -24,18 +23,6 @@ _TABLE = (
     "PRIMARY KEY (encoder, content)) WITHOUT ROWID"
 )
 _QUERY = "SELECT content, features FROM embeddings WHERE encoder = ? AND content IN"
-
-
-def cache_folder() -> Path:
-    """Return the folder of the cache: ``FIRTHSHOT_CACHE``, or the system's place for caches."""
-    if given := os.environ.get("FIRTHSHOT_CACHE"):
-        return Path(given)
-    if sys.platform == "win32":
-        place = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-        return place / "firthshot" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "firthshot"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "firthshot"
 
 
 def content_key(content: bytes) -> str:
@@ -72,7 +59,7 @@ def remember(encoder: str, embeddings: dict[str, np.ndarray]) -> None:
 @contextmanager
 def _connection() -> Iterator[sqlite3.Connection | None]:
     """Open the cache, or give None; errors inside end the work with it quietly."""
-    folder = cache_folder()
+    folder = user_cache()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(folder / _FILE, timeout=10)

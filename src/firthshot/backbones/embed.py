@@ -9,6 +9,7 @@ embedded before, by content, is taken from the cache (`firthshot.backbones.cache
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -44,7 +45,8 @@ def recall_encoder(mark: EncoderMark, given: str | None = None) -> Encoder:
     mark : EncoderMark
         The encoder that the model was fitted with.
     given : str, optional
-        A path or name instead of the one on record: the file may have moved.
+        A path or name instead of the one on record: the file may have moved. Options that it
+        does not name are those on record.
     """
     from firthshot.backbones.encoders import load_encoder
 
@@ -53,7 +55,7 @@ def recall_encoder(mark: EncoderMark, given: str | None = None) -> Encoder:
             f"The model was fitted to features ({mark.spec}) whose encoder it does not know: give "
             "features made the same way, or fit it to pictures or texts."
         )
-    encoder = load_encoder(given or mark.spec)
+    encoder = load_encoder(_spec_on_record(mark.spec) if given is None else _moved(mark, given))
     if encoder.fingerprint != mark.fingerprint:
         raise FirthshotError(
             f"The model was fitted to features of the encoder {mark.spec} with fingerprint "
@@ -61,6 +63,27 @@ def recall_encoder(mark: EncoderMark, given: str | None = None) -> Encoder:
             "give the encoder it was fitted with, or fit again."
         )
     return encoder
+
+
+def _spec_on_record(spec: str) -> str:
+    """Return how to load an encoder; a file that is no longer there is refused."""
+    from firthshot.backbones.encoders import split_spec
+
+    place = Path(split_spec(spec)[0])
+    if place.is_absolute() and not place.exists():  # a name never is
+        raise FirthshotError(
+            f"The model's encoder {place} is not there: if it has moved, name its place with "
+            "--encoder."
+        )
+    return spec
+
+
+def _moved(mark: EncoderMark, given: str) -> str:
+    """Return a new place with the options on record, but for those that it names itself."""
+    from firthshot.backbones.encoders import join_spec, split_spec
+
+    place, told = split_spec(given)
+    return join_spec(place, replace(split_spec(mark.spec)[1], **told.given))
 
 
 def embed_pictures(

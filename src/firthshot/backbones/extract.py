@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 BATCH = 64
 SORTED_BATCH = 32  # of the published extraction with batch statistics
 BATCHES_PER_CHUNK = 16
+SKIP = "--skip-bad leaves such pictures out."
 
 
 class Listener(Protocol):
@@ -137,16 +138,21 @@ def extract(
     plan = plan_batches(dataset, rows_per_class, bn_train_sorted=bn_train_sorted)
     used = encoder.with_batch_statistics() if bn_train_sorted else encoder  # type: ignore[attr-defined]
     out = Path(out)
-    chunks = ChunkFolder(
-        out.with_name(f"{out.name}.parts"), _identity(dataset, encoder, plan, skip_bad)
-    )
-    _run(dataset, used, plan, chunks, skip_bad, threads, listener)
+    chunks = ChunkFolder(out.with_name(f"{out.name}.parts"), _identity(dataset, encoder, plan))
+    try:
+        _run(dataset, used, plan, chunks, skip_bad, threads, listener)
+    except PictureError as error:
+        raise PictureError(f"{error} {SKIP}") from None
+    finally:
+        chunks.remove_if_empty()
     features, good = chunks.join()
     rows = np.concatenate(plan.batches)
     chosen = good & plan.kept[rows]
     if not chosen.any():
         raise FirthshotError(f"Not one of the pictures of {dataset.name} can be decoded.")
     bad = [dataset.names[row] for row in rows[~good & plan.kept[rows]]]
+    if bad and not skip_bad:  # an earlier part of the work was told to
+        raise PictureError(f"{bad[0]} could not be decoded. {SKIP}")
     present, labels = np.unique(dataset.labels[rows[chosen]], return_inverse=True)
     meta = _describe(dataset, encoder, plan, rows_per_class, bad) | words
     meta["classes"] = [dataset.classes[label] for label in present]
@@ -227,8 +233,11 @@ def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray
     return features, good
 
 
-def _identity(dataset: Dataset, encoder: Encoder, plan: Plan, skip_bad: bool) -> dict[str, Any]:
-    """Return what finished chunks depend on; another identity may not be mixed with them."""
+def _identity(dataset: Dataset, encoder: Encoder, plan: Plan) -> dict[str, Any]:
+    """Return what finished chunks depend on; another identity may not be mixed with them.
+
+    Whether bad pictures are left out does not belong to it: chunks say it row by row.
+    """
     sizes = [
         content.stat().st_size if isinstance(content, Path) else len(content)
         for content in dataset.contents
@@ -240,7 +249,6 @@ def _identity(dataset: Dataset, encoder: Encoder, plan: Plan, skip_bad: bool) ->
         "data": fingerprint(dataset.names, sizes),
         "batches": fingerprint([rows.tolist() for rows in plan.batches]),
         "mode": plan.mode,
-        "skip_bad": skip_bad,
     }
 
 

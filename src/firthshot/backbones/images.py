@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.errors import FirthshotError, MissingExtraError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -71,14 +71,26 @@ class Preparation:
                 f"Pictures of {self.size} px cannot be cut out of {self.resize} px: "
                 "give a resize length of at least the size."
             )
+        if not np.isfinite((*self.mean, *self.std)).all() or min(self.std) <= 0:
+            raise FirthshotError(
+                f"Pixels cannot be normalised with mean {self.mean} and std {self.std}: give "
+                "finite numbers, and deviations above 0."
+            )
 
     @property
     def words(self) -> str:
         """Say what is done in a few words."""
         return (
             f"shorter side to {self.resize or self.size} px ({self.interpolation}), "
-            f"centre {self.size} x {self.size} px"
+            f"centre {self.size} x {self.size} px, pixels 0 … 1{self._colours}"
         )
+
+    @property
+    def _colours(self) -> str:
+        if set(self.mean) == {0} and set(self.std) == {1}:
+            return ""
+        mean, std = (" ".join(f"{v:g}" for v in values) for values in (self.mean, self.std))
+        return f" minus mean {mean}, over std {std}"
 
     def sized(self, size: int | None, resize: int | None = None) -> Preparation:
         """Return the preparation for another size; ``resize`` keeps its ratio unless given."""
@@ -139,8 +151,7 @@ def decode(picture: Picture, name: str = "") -> Image:
     except image_module.UnidentifiedImageError:
         raise PictureError(f"{called} is not a picture that Pillow knows: remove it.") from None
     except Exception as error:  # noqa: BLE001 - decoders raise anything on a damaged file
-        reason = _reason(error)
-        raise PictureError(f"{called} cannot be decoded: {reason}.") from None
+        raise PictureError(f"{called} cannot be decoded: {_why(error)}.") from None
 
 
 def _pillow() -> Any:
@@ -151,10 +162,10 @@ def _pillow() -> Any:
     return Image
 
 
-def _reason(error: Exception) -> str:
+def _why(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+    return reason(error)
 
 
 def _from_pixels(pixels: np.ndarray, name: str) -> Image:

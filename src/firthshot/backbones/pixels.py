@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from firthshot.backbones.images import Preparation, map_ahead
 from firthshot.errors import FirthshotError
+from firthshot.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,12 +89,18 @@ def decode_split(
         if say is not None:
             say(f"Decoding {len(rows):,} pictures into {place} ({np.prod(shape) / 1e6:,.0f} MB).")
         place.parent.mkdir(parents=True, exist_ok=True)
-        partial = place.with_suffix(f".{os.getpid()}.partial")
-        mapped = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
-        _decode_into(mapped, data, rows, threads)
-        mapped.flush()
-        partial.replace(place)
+        with replacing(place) as partial:
+            _decode_to(partial, shape, data, rows, threads)
     return Pixels(np.load(place, mmap_mode="r", allow_pickle=False), labels, names)
+
+
+def _decode_to(
+    path: Path, shape: tuple[int, ...], data: Dataset, rows: np.ndarray, threads: int | None
+) -> None:
+    """Decode into a file, closed in the end: Windows renames no open one."""
+    mapped = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+    _decode_into(mapped, data, rows, threads)
+    mapped.flush()
 
 
 def _decode_into(images: np.ndarray, data: Dataset, rows: np.ndarray, threads: int | None) -> None:

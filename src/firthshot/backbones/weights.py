@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+BEST = "best.safetensors"  # of a training, in its folder
+
 
 def find_weights() -> dict[str, Path]:
     """Return the checkpoints in ``FIRTHSHOT_WEIGHTS`` and ``./weights``, by their names.

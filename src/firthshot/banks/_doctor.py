@@ -151,27 +151,35 @@ def _duplicates(bank: Bank, seen: Survey) -> Iterator[Finding]:
         inside = [group[splits[group] == split] for group in twins]
         inside = [group for group in inside if len(group) > 1]
         if inside:
-            yield _duplicate_finding(bank, inside, f"inside split {split!r}", "remarkable")
+            yield _duplicate_finding(bank, inside, f"inside split {split!r}")
         for other in bank.splits[i + 1 :]:
             across = [g for g in twins if {split, other} <= set(splits[g].tolist())]
             across = [g[np.isin(splits[g], (split, other))] for g in across]
             if across:
-                where = f"in both {split!r} and {other!r}"
-                yield _duplicate_finding(bank, across, where, "broken")
+                yield _shared_finding(bank, across, splits, (split, other))
 
 
-def _duplicate_finding(
-    bank: Bank, groups: list[np.ndarray], where: str, severity: Severity
+def _shared_finding(
+    bank: Bank, groups: list[np.ndarray], splits: np.ndarray, pair: tuple[str, str]
 ) -> Finding:
+    """Say how many rows of a split are in another one too."""
+    count = sum(int((splits[group] == pair[0]).sum()) for group in groups)
+    first, second = (groups[0][splits[groups[0]] == one][0] for one in pair)
+    rows = "row is" if count == 1 else "rows are"
+    words = f"{count} {rows} both in {pair[0]!r} and in {pair[1]!r}"
+    sentence = f"{words} ({_first_twins(bank, first, second)})."
+    return Finding("duplicates-across", "broken", sentence, count)
+
+
+def _duplicate_finding(bank: Bank, groups: list[np.ndarray], where: str) -> Finding:
     count = sum(len(group) for group in groups)
-    first, second = groups[0][0], groups[0][-1]
-    return Finding(
-        "duplicates-across" if severity == "broken" else "duplicates-inside",
-        severity,
-        f"{count} rows occur more than once {where} (first: row {first}, {_owner(bank, first)}, "
-        f"and row {second}, {_owner(bank, second)}).",
-        count,
-    )
+    twins = _first_twins(bank, groups[0][0], groups[0][-1])
+    sentence = f"{count} rows occur more than once {where} ({twins})."
+    return Finding("duplicates-inside", "remarkable", sentence, count)
+
+
+def _first_twins(bank: Bank, first: int, second: int) -> str:
+    return f"first: row {first}, {_owner(bank, first)}, and row {second}, {_owner(bank, second)}"
 
 
 def _identical_rows(features: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:

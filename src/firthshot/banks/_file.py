@@ -9,7 +9,6 @@ every possible fault is a `BankError`.
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from firthshot.banks._bank import Bank, check_arrays, make_bank
 from firthshot.banks._meta import BankMeta, decode_meta, encode_meta, parse_json
 from firthshot.errors import BankError
+from firthshot.files import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -63,22 +63,21 @@ def write_bank(path: Path, bank: Bank) -> None:
     """Write a bank to a file, atomically."""
     from safetensors.numpy import save_file
 
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     tensors = {"features": np.asarray(bank.features), "labels": np.asarray(bank.labels)}
+    if not path.parent.is_dir():
+        raise BankError(
+            f"Bank {path} cannot be written, as there is no folder {path.parent}: make it first."
+        )
     try:
-        temporary.touch()
-        mode = temporary.stat().st_mode  # what the umask gives; safetensors leaves 0600
-        save_file(tensors, temporary, metadata={META_KEY: encode_meta(bank.meta)})
-        temporary.chmod(mode)
-        _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
+        with replacing(path) as temporary:
+            temporary.touch()
+            mode = temporary.stat().st_mode  # what the umask gives; safetensors leaves 0600
+            save_file(tensors, temporary, metadata={META_KEY: encode_meta(bank.meta)})
+            temporary.chmod(mode)
     except Exception as error:
         if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
             raise BankError(f"Bank {path} cannot be written: {error}.") from None
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def open_bank(path: str | Path) -> Bank:
@@ -181,13 +180,3 @@ def _check_layout(header: dict[str, Any], tensors: dict[str, _Tensor], payload: 
     if second.end != payload:
         fault = "is truncated" if second.end > payload else "has surplus bytes"
         raise BankError(f"it {fault} ({payload} bytes of payload, {second.end} promised)")
-
-
-def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":
-        return  # a folder cannot be opened on Windows
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

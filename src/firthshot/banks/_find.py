@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firthshot.banks._file import open_bank
 from firthshot.errors import BankError
+from firthshot.files import user_data
 
 if TYPE_CHECKING:
     from firthshot.banks._bank import Bank
@@ -35,7 +35,7 @@ def search_folders() -> list[tuple[str, Path]]:
     return [
         *(("FIRTHSHOT_BANKS", Path(folder)) for folder in listed if folder),
         ("./banks", Path("banks")),
-        ("user data", _user_data() / "firthshot" / "banks"),
+        ("user data", user_data() / "banks"),
         ("embedded", _EMBEDDED),
     ]
 
@@ -96,11 +96,3 @@ def _names() -> list[str]:
 
 def _has_separator(text: str) -> bool:
     return os.sep in text or bool(os.altsep and os.altsep in text)
-
-
-def _user_data() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")

@@ -12,6 +12,7 @@ from firthshot.banks._meta import SPLITS, encode_meta
 from firthshot.banks._sources import Source, naming_errors, read_source
 from firthshot.banks._tables import TABLES, read_table
 from firthshot.errors import BankError
+from firthshot.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -113,7 +114,7 @@ def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:
         "meta": np.array(encode_meta(bank.meta)),
     }
     try:
-        with Path(path).open("wb") as file:
+        with replacing(Path(path)) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
     except OSError as error:
         raise BankError(f"{path} cannot be written: {error.strerror or error}.") from None

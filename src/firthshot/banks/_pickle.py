@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import BankError
+from firthshot.errors import BankError, reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,8 +160,7 @@ def read_data_pickle(path: Path) -> Any:
     except BankError as error:
         raise BankError(f"{path} is refused: {str(error).rstrip('.')}.") from None
     except Exception as error:  # noqa: BLE001 - a damaged pickle raises anything
-        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise BankError(f"{path} is damaged or not a pickle: {reason}.") from None
+        raise BankError(f"{path} is damaged or not a pickle: {reason(error)}.") from None
 
 
 def _unwrap(content: Any) -> Any:

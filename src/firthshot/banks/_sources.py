@@ -15,7 +15,7 @@ import numpy as np
 
 from firthshot.banks._pickle import read_pickled_classes
 from firthshot.banks._tables import TABLES, read_table
-from firthshot.errors import BankError, FirthshotError, MissingExtraError
+from firthshot.errors import BankError, FirthshotError, MissingExtraError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,16 +79,21 @@ def naming_errors(path: Path) -> Iterator[None]:
     except FirthshotError as error:
         raise BankError(f"{path} cannot be imported: {str(error).rstrip('.')}.") from None
     except Exception as error:  # noqa: BLE001 - foreign readers raise anything on a bad file
-        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        if "pickle" in reason and path.suffix.lower() in (".npz", ".npy"):
+        words = reason(error)
+        if "pickle" in words and path.suffix.lower() in (".npz", ".npy"):
             # NumPy takes whatever it does not know for a pickle, and advises to run it.
-            reason = "it is no NumPy file, or holds Python objects instead of plain arrays"
-        raise BankError(f"{path} cannot be read, it is damaged or foreign: {reason}.") from None
+            words = "it is no NumPy file, or holds Python objects instead of plain arrays"
+        raise BankError(f"{path} cannot be read, it is damaged or foreign: {words}.") from None
 
 
 def _checked(source: Source) -> Source:
     X, y = source.features, source.owners
-    if X.ndim != 2 or y.ndim != 1 or len(X) != len(y) or 0 in X.shape:
+    if X.size == 0 or y.size == 0:
+        raise BankError(
+            f"it is empty: features of shape {X.shape}, labels of shape {y.shape}; at least one "
+            "row is needed"
+        )
+    if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         raise BankError(f"features of shape {X.shape} and labels of shape {y.shape} do not fit")
     if y.dtype.kind not in "iuU":
         raise BankError(f"labels have dtype {y.dtype}; whole numbers or text are needed")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import BankError
+from firthshot.tables import SEPARATORS, header_fault, polars_errors, why_unreadable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,10 @@ def read_table(
         Whole numbers or text.
     splits : ndarray of str, shape (n,), or None
     """
-    table = load_table(path)
+    try:
+        table = load_table(path)
+    except polars_errors() as error:
+        raise BankError(why_unreadable(error)) from None
     for column in (label, split):
         if column is not None and column not in table.columns:
             raise BankError(
@@ -48,15 +52,18 @@ def read_table(
 
 
 def load_table(path: Path) -> pl.DataFrame:
+    """Read a table; what is wrong with its header is said without the name of the file."""
     import polars as pl
 
-    if path.suffix.lower() == ".parquet":
+    kind = path.suffix.lower()
+    if kind == ".parquet":
         try:
             return pl.read_parquet(path)
-        except pl.exceptions.PanicException:  # not an Exception: it would pass every handler
+        except polars_errors():
             raise BankError("the Parquet file is damaged") from None
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    return pl.read_csv(path, separator=separator, infer_schema_length=None)
+    if (fault := header_fault(path)) is not None:
+        raise BankError(f"it {fault}")
+    return pl.read_csv(path, separator=SEPARATORS[kind], infer_schema_length=None)
 
 
 def _owners(column: pl.Series) -> np.ndarray:

@@ -15,6 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.files import write_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -168,8 +169,9 @@ def write_json(path: Path, report: Report) -> None:
         "geomean_ratio": report.geomean_ratio,
         **report.extra,
     }
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     try:
-        path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+        write_whole(path, text.encode())
     except OSError as error:
         raise FirthshotError(f"Cannot write {path}: {error.strerror}.") from None
 

@@ -100,7 +100,7 @@ QUICK_LARGE = (Case("unit", 60, 50, 384),)
 
 
 def _sentences(ways: int, shots: int, rng: np.random.Generator) -> Array:
-    from firthshot import load_bank
+    from firthshot.banks import load_bank
 
     bank = load_bank(BANK)
     classes = bank.class_rows("base")

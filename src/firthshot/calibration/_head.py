@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from firthshot.calibration._sampling import Stream, check_fit, draw
 from firthshot.calibration._solver import Array, Rows, Terms, solve_path
 from firthshot.calibration._statistics import BaseStatistics
-from firthshot.engine._converged import fit_converged, query_logits
+from firthshot.engine._converged import fit_converged
 from firthshot.engine._form import GradientForm
 from firthshot.engine._heads import register_head
-from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine._trial import Fitted, Trial, fitted_linear
 from firthshot.engine.options import Converged, Head, Linear
 from firthshot.errors import FirthshotError
 
@@ -94,11 +93,7 @@ def fitted(
 ) -> Fitted:
     """Return what the engine scores: logits of the queries, squared norms, weights on request."""
     coef, intercept = (np.stack(part) for part in zip(*weights, strict=True))
-    norms = (coef**2).sum((1, 2)) + (intercept**2).sum(1)
-    kept: dict[str, Any] = {}
-    if keep_weights:
-        kept = {"coef": coef.astype(trial.dtype), "intercept": intercept.astype(trial.dtype)}
-    return Fitted(query_logits(trial, coef, intercept), norms, kept, status)
+    return fitted_linear(trial, coef, intercept, keep_weights, status)
 
 
 register_head(CalibratedLinear, Converged, fit_calibrated)

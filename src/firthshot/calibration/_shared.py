@@ -14,7 +14,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -24,7 +24,7 @@ from firthshot.calibration._kernels.passes import logits, pull_back
 from firthshot.calibration._solver import F32, Array, Rows, Terms
 from firthshot.engine._form import gradient_form
 from firthshot.engine._kernels.mean_loss import evaluate
-from firthshot.engine._run import _record, _Source
+from firthshot.engine._run import Source, record_trial
 from firthshot.engine._trial import Trial
 from firthshot.engine.options import Penalty, Solver
 from firthshot.engine.results import Results
@@ -53,10 +53,8 @@ def train_shared(
     head: CalibratedLinear,
     solver: SharedLbfgs,
     penalty: Penalty,
-    *,
-    dtype: Literal["float32", "float64"] = "float32",
 ) -> Results:
-    """Train and score trials as `firthshot.engine.train` does, ten under one line search.
+    """Train and score trials as `firthshot.engine.train` does (in float32), ten at a time.
 
     Raises
     ------
@@ -65,7 +63,7 @@ def train_shared(
     """
     check_tens(episodes.trials)
     results = Results.empty(episodes.trials, penalty.coefficients)
-    source = _Source(features, np.dtype(dtype), 2e9)
+    source = Source(features, np.dtype(F32), 2e9)
     with threadpool_limits(limits=1), np.errstate(all="ignore"):
         for first in range(0, len(episodes), TOGETHER):
             _train_ten(source, episodes, first, head, solver, penalty, results)
@@ -85,7 +83,7 @@ def check_tens(trials: Array) -> None:
 
 
 def _train_ten(
-    source: _Source,
+    source: Source,
     episodes: Episodes,
     first: int,
     head: CalibratedLinear,
@@ -106,7 +104,7 @@ def _train_ten(
     trials = [task[0] for task in tasks]
     weights = _fit_together(trials, head, solver, penalty)
     for t, (trial, labels, columns), each in zip(places, tasks, weights, strict=True):
-        _record(results, t, labels, columns, fitted(trial, each, None, keep_weights=False))
+        record_trial(results, t, labels, columns, fitted(trial, each, None, keep_weights=False))
 
 
 def _fit_together(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.errors import BankError, FirthshotError
+from firthshot.files import replacing, user_cache
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -92,8 +90,8 @@ def base_statistics(bank: Bank, *, cache: bool = True) -> BaseStatistics:
     """Return mean and covariance of every base class of a bank, of its raw features.
 
     Kept as ``NAME-HASH.stats`` (safetensors, float32) beside the bank's file, or in the user's
-    cache folder where that is not writable or inside the package; the hash is of the bank's
-    content.
+    cache folder (``FIRTHSHOT_CACHE``) where that is not writable or inside the package; the hash
+    is of the bank's content.
 
     Parameters
     ----------
@@ -126,15 +124,7 @@ def _places(bank: Bank) -> list[Path]:
     name = f"{bank.name}-{bank.meta.sha256[:16]}.stats"
     beside = Path(bank.path or "").resolve().parent
     inside = beside.is_relative_to(_PACKAGE)
-    return [*([] if inside else [beside / name]), _user_cache() / "firthshot" / name]
-
-
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [*([] if inside else [beside / name]), user_cache() / name]
 
 
 def _read(path: Path, bank: Bank) -> BaseStatistics | None:
@@ -162,13 +152,8 @@ def _write(statistics: BaseStatistics, bank: Bank) -> None:
     arrays = {"means": statistics.means, "covariances": statistics.covariances}
     said = {"bank": bank.meta.sha256, "format": _FORMAT}
     for path in _places(bank):
-        partial = path.with_suffix(f".{secrets.token_hex(4)}.part")
-        try:
+        with suppress(OSError, SafetensorError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(arrays, partial, metadata=said)
-            partial.replace(path)
-        except (OSError, SafetensorError):
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
-        else:
+            with replacing(path) as temporary:
+                save_file(arrays, temporary, metadata=said)
             return

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.cli._backbone_options import PublishedSplit, SplitFile
+from firthshot.cli._backbone_options import PixelMean, PixelStd, PublishedSplit, SplitFile
+from firthshot.cli._screen import Bar, say
+from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from firthshot.backbones.encoders import Encoder
     from firthshot.banks import Bank
 
 PLAIN_SECONDS = 10.0
@@ -42,7 +45,9 @@ def _encoder_table() -> Any:
     from firthshot.backbones.encoders import DEFAULTS, ENCODERS
     from firthshot.backbones.weights import describe_weights, find_weights
 
-    table = _table("encoder", "takes", "dims", "MB", "licence", "weights")
+    table = make_table(
+        "encoder", "takes", "dims", "MB", "licence", "weights", right=("dims", "MB"), one_line=True
+    )
     for one in ENCODERS.values():
         state = "installed" if one.available else f"extra {one.extra}"
         state += ", default" if one.name in DEFAULTS.values() else ""
@@ -68,7 +73,9 @@ def _architecture_table() -> Any:
         return "Architectures need an optional package: pip install 'firthshot[torch]'."
     from firthshot.backbones.architectures import ARCHITECTURES, make_backbone
 
-    table = _table("architecture", "dims", "million weights")
+    table = make_table(
+        "architecture", "dims", "million weights", right=("dims", "million weights"), one_line=True
+    )
     for name in ARCHITECTURES:
         network = _without_memory(make_backbone, name)
         count = sum(weight.numel() for weight in network.parameters())
@@ -103,6 +110,8 @@ def extract(
     resize: Annotated[
         int | None, typer.Option(min=8, help="Shorter side before the centre is cropped.")
     ] = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
     rows_per_class: Annotated[
         list[str] | None,
         typer.Option(metavar="[SPLIT=]N", help="Keep the first N of each class; may be repeated."),
@@ -133,7 +142,13 @@ def extract(
     from rich.console import Console
 
     from firthshot.backbones.datasets import open_dataset
-    from firthshot.backbones.encoders import DEFAULTS, load_encoder
+    from firthshot.backbones.encoders import (
+        DEFAULTS,
+        EncoderOptions,
+        ImageEncoder,
+        load_encoder,
+        three_numbers,
+    )
     from firthshot.backbones.extract import extract as run
 
     limits = _limits(rows_per_class or [])
@@ -142,11 +157,16 @@ def extract(
     given = {"name": name, "licence": licence, "provenance": provenance}
     console = Console(highlight=False, quiet=quiet)
     data = open_dataset(source, split_file=split_file, dataset=dataset, text=text, label=label)
-    _say(console, f"{data.name}: {len(data):,} {data.kind}s, {data.notes['layout']}.")
-    _say(console, f"Classes: {data.notes['class split']}.")
+    say(console, f"{data.name}: {len(data):,} {data.kind}s, {data.notes['layout']}.")
+    say(console, f"Classes: {data.notes['class split']}.")
     chosen = encoder or DEFAULTS[data.kind]
-    loaded = load_encoder(chosen, size=size, resize=resize, architecture=architecture)
-    _say(console, f"Encoder: {loaded.description or loaded.name}.")
+    options = EncoderOptions(
+        size, resize, three_numbers(mean, "--mean"), three_numbers(std, "--std"), architecture
+    )
+    loaded = load_encoder(chosen, **options.given)
+    say(console, f"Encoder: {_named(chosen, loaded)}.")
+    if isinstance(loaded, ImageEncoder):
+        say(console, f"Pictures: {loaded.preparation.words}.")
     with _Progress(console, f"{data.kind}s") as progress:
         bank = run(
             data,
@@ -161,6 +181,11 @@ def extract(
             **{key: value for key, value in given.items() if value is not None},
         )
     _tell(console, bank, out)
+
+
+def _named(chosen: str, encoder: Encoder) -> str:
+    """Return the encoder as it was asked for, and what it is."""
+    return f"{chosen} ({encoder.description})" if encoder.description else chosen
 
 
 def _limits(options: list[str]) -> dict[str, int]:
@@ -183,25 +208,21 @@ def _tell(console: Console, bank: Bank, out: Path) -> None:
 
     n, d = bank.features.shape
     megabytes = out.stat().st_size / 1e6
-    _say(console, f"Wrote {out}: {n:,} rows x {d} dimensions, {megabytes:.1f} MB.")
+    say(console, f"Wrote {out}: {n:,} rows x {d} dimensions, {megabytes:.1f} MB.")
     if "left out" in bank.meta.notes:
         bad = json.loads(bank.meta.notes["left out"])
-        _say(console, f"Left out {len(bad)} that cannot be decoded, the first being {bad[0]}.")
-    _say(console, f"Examine it with: firthshot bank doctor {out}")
+        say(console, f"Left out {len(bad)} that cannot be decoded, the first being {bad[0]}.")
+    say(console, f"Examine it with: firthshot bank doctor {out}")
 
 
 class _Progress:
     """Tell how far an extraction is: a bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, console: Console, what: str) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
-
         self.console, self.what = console, what
         self._since = self._last = time.monotonic()
         self._before: int | None = None
-        columns = (BarColumn(bar_width=20), TextColumn("{task.fields[words]}"))
-        self._bar = Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task("", words="", total=None)
+        self._bar = Bar(console)
 
     def __call__(self, done: int, total: int) -> None:
         """Take the number done, of all."""
@@ -209,16 +230,16 @@ class _Progress:
             self._before = done
             self._since = time.monotonic()
             if done:
-                _say(self.console, f"{done:,} of {total:,} {self.what} were finished before.")
+                say(self.console, f"{done:,} of {total:,} {self.what} were finished before.")
         words = self._words(done, total)
         if self.console.is_terminal:
-            self._bar.update(self._task, completed=done, total=total, words=words)
+            self._bar.move(done, total, words)
         elif done == total or time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
-            _say(self.console, words + ".")
+            say(self.console, words + ".")
 
     def _words(self, done: int, total: int) -> str:
-        from firthshot.experiments.progress import duration
+        from firthshot.experiments.wording import duration
 
         fresh = done - (self._before or 0)
         elapsed = time.monotonic() - self._since
@@ -229,25 +250,8 @@ class _Progress:
         return f"{done:,} of {total:,} {self.what}, {rate:,.0f}/s{left}"
 
     def __enter__(self) -> _Progress:
-        if self.console.is_terminal and not self.console.quiet:
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar.live.is_started:  # stopping prints an empty line otherwise
-            self._bar.stop()
-
-
-def _table(*columns: str) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        right = column in ("dims", "MB", "million weights")
-        table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    return table
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, markup=False, soft_wrap=True)
+        self._bar.stop()

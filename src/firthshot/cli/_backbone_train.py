@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from firthshot.cli._backbone_options import PublishedSplit, SplitFile
+from firthshot.cli._screen import say
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def train(
     chosen = replace(chosen, **{k: v for k, v in changes.items() if v is not None})
     chosen = _with_stages(chosen, epochs or [], rate or [], weight_decay)
     setup = _setup(architecture, chosen, size, seed, precision, lanes)
-    _say(console, _announce(setup, data))
+    say(console, _announce(setup, data))
     pixels = _decode(data, stored or size, cache or out, console)
     try:
         history = _train(setup, pixels, out, console)
@@ -147,11 +148,11 @@ def _announce(setup: Setup, data: Dataset) -> str:
 def _decode(data: Dataset, side: int, cache: Path, console: Console) -> Pixels:
     from firthshot.backbones.pixels import decode_split
 
-    _say(console, f"Classes: {data.notes['class split']}.")
+    say(console, f"Classes: {data.notes['class split']}.")
     split = "base" if "base" in data.class_splits else "novel"
     if split == "novel":
-        _say(console, "No class is marked as base: training on all of them.")
-    return decode_split(data, split, side, cache=cache, say=lambda line: _say(console, line))
+        say(console, "No class is marked as base: training on all of them.")
+    return decode_split(data, split, side, cache=cache, say=lambda line: say(console, line))
 
 
 def _train(setup: Setup, pixels: Pixels, out: Path, console: Console) -> list[EpochRecord]:
@@ -161,12 +162,12 @@ def _train(setup: Setup, pixels: Pixels, out: Path, console: Console) -> list[Ep
     with TellingWatcher(console, out, f"{setup.architecture}, {setup.recipe.name}") as watcher:
         run = Run(setup, pixels, out, watcher)
         if run.history:
-            _say(console, f"Resuming after epoch {len(run.history)}.")
+            say(console, f"Resuming after epoch {len(run.history)}.")
         return run.train()
 
 
 def _leave(console: Console) -> NoReturn:
-    _say(console, f"Stopped. Finished epochs are kept; go on with: {shlex.join(sys.argv)}")
+    say(console, f"Stopped. Finished epochs are kept; go on with: {shlex.join(sys.argv)}")
     sys.stdout.flush()
     # The lanes would hold a clean exit up until their batch is done, and checkpoints are whole.
     os._exit(130)
@@ -174,17 +175,13 @@ def _leave(console: Console) -> NoReturn:
 
 def _tell(console: Console, history: list[EpochRecord], out: Path) -> None:
     from firthshot.backbones.training import best_record
-    from firthshot.experiments.progress import duration
+    from firthshot.experiments.wording import duration
 
     best = best_record(history)
     spent = duration(sum(record.seconds for record in history))
-    _say(
+    say(
         console,
         f"Best: {100 * best.monitored_accuracy:.1f} % on the monitored tenth, after epoch "
         f"{best.epoch} of {len(history)} ({spent} in all).",
     )
-    _say(console, f"Use it with: firthshot backbone extract ... --encoder {out}")
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, soft_wrap=True, markup=False)
+    say(console, f"Use it with: firthshot backbone extract ... --encoder {out}")

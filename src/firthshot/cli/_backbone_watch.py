@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from firthshot.backbones.training import Watcher, best_record, draw_curves, write_history
-from firthshot.experiments.progress import duration
+from firthshot.cli._screen import Bar, say
+from firthshot.experiments.wording import duration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,20 +33,10 @@ class TellingWatcher(Watcher):
     """
 
     def __init__(self, console: Console, folder: Path, title: str) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
-
         self.console, self.folder, self.title = console, folder, title
         self._done = self._total = self._fresh = self._batches = self._size = 0
         self._began = self._spoke = time.monotonic()
-        self._bar = Progress(
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[words]}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal or console.quiet,
-        )
-        self._task = self._bar.add_task("", words="", total=None)
+        self._bar = Bar(console)
 
     def __enter__(self) -> TellingWatcher:
         self._bar.start()
@@ -65,10 +56,10 @@ class TellingWatcher(Watcher):
         self._done += 1
         self._fresh += 1
         words = self._words(epoch, batch, loss)
-        self._bar.update(self._task, completed=self._done, total=self._total, words=words)
+        self._bar.move(self._done, self._total, words)
         if not self.console.is_terminal and time.monotonic() - self._spoke > PLAIN_SECONDS:
             self._spoke = time.monotonic()
-            self._say(words)
+            say(self.console, words)
 
     def _words(self, epoch: int, batch: int, loss: float) -> str:
         pace = (time.monotonic() - self._began) / self._fresh
@@ -84,13 +75,11 @@ class TellingWatcher(Watcher):
         record = history[-1]
         self._spoke = time.monotonic()
         best = ", the best so far" if best_record(history) is record else ""
-        self._say(
+        say(
+            self.console,
             f"Epoch {record.epoch} ({record.objective}): loss {record.loss:.3f}, "
             f"accuracy {100 * record.accuracy:.1f} %; monitored {record.monitored_loss:.3f}, "
-            f"{100 * record.monitored_accuracy:.1f} %{best} ({duration(record.seconds)})."
+            f"{100 * record.monitored_accuracy:.1f} %{best} ({duration(record.seconds)}).",
         )
         write_history(history, self.folder / "history.csv")
         draw_curves(history, self.folder / "curves.png", self.title)
-
-    def _say(self, line: str) -> None:
-        self.console.print(line, soft_wrap=True, markup=False)

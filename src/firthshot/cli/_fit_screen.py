@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firthshot.cli._screen import pair, plain
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console, RenderableType
-    from rich.text import Text
 
     from firthshot.own_data import FitReport
 
@@ -28,8 +29,8 @@ def show_report(console: Console, report: FitReport) -> None:
     """Print everything but warnings and the next step."""
     console.print(
         plain(
-            f"{report.source}: {report.rows} rows, {report.features} features, "
-            f"{len(report.counts)} classes",
+            f"{report.source}: {report.rows} rows, {report.features} "
+            f"feature{'s' * (report.features != 1)}, {len(report.counts)} classes",
             "bold",
         )
     )
@@ -43,7 +44,7 @@ def show_warnings(console: Console, sentences: list[str]) -> None:
         return
     console.print()
     for sentence in sentences:
-        console.print(_pair(plain("warning", "yellow"), plain(sentence), 10))
+        console.print(pair(plain("warning", "yellow"), plain(sentence), 10))
 
 
 def show_next(console: Console, model: Path, command: str) -> None:
@@ -51,15 +52,6 @@ def show_next(console: Console, model: Path, command: str) -> None:
     console.print()
     console.print(plain(f"Wrote {model}. Next:", "bold"))
     console.print(plain(f"  {command}"), soft_wrap=True)
-
-
-def plain(words: str, style: str = "") -> Text:
-    """Return text as it is: no markup, and no control characters out of somebody's file."""
-    from rich.text import Text
-
-    return Text(
-        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words), style
-    )
 
 
 def _counts(counts: dict[str, int]) -> RenderableType:
@@ -136,13 +128,3 @@ def _confusion(report: FitReport) -> str:
 def times(count: int) -> str:
     """Return a count in words: once, twice, 3 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def _pair(left: Text, right: Text, width: int) -> RenderableType:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=width, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(left, right)
-    return grid

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firthshot.cli._screen import facts as as_facts
+from firthshot.cli._screen import pair, plain
+from firthshot.cli._screen import table as make_table
 from firthshot.errors import BankError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from firthshot.banks import Bank, BankEntry, Finding
 
@@ -27,14 +29,14 @@ def list_all() -> None:
     """List the banks that can be loaded by name, and where each comes from."""
     from firthshot.banks import list_banks
 
-    table = _table("name", "rows", "dims", "base/val/novel", "from")
+    table = make_table("name", "rows", "dims", "base/val/novel", "from", right=("rows", "dims"))
     entries = list_banks()
     for entry in entries:
         table.add_row(*_ls_row(entry))
     _print(table)
     for entry in entries:
         if entry.error is not None:
-            _print(_text(f"Unreadable: {entry.error}", "red"))
+            _print(plain(f"Unreadable: {entry.error}", "red"))
 
 
 @app.command()
@@ -69,7 +71,7 @@ def info(
         from firthshot.cli._bank_accuracy import accuracy_facts
 
         facts |= accuracy_facts(found)
-    _print(_facts(facts))
+    _print(as_facts({key: words or "not stated" for key, words in facts.items()}))
 
 
 @app.command("import")
@@ -146,19 +148,19 @@ def doctor(bank: BankName) -> None:
     broken = sum(finding.severity == "broken" for finding in findings)
     n, d = found.features.shape
     verdict = f"{broken} broken, {len(findings) - broken} remarkable" if findings else "healthy"
-    _print(_text(f"{found.name} ({n} x {d}): {verdict}.", "bold"))
+    _print(plain(f"{found.name} ({n} x {d}): {verdict}.", "bold"))
     if broken:
         raise typer.Exit(1)
 
 
 def _ls_row(entry: BankEntry) -> list[RenderableType]:
     if entry.bank is None:
-        return [_text(entry.name, "red"), "-", "-", "unreadable", _text(entry.origin)]
+        return [plain(entry.name, "red"), "-", "-", "unreadable", plain(entry.origin)]
     bank = entry.bank
     counts = [bank.meta.class_splits.count(split) for split in ("base", "val", "novel")]
     n, d = bank.features.shape
     words = "/".join(map(str, counts)) + " classes"
-    return [_text(entry.name), str(n), str(d), words, _text(entry.origin)]
+    return [plain(entry.name), str(n), str(d), words, plain(entry.origin)]
 
 
 def _split_words(bank: Bank, split: str) -> str:
@@ -179,45 +181,9 @@ def _split_files(options: list[str]) -> dict[str, str]:
 
 
 def _finding(finding: Finding) -> RenderableType:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=10, no_wrap=True)
-    grid.add_column(overflow="fold")
     colour = "bold red" if finding.severity == "broken" else "yellow"
-    grid.add_row(_text(finding.severity, colour), _text(f"[{finding.code}] {finding.sentence}"))
-    return grid
-
-
-def _facts(facts: dict[str, str]) -> RenderableType:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for key, value in facts.items():
-        grid.add_row(_text(key, "bold"), _text(value or "not stated"))
-    return grid
-
-
-def _table(*columns: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        justify = "right" if column in ("rows", "dims") else "left"
-        table.add_column(column, overflow="fold", justify=justify)  # type: ignore[arg-type]
-    return table
-
-
-def _text(words: str, style: str = "") -> RenderableType:
-    """Return text as it is: no markup, and no control characters out of somebody's file."""
-    from rich.text import Text
-
-    return Text(
-        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words), style
-    )
+    sentence = plain(f"[{finding.code}] {finding.sentence}")
+    return pair(plain(finding.severity, colour), sentence, 10)
 
 
 def _print(what: RenderableType) -> None:

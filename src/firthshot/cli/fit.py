@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.errors import FirthshotError
+from firthshot.cli._backbone_options import PixelMean, PixelStd, encoder_line
+from firthshot.errors import FirthshotError, ScaleWarning
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from firthshot.own_data import Examples, FitReport
-    from firthshot.own_data._scale import ColumnScale
 
-HEADS = ("linear", "cosine", "mlp")
+HEADS = {
+    "linear": "FirthClassifier",
+    "cosine": "FirthCosineClassifier",
+    "mlp": "FirthMLPClassifier",
+}
 SCALED = (
     "Columns vary on very different scales, so that they were brought to one (mean 0, spread 1) "
     "for fitting; the model takes them as they are. --no-standardize leaves that away."
@@ -29,7 +33,7 @@ def fit(
         str,
         typer.Argument(
             help="Folder of class folders of pictures, table of texts or of features (.csv, .tsv, "
-            ".parquet), feature file (.npz, …), or name of a bank."
+            ".parquet, .jsonl), feature file (.npz, …), or name of a bank."
         ),
     ],
     model: Annotated[
@@ -47,17 +51,27 @@ def fit(
         str | None,
         typer.Option(help="Encoder of pictures or texts (see backbone ls); else the default."),
     ] = None,
+    size: Annotated[int | None, typer.Option(min=8, help="Pixels that the encoder sees.")] = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
+    architecture: Annotated[
+        str | None, typer.Option(help="Network of an encoder that is a mere state dict.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
     head: Annotated[
         str | None,
         typer.Option(help="linear, cosine or mlp; else cosine for pictures, linear for the rest."),
     ] = None,
     lam: Annotated[
-        str | None, typer.Option(help="Firth coefficient: a number, shots, theory or loo.")
+        str | None,
+        typer.Option(help="Firth coefficient: a number, shots (the default), theory or loo."),
     ] = None,
     l2: Annotated[
         str | None,
-        typer.Option(help="L2 coefficient, 1/C of scikit-learn: a number, scale or loo."),
+        typer.Option(
+            help="L2 coefficient, 1/C of scikit-learn: a number, scale (the default but for mlp, "
+            "whose is 0.1) or loo."
+        ),
     ] = None,
     class_weight: Annotated[
         str | None, typer.Option(help="balanced: let every class weigh the same.")
@@ -80,34 +94,39 @@ def fit(
 ) -> None:
     """Fit a classifier to labelled rows and write it to a file."""
     from firthshot.cli._embedding import embedding_progress
-    from firthshot.own_data import Columns, read_examples, report_fit
+    from firthshot.own_data import Columns, columns_differ, read_examples, report_fit
 
-    _make(head or HEADS[0], lam, l2, class_weight, calibrate)  # refuses before anything is read
-    _check_model_path(model, source)
+    _make(head or "linear", lam, l2, class_weight, calibrate)  # refuses before anything is read
+    _check_places(source, model)
+    encoder = encoder_line(encoder, size, mean, std, architecture)
     columns = Columns(label, id_column, tuple(drop or ()), text=text)
     with embedding_progress() as listener:
         examples = read_examples(source, columns, split=split, encoder=encoder, listener=listener)
-    head = head or ("cosine" if _are_pictures(examples) else "linear")
-    estimator = _make(head, lam, l2, class_weight, calibrate)
+    head = head or ("cosine" if examples.kind == "image" else "linear")
+    scaled = columns_differ(examples) if standardize is None else standardize
+    estimator = _make(head, lam, l2, class_weight, calibrate, scaled)
     if head == "mlp" and not quiet:
         _say_cost(lam, l2)
     _refuse_equal_rows(examples)
-    fitted, scale = _scaled(examples, head, standardize)
-    notes = _fit(estimator, fitted)
-    report = _name_defaults(report_fit(estimator, fitted, head), lam, l2)
-    if scale is not None:
-        scale.return_to_columns(estimator)
-        if standardize is None:
-            notes.append(SCALED)
+    notes = _fit(estimator, examples)
+    if scaled and standardize is None:
+        notes.append(SCALED)
+    report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
+    report = replace(report, remarks=[*notes, *report.remarks])
     _save(estimator, model, examples)
     if as_json:
         typer.echo(json.dumps({**report.to_dict(), "model": str(model)}, ensure_ascii=False))
     else:
-        _show(report, notes, model, examples, quiet=quiet)
+        _show(report, model, examples, quiet=quiet)
 
 
 def _make(
-    head: str, lam: str | None, l2: str | None, class_weight: str | None, calibrate: bool
+    head: str,
+    lam: str | None,
+    l2: str | None,
+    class_weight: str | None,
+    calibrate: bool,
+    standardize: bool = False,
 ) -> Any:
     """Return the estimator, with its own defaults for what is not given."""
     if head not in HEADS:
@@ -116,43 +135,41 @@ def _make(
         raise FirthshotError(f"--class-weight {class_weight} is unknown: only balanced is.")
     from firthshot import estimators
 
-    name = {"linear": "FirthClassifier", "cosine": "FirthCosineClassifier"}
-    make = getattr(estimators, name.get(head, "FirthMLPClassifier"))
-    given = {"lam": _coefficient("--lam", lam), "l2": _coefficient("--l2", l2)}
-    chosen = {key: value for key, value in given.items() if value is not None}
-    return make(class_weight=class_weight, calibrate=calibrate, **chosen)
+    make = getattr(estimators, HEADS[head])
+    given = {"lam": lam, "l2": l2}
+    chosen = {name: _coefficient(name, text) for name, text in given.items() if text is not None}
+    return make(class_weight=class_weight, calibrate=calibrate, standardize=standardize, **chosen)
 
 
-def _coefficient(option: str, text: str | None) -> float | str | None:
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        words = ("shots", "theory", "loo") if option == "--lam" else ("scale", "loo")
-        if text in words:
-            return text
-        raise FirthshotError(
-            f"{option} {text} is unknown: give a number or {' or '.join(words)}."
-        ) from None
+def _coefficient(name: str, text: str) -> float | str:
+    from firthshot.estimators import check_coefficient
+
+    value: float | str = text
+    with contextlib.suppress(ValueError):
+        value = float(text)
+    check_coefficient(name, value, called=f"--{name}")
+    return value
 
 
 def _say_cost(lam: str | None, l2: str | None) -> None:
     """Say how many networks leaving rows out will take."""
-    from firthshot.estimators._base import LAM_GRID
-    from firthshot.estimators._mlp import FOLDS, L2_GRID
+    from firthshot.estimators import nets_of_search
 
-    candidates = (len(LAM_GRID) if lam == "loo" else 1) * (len(L2_GRID) if l2 == "loo" else 1)
+    candidates, parts = nets_of_search(lam, l2)
     if candidates > 1:
         typer.echo(
-            f"Fitting {candidates * (1 + FOLDS)} nets: {candidates} candidates, on all rows and "
-            f"without each of {FOLDS} parts …",
+            f"Fitting {candidates * (1 + parts)} nets: {candidates} candidates, on all rows and "
+            f"without each of {parts} parts …",
             err=True,
         )
 
 
-def _check_model_path(model: Path, source: str) -> None:
-    """Refuse a place that cannot or must not be written to, before any work is done."""
+def _check_places(source: str, model: Path) -> None:
+    """Refuse what cannot be read or must not be written to, before any work is done."""
+    if source == "-":
+        raise FirthshotError(
+            "fit does not read standard input: write the rows to a file, such as rows.csv."
+        )
     if Path(source).exists() and model.resolve() == Path(source).resolve():
         raise FirthshotError(f"--model {model} would overwrite the data: give another name.")
     if model.is_dir():
@@ -168,36 +185,37 @@ def _refuse_equal_rows(examples: Examples) -> None:
         )
 
 
-def _scaled(
-    examples: Examples, head: str, standardize: bool | None
-) -> tuple[Examples, ColumnScale | None]:
-    """Return the rows to fit to, and their scale if it was changed; linear heads alone allow it."""
-    from firthshot.own_data._scale import columns_differ, to_one_scale
-
-    if standardize and head != "linear":
-        raise FirthshotError(f"--standardize is for --head linear, not for {head}.")
-    if standardize is None:
-        standardize = head == "linear" and columns_differ(examples)
-    return to_one_scale(examples) if standardize else (examples, None)
-
-
 def _fit(estimator: Any, examples: Examples) -> list[str]:
     """Fit, and return what the estimator warned of."""
     import warnings
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ScaleWarning)  # the report has it, with the option
         try:
             estimator.fit(examples.as_input(), examples.labels)
         except FirthshotError as error:
             raise FirthshotError(f"{examples.source} cannot be fitted: {error}") from None
-    return [str(warning.message) for warning in caught]
+    return [_for_the_command(warning, examples) for warning in caught]
+
+
+def _for_the_command(warning: Any, examples: Examples) -> str:
+    """Return a warning with the options of this command in place of Python's."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    told = str(warning.message)
+    if not issubclass(warning.category, ConvergenceWarning) or "max_iter" not in told:
+        return told
+    largest = int(abs(examples.features).max(axis=0).argmax())
+    column = repr(examples.names[largest]) if examples.names else str(largest + 1)
+    return (
+        f"The solver stopped before reaching its tolerance; the largest numbers are in column "
+        f"{column}: fit with --standardize, or leave the column out with --drop."
+    )
 
 
 def _name_defaults(report: FitReport, lam: str | None, l2: str | None) -> FitReport:
     """Say of a number that the user did not give that it is the default."""
-    from dataclasses import replace
-
     if lam is None and report.lam_source == "given":
         report = replace(report, lam_source="default")
     if l2 is None and report.l2_source == "given":
@@ -206,35 +224,41 @@ def _name_defaults(report: FitReport, lam: str | None, l2: str | None) -> FitRep
 
 
 def _save(estimator: Any, model: Path, examples: Examples) -> None:
-    estimator.save(model, encoder=examples.encoder, fingerprint=examples.fingerprint)
+    estimator.save(
+        model,
+        encoder=examples.encoder,
+        fingerprint=examples.fingerprint,
+        label=examples.label_name,
+    )
 
 
-def _show(
-    report: FitReport, notes: list[str], model: Path, examples: Examples, *, quiet: bool
-) -> None:
+def _show(report: FitReport, model: Path, examples: Examples, *, quiet: bool) -> None:
     from rich.console import Console
 
     from firthshot.cli import _fit_screen as screen
 
     console = Console(highlight=False)
     if not quiet:
-        screen.show_report(console, report)
-    _show_warnings(Console(highlight=False, stderr=True) if quiet else console, report, notes)
+        screen.show_report(console, _with_pixels(report, examples))
+    told = Console(highlight=False, stderr=True) if quiet else console
+    screen.show_warnings(told, report.remarks)
     if not quiet:
         again = "new" + (Path(examples.source).suffix or _usual_ending(examples))
         command = f"firthshot predict {shlex.quote(str(model))} {again} --out predictions.csv"
         screen.show_next(console, model, command)
 
 
+def _with_pixels(report: FitReport, examples: Examples) -> FitReport:
+    """Say beside the encoder of pictures how large it sees them."""
+    if examples.kind != "image" or examples.encoder is None:
+        return report
+    from firthshot.backbones.encoders import ImageEncoder, load_encoder, split_spec
+
+    loaded = load_encoder(examples.encoder)
+    assert isinstance(loaded, ImageEncoder)  # it has just encoded pictures
+    place = split_spec(examples.encoder)[0]
+    return replace(report, encoder=f"{place}, pictures of {loaded.preparation.size} px")
+
+
 def _usual_ending(examples: Examples) -> str:
-    return ".jpg" if _are_pictures(examples) else ".csv"
-
-
-def _are_pictures(examples: Examples) -> bool:
-    return examples.id_name == "picture"
-
-
-def _show_warnings(console: Console, report: FitReport, notes: list[str]) -> None:
-    from firthshot.cli import _fit_screen as screen
-
-    screen.show_warnings(console, [*notes, *report.remarks])
+    return ".jpg" if examples.kind == "image" else ".csv"

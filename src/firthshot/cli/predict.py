@@ -11,6 +11,7 @@ import typer
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
+    from firthshot.backbones.embed import EncoderMark
     from firthshot.own_data import Columns, Examples, Predictions
 
 SHOWN = 20
@@ -30,8 +31,9 @@ def predict(
         Path | None, typer.Option(help="File to write: .csv, .tsv, .parquet or .jsonl.")
     ] = None,
     label: Annotated[
-        str, typer.Option(help="Label column, if there is one: then the accuracy is said.")
-    ] = "label",
+        str | None,
+        typer.Option(help="Label column, for the accuracy; else the one that fit had."),
+    ] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column that names the rows; else one called id.")
     ] = None,
@@ -48,8 +50,7 @@ def predict(
 ) -> None:
     """Predict the class of new rows.
 
-    Without --out the predictions go to standard output: as a table at a terminal, as CSV in a
-    pipe, or as JSON lines (option --json).
+    Without --out, standard output gets a table (terminal), CSV (pipe) or JSON lines (--json).
     """
     from firthshot.own_data import Columns, join_examples
     from firthshot.own_data import predict as predict_examples
@@ -57,9 +58,16 @@ def predict(
 
     _check_target(out, sources, model)
     loaded = _load(model)
-    columns = Columns(label, id_column, tuple(drop or ()), model_features(loaded), text)
-    examples = [_read(source, columns, split, encoder, loaded) for source in sources]
+    classes = frozenset(map(str, loaded.classes_.tolist()))
+    name = label or loaded.label_name_ or "label"
+    columns = Columns(name, id_column, tuple(drop or ()), model_features(loaded), text, classes)
+    examples = [
+        _read(source, columns, split, encoder, loaded, needs_label=label is not None)
+        for source in sources
+    ]
     predictions = predict_examples(loaded, join_examples(examples))
+    if not quiet:
+        _remark(examples)
     _write(predictions, out, as_json=as_json)
     if not quiet:
         _say(predictions, out)
@@ -92,18 +100,24 @@ def _load(model: Path) -> Any:
 
 
 def _read(
-    source: str, columns: Columns, split: str | None, encoder: str | None, model: Any
+    source: str,
+    columns: Columns,
+    split: str | None,
+    encoder: str | None,
+    model: Any,
+    *,
+    needs_label: bool,
 ) -> Examples:
     """Read one source; pictures and texts go through the encoder that the model remembers."""
     from firthshot.backbones.embed import EncoderMark
+    from firthshot.backbones.images import ENDINGS as PICTURES
     from firthshot.cli._embedding import embedding_progress
-    from firthshot.own_data import embed_lines, parse_items, read_examples, takes_texts
+    from firthshot.own_data import read_examples, takes_texts
 
-    name = model.encoder_name_ or "a table of them"
-    mark = EncoderMark(name, model.encoder_fingerprint_)
+    mark = EncoderMark(model.encoder_name_ or "a table of them", model.encoder_fingerprint_)
     if source == "-":
-        lines = sys.stdin.read()
-        return embed_lines(lines, mark) if takes_texts(mark) else parse_items(lines, columns)
+        return _read_standard_input(columns, mark, needs_label)
+    pictures = Path(source).is_dir() or Path(source).suffix.lower() in PICTURES
     if takes_texts(mark) and " " in source and not Path(source).exists():
         raise FirthshotError(
             f"There is no file {source!r}: to classify one text, pipe it in, as in "
@@ -114,11 +128,27 @@ def _read(
             source,
             columns,
             split=split,
-            needs_label=False,
+            needs_label=needs_label and not pictures,  # whose folders are their labels
             encoder=encoder,
             mark=mark,
             listener=listener,
         )
+
+
+def _read_standard_input(columns: Columns, mark: EncoderMark, needs_label: bool) -> Examples:
+    """Read texts, numbers or, for a model of pictures, the content of a picture file."""
+    from firthshot.own_data import decode, embed_lines, embed_picture, parse_items, takes_texts
+
+    content = sys.stdin.buffer.read()
+    try:
+        text = decode(content)
+    except FirthshotError:
+        if mark.fingerprint is None or takes_texts(mark):
+            raise
+        return embed_picture(content, mark)  # of which none is valid UTF-8
+    if takes_texts(mark):
+        return embed_lines(text, mark)
+    return parse_items(text, columns, needs_label=needs_label)
 
 
 def _write(predictions: Predictions, out: Path | None, *, as_json: bool) -> None:
@@ -139,16 +169,17 @@ def _show(predictions: Predictions) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from firthshot.cli._fit_screen import plain
+    from firthshot.cli._screen import plain
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in (predictions.id_name, "prediction", "probability", "next"):
+    names = predictions.names()
+    for column in (*names, "prediction", "probability", "next"):
         table.add_column(column, overflow="fold")
     order = (-predictions.probabilities).argsort(axis=1)
     for at in range(min(SHOWN, len(predictions))):
         p, second = predictions.probabilities[at], order[at, 1]
         table.add_row(
-            plain(str(predictions.ids[at])),
+            *(plain(str(each[at])) for each in names.values()),
             plain(str(predictions.predicted[at])),
             f"{predictions.confidence[at]:.3f}",
             plain(f"{predictions.classes[second]} {p[second]:.3f}", "dim"),
@@ -160,14 +191,33 @@ def _show(predictions: Predictions) -> None:
         console.print(plain(f"… and {hidden} more rows; --out FILE writes them all.", "dim"))
 
 
+def _remark(examples: list[Examples]) -> None:
+    """Say on standard error what was left away."""
+    from firthshot.cli._screen import plain
+    from firthshot.own_data._remarks import unused_remarks
+
+    for part in examples:
+        for sentence in unused_remarks(part):
+            typer.echo(f"Note: {plain(sentence)}", err=True)
+
+
 def _say(predictions: Predictions, out: Path | None) -> None:
     """Say on standard error what is no prediction, so that a pipe stays clean."""
     if out is not None:
         rows = "1 row" if len(predictions) == 1 else f"{len(predictions)} rows"
         typer.echo(f"Wrote {out}: {rows}.", err=True)
-    if predictions.accuracy is not None:
+    unknown = int(predictions.unknown.sum())
+    if unknown and unknown == len(predictions):
+        assert predictions.truth is not None
+        typer.echo(
+            f"No accuracy: the model has no class {str(predictions.truth[0])!r}, nor any other of "
+            "the labels; --label names their column.",
+            err=True,
+        )
+    elif predictions.accuracy is not None:
+        foreign = f" {unknown} of the labels are no class of the model." if unknown else ""
         typer.echo(
             f"Accuracy {100 * predictions.accuracy:.1f} % by the labels of {len(predictions)} "
-            "rows, which the prediction did not look at.",
+            f"rows, which the prediction did not look at.{foreign}",
             err=True,
         )

@@ -27,7 +27,7 @@ def presets(
     elif toml:
         typer.echo(read_source(name)[1], nl=False)
     elif source_kind(name) == "geometric":
-        from firthshot.cli.geometric import describe
+        from firthshot.cli._geometric import describe
 
         describe(name, {"--bank": bank})
     else:
@@ -38,7 +38,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from firthshot.experiments.geometric_spec import load_geometric
+    from firthshot.experiments.geometric.spec import load_geometric
     from firthshot.experiments.reading import load_spec, preset_names
 
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -90,15 +90,23 @@ def _settings(spec: Spec) -> dict[str, str]:
         "calibration": _calibration(spec),
         "penalties": _join(spec.penalties),
         "priors": _join(spec.priors),
-        **{f"grid {family}": _join(spec.grid(family)) for family in spec.penalties},
+        **_grids(spec),
         "theory": "trained beside the grid" if spec.theory else "no",
         "ways": _join(spec.ways),
         "shots": _join(spec.shots),
         "trials": f"{spec.trials:,} per split, way and shot",
         "queries": _queries(spec),
-        "classes": "the first of the split" if spec.first_classes else "drawn in every trial",
+        "first_classes": _first_classes(spec),
     }
     return {what: words for what, words in rows.items() if words}
+
+
+def _grids(spec: Spec) -> dict[str, str]:
+    """Return the grids by the fields that set them."""
+    fields = {"l2": "coefficients" if spec.l2_coefficients is None else "l2_coefficients"}
+    fields |= {"label-smoothing": "smoothing"}
+    names = {fields.get(family, "coefficients"): family for family in spec.penalties}
+    return {name: _join(spec.grid(family)) for name, family in names.items() if family != "none"}
 
 
 def _calibration(spec: Spec) -> str:
@@ -120,13 +128,21 @@ def _solver(spec: Spec) -> dict[str, str]:
         options = solver_options(spec, head, 5)
         if spec.solver == "sgd" and spec.sgd.epochs is None and head == "cosine":
             options["epochs"] = "301 for 1 shot, else 101"
-        out[f"  {head}"] = ", ".join(f"{key} {_show(value)}" for key, value in options.items())
+        table = f"{spec.solver}." if options else ""
+        said = (f"{table}{key} {_show(value)}" for key, value in options.items())
+        out[f"  {head}"] = ", ".join(said)
     return out
 
 
 def _queries(spec: Spec) -> str:
     rule = "all remaining rows" if spec.queries == "rest" else f"{spec.queries} per class"
     return f"{rule}, the last rows of each class" if spec.fixed_query else rule
+
+
+def _first_classes(spec: Spec) -> str:
+    if spec.first_classes:
+        return "yes: always the first of the split"
+    return "no: classes are drawn in every trial"
 
 
 def _size(plan: Any, banks: Any) -> dict[str, str]:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._screen import plain
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
-    from firthshot.jeffreys import JeffreysLogisticRegression, Separation, Summary
+    from collections.abc import Iterator
+
+    from firthshot.jeffreys import JeffreysLogisticRegression, Regression, Separation, Summary
     from firthshot.jeffreys._formula import ModelData
+
+_IN_PYTHON_AND_HERE = {
+    "set collinear='minimal-norm'": "give --collinear minimal-norm",
+    "leave such rows out (missing='drop')": "leave such rows out with --missing drop",
+}
 
 
 def regress(
     table: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .parquet or .json.")],
-    formula: Annotated[str, typer.Argument(help='Model, such as "y ~ x1 + C(group)".')],
+    formula: Annotated[
+        str,
+        typer.Argument(
+            help='Model, such as "y ~ x1 + C(group)"; cbind(successes, failures) for counts.'
+        ),
+    ],
     reference: Annotated[
         str | None, typer.Option(help="Baseline class of the outcome; the first if not given.")
     ] = None,
@@ -34,6 +49,12 @@ def regress(
     correction: Annotated[str, typer.Option(help="none, flic or flac.")] = "none",
     weights: Annotated[str | None, typer.Option(help="Column of frequencies.")] = None,
     offset: Annotated[str | None, typer.Option(help="Column to add to the predictor.")] = None,
+    missing: Annotated[
+        str, typer.Option(help="error, or drop rows in which a value of the model is missing.")
+    ] = "error",
+    odds_ratios: Annotated[
+        bool, typer.Option("--odds-ratios", help="Show exp(estimate) and its bounds.")
+    ] = False,
     collinear: Annotated[
         str, typer.Option(help="refuse collinear columns, or minimal-norm coefficients.")
     ] = "refuse",
@@ -45,29 +66,54 @@ def regress(
     ] = None,
 ) -> None:
     """Fit binary or multinomial logistic regression with Firth's exact penalty."""
-    from firthshot.jeffreys._formula import read_model_data
-
     _check_target("--out", out, table, (".csv", ".json"))
     _check_target("--plot", plot, table, (".png", ".pdf", ".svg"))
-    data = read_model_data(table, formula, weights=weights, offset=offset)
-    from firthshot.jeffreys import JeffreysLogisticRegression
-
-    model = JeffreysLogisticRegression(
+    data = _read(table, formula, weights, offset, missing)
+    fitted = _fit(
+        data,
         reference=_find_class(data.y, reference),
-        fit_intercept=data.intercept,
         tau=tau,
-        standard_errors=standard_errors,  # type: ignore[arg-type]
-        correction=correction,  # type: ignore[arg-type]
-        collinear=collinear,  # type: ignore[arg-type]
+        standard_errors=standard_errors,
+        correction=correction,
+        collinear=collinear,
     )
-    _fit(model, data)
-    summary = model.summary(level, "profile" if profile else "wald")
-    separation = model.separation()
+    summary = _summarise(fitted, level, "profile" if profile else "wald", odds_ratios)
+    separation = fitted.model.separation()
     _show(summary, separation)
     if out is not None:
         _write(out, summary, separation)
+        typer.echo(f"Wrote {out}.")
     if plot is not None:
-        _draw(plot, model, level)
+        _draw(plot, fitted.model, level)
+        typer.echo(f"Wrote {plot}.")
+
+
+@contextmanager
+def _words_of_the_command_line() -> Iterator[None]:
+    """Name options instead of the parameters that they set."""
+    try:
+        yield
+    except FirthshotError as error:
+        words = str(error)
+        for ours, theirs in _IN_PYTHON_AND_HERE.items():
+            words = words.replace(ours, theirs)
+        if words == str(error):
+            raise
+        raise FirthshotError(words) from None
+
+
+def _read(
+    table: Path, formula: str, weights: str | None, offset: str | None, missing: str
+) -> ModelData:
+    """Read the table and evaluate the formula; the result knows the name of the file."""
+    from firthshot.jeffreys._formula import make_model_data
+    from firthshot.jeffreys._table import read_table
+
+    with _words_of_the_command_line():
+        data = make_model_data(
+            read_table(table), formula, weights=weights, offset=offset, missing=missing
+        )
+    return replace(data, source={"table": table.name} | data.source)
 
 
 def _check_target(option: str, path: Path | None, table: Path, kinds: tuple[str, ...]) -> None:
@@ -87,22 +133,30 @@ def _check_target(option: str, path: Path | None, table: Path, kinds: tuple[str,
         raise FirthshotError(f"{option} {path} is a folder: give the name of a file.")
 
 
-def _fit(model: JeffreysLogisticRegression, data: ModelData) -> None:
+def _fit(data: ModelData, **options: Any) -> Regression:
     """Fit, with warnings and refusals in the words of the command line."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings(record=True) as caught:
+    from firthshot.jeffreys._regression import fit_model_data
+
+    with warnings.catch_warnings(record=True) as caught, _words_of_the_command_line():
         warnings.simplefilter("always")
-        try:
-            model.fit(data.frame, data.y, sample_weight=data.weights, offset=data.offset)
-        except FirthshotError as error:
-            ours, theirs = "set collinear='minimal-norm'", "give --collinear minimal-norm"
-            raise FirthshotError(str(error).replace(ours, theirs)) from None
+        fitted = fit_model_data(data, **options)
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):  # the table says that itself
             typer.echo(str(warning.message), err=True)
+    return fitted
+
+
+def _summarise(fitted: Regression, level: float, method: str, odds_ratios: bool) -> Summary:
+    """Test and find intervals; who has to wait is told how far it is."""
+    from firthshot.cli._regress_progress import Patience
+    from firthshot.jeffreys._progress import watched_by
+
+    with watched_by(Patience().tell):
+        return fitted.summary(level, method, odds_ratios=odds_ratios)
 
 
 def _find_class(y: Any, reference: str | None) -> Any:
@@ -120,42 +174,67 @@ def _find_class(y: Any, reference: str | None) -> Any:
 
 def _show(summary: Summary, separation: Separation) -> None:
     from rich.console import Console
-    from rich.text import Text
 
     console = Console(highlight=False)
     for line in summary.head_lines():
-        console.print(Text(line))
+        console.print(plain(line))
     console.print()
     for line, is_title in summary.table_lines(console.width):
-        console.print(Text(line, style="bold" if is_title else ""), soft_wrap=True)
+        console.print(plain(line, "bold" if is_title else ""), soft_wrap=True)
     console.print()
+    for line, is_title in summary.term_lines(console.width):
+        console.print(plain(line, "bold" if is_title else ""), soft_wrap=True)
+    if summary.terms:
+        console.print()
     for note in summary.notes:
-        console.print(Text(note, style="dim"))
+        console.print(plain(note, "dim"))
     if separation:
-        console.print(Text(str(separation), style="yellow"))
+        console.print(plain(str(separation), "yellow"))
+
+
+@contextmanager
+def _naming_target(option: str, path: Path) -> Iterator[None]:
+    """Turn an error of the file system into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise FirthshotError(
+            f"{option} {path} cannot be written ({error.strerror or error}): choose another place."
+        ) from None
 
 
 def _write(out: Path, summary: Summary, separation: Separation) -> None:
-    plain = summary.to_dict()
-    if out.suffix.lower() == ".json":
-        import json
+    from firthshot.files import write_whole
 
-        plain["separation"] = {
-            "kind": separation.kind,
-            "variables": list(separation.variables),
-            "directions": separation.directions,
-            "rows": int(separation.separated.sum()),
-        }
-        out.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        return
+    is_json = out.suffix.lower() == ".json"
+    content = _as_json(summary, separation) if is_json else _as_csv(summary)
+    with _naming_target("--out", out):
+        write_whole(out, content.encode())
+
+
+def _as_json(summary: Summary, separation: Separation) -> str:
+    import json
+
+    separated = {
+        "kind": separation.kind,
+        "variables": list(separation.variables),
+        "directions": separation.directions,
+        "rows": int(separation.separated.sum()),
+    }
+    content = summary.to_dict() | {"separation": separated}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _as_csv(summary: Summary) -> str:
     import polars as pl
 
     reference = pl.lit(str(summary.header["reference"])).alias("reference")
-    rows = pl.DataFrame(plain["coefficients"], infer_schema_length=None)
-    rows.select("contrast", reference, pl.exclude("contrast")).write_csv(out)
+    rows = pl.DataFrame(summary.to_dict()["coefficients"], infer_schema_length=None)
+    return rows.select("contrast", reference, pl.exclude("contrast")).write_csv()
 
 
 def _draw(path: Path, model: JeffreysLogisticRegression, level: float) -> None:
     from firthshot.jeffreys._plots import save_profiles
 
-    save_profiles(path, model, level)
+    with _naming_target("--plot", path):
+        save_profiles(path, model, level)

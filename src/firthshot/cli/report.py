@@ -39,14 +39,20 @@ def write(
 
 
 class _Drawn:
-    """Say every few seconds how many figures are drawn; how many there will be, nobody knows."""
+    """Say now and then how many figures are drawn; how many there will be, nobody knows.
+
+    Each pause is longer than the one before: ten minutes of figures make about ten lines.
+    """
 
     def __init__(self, every: float = 5.0) -> None:
         self.every = every
         self.last = time.monotonic()
 
     def __call__(self, figures: int) -> None:
+        from firthshot.report.wording import counted
+
         now = time.monotonic()
         if now - self.last >= self.every:
             self.last = now
-            typer.echo(f"{figures} figures drawn so far.", err=True)
+            self.every *= 1.5
+            typer.echo(f"{counted(figures, 'figure')} drawn so far.", err=True)

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from firthshot.experiments.runner import Outcome
     from firthshot.experiments.spec import Spec
+    from firthshot.experiments.summary import Summary
 
 
 def run(
@@ -53,7 +54,7 @@ def run(
     from firthshot.experiments.reading import source_kind
 
     if source_kind(source) == "geometric":
-        from firthshot.cli.geometric import run_here
+        from firthshot.cli._geometric import run_here
 
         foreign = {"--bank": bank, "--dask": dask, "--until-ci": until_ci}
         folder = run_here(source, foreign, trials, assignments, out, workers, quiet)
@@ -94,8 +95,8 @@ def _resolve(
 def _run(
     spec: Spec, folder: Path, workers: int | None, dask: str | None, quiet: bool, console: Any
 ) -> Outcome:
+    from firthshot.cli._progress import make_progress
     from firthshot.errors import FirthshotError
-    from firthshot.experiments.progress import make_progress
     from firthshot.experiments.runner import run as run_spec
 
     if dask is not None and workers is not None and dask != "local":
@@ -114,6 +115,12 @@ def resume_command(folder: Path) -> str:
     return f"firthshot run {shlex.quote(str(folder))}"
 
 
+def outdated_words(folder: Path) -> str:
+    """Say that a report lacks results, and how to renew it."""
+    command = f"firthshot report {shlex.quote(str(folder))}"
+    return f"{folder}/report.html is older than the results; renew it with: {command}"
+
+
 def _leave(folder: Path, console: Any) -> None:
     _say(console, f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}")
     sys.stdout.flush()
@@ -124,7 +131,7 @@ def _leave(folder: Path, console: Any) -> None:
 
 def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
     """Print what was found and what failed."""
-    from firthshot.experiments.overview import invalid_trials
+    from firthshot.experiments.dropped import dropped_trials, dropped_words
 
     if not quiet:
         _show_results(folder, console)
@@ -133,11 +140,11 @@ def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
             f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
             f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
         )
-    if lost := invalid_trials(folder):
+    if lost := dropped_words(dropped_trials(folder)):
         _say(
             console,
-            f"Warning: {lost:,} trials are invalid and left out, as some of their features are NaN "
-            "or infinite; look at them with: firthshot bank doctor BANK",
+            f"Warning: {lost}, as some of their features are NaN or infinite; look at them with: "
+            "firthshot bank doctor BANK",
         )
     if outcome.failed:
         _say(
@@ -148,7 +155,11 @@ def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
 
 
 def _report(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
-    """Write the report of whatever is finished, and say where it is."""
+    """Write the report of whatever is finished, and say where it is, or that it is outdated."""
+    from firthshot.experiments.status import page_outdated
+
+    if not wanted and not quiet and page_outdated(folder):
+        _say(console, outdated_words(folder))
     if not wanted or not any((folder / "parts").glob("*.parquet")):
         return
     from firthshot.cli.report import write
@@ -161,14 +172,18 @@ def _report(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
 
 
 def _show_results(folder: Path, console: Any) -> None:
-    from firthshot.experiments.overview import drawn_overview, overview
+    from firthshot.cli._overview import drawn_overview, overview
+    from firthshot.experiments.summary import read_summary
 
-    table, warnings = overview(folder)
-    if table is not None:
-        _say(
-            console, "Points of accuracy gained on the novel classes, λ chosen on the val classes:"
-        )
-        console.print(table, highlight=False)
+    if not (folder / "summary" / "warnings.json").is_file():  # nothing is finished
+        return
+    summary = read_summary(folder)
+    found = overview(summary)
+    if found.table is not None:
+        _say(console, found.title)
+        console.print(found.table, highlight=False)
+    if found.legend:
+        _say(console, found.legend)
     if (drawn := drawn_overview(folder)) is not None:
         _say(
             console,
@@ -176,8 +191,23 @@ def _show_results(folder: Path, console: Any) -> None:
             "the paper did, on the novel trials themselves:",
         )
         console.print(drawn, highlight=False)
-    for line in warnings:
+    for line in _verdict(summary):
+        _say(console, line)
+    for line in summary.warnings:
         _say(console, f"Note: {line}")
+
+
+def _verdict(summary: Summary) -> tuple[str, ...]:
+    """Return the answer at the top of the page, in the same words."""
+    from firthshot.report.gather import Gathered
+    from firthshot.report.headline import make_headline
+    from firthshot.report.verdict import make_verdicts
+
+    verdicts = make_verdicts(Gathered(summary, ()))
+    if not verdicts and not summary.unjudged:
+        return ()
+    headline = make_headline(verdicts, summary.unjudged)
+    return (f"{headline.question} {headline.answer}", *(f"- {line}" for line in headline.lines))
 
 
 def _say(console: Any, line: str) -> None:

@@ -24,7 +24,7 @@ def status(
 
 
 def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
-    from firthshot.cli.run import resume_command
+    from firthshot.cli.run import outdated_words, resume_command
 
     share = f" ({status.finished / status.cells:.0%})" if status.cells else ""
     yield f"{status.name}: {status.finished:,} of {status.cells:,} cells{share}, {_state(status)}"
@@ -33,14 +33,20 @@ def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
         yield f"note    {note}"
     for cell, reason in status.failures.items():
         yield f"failed  {cell}: {reason}"
+    if status.dropped:
+        yield f"{status.dropped}, as some of their features are NaN or infinite"
+    if status.damaged:
+        yield f"{status.damaged} and computed anew when the run goes on"
     if not status.running and (status.finished < status.cells or status.failures):
         yield f"go on with: {resume_command(folder)}"
     elif status.summarised and status.finished >= status.cells:
         yield f"tables in {folder}/summary"
+    if status.page_outdated:
+        yield outdated_words(folder)
 
 
 def _state(status: RunStatus) -> str:
-    from firthshot.experiments.progress import duration
+    from firthshot.experiments.wording import duration
 
     if not status.running:
         return "complete" if status.finished >= status.cells > 0 else "not running"

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 def validate(
     source: Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file or a preset.")],
+    bank: Annotated[
+        list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any field of the spec; may be repeated."),
@@ -22,19 +25,18 @@ def validate(
     from firthshot.experiments.reading import (
         build_spec,
         find_problems,
-        override,
         parse_assignment,
-        read_source,
+        resolve,
         source_kind,
     )
 
-    fields, text = read_source(source)
-    given = dict(parse_assignment(item) for item in assignments or [])
-    fields = override(fields, given)
+    given: dict[str, Any] = dict(parse_assignment(item) for item in assignments or [])
+    given |= {"banks": bank} if bank else {}
+    fields, text = resolve(source, given)
     if source_kind(source) == "geometric":
-        from firthshot.cli.geometric import check
+        from firthshot.cli._geometric import check
 
-        check(source, fields, text)
+        check(source, fields, text, {"--bank": bank})
         return
     problems = find_problems(fields, text) or _bank_problems(build_spec(fields), text)
     for problem in problems:
@@ -72,4 +74,16 @@ def _content(spec: Spec) -> list[str]:
     plan = make_plan(settled, open_banks(settled))
     cells = plan.cells
     size = f"{count_classifiers(cells):,} classifiers in {len(cells):,} cells"
-    return [f"{size}. {bank_remark(settled)}", *condense(plan.notes)]
+    return [f"{size}. {bank_remark(settled)}", *condense(plan.notes), *_no_optimum(settled)]
+
+
+def _no_optimum(spec: Spec) -> list[str]:
+    """Warn of the one head whose optimum without L2 lies at infinity where rows are separable."""
+    if spec.solver != "converged" or "linear" not in spec.heads or spec.l2:
+        return []
+    sentence = (
+        "Warning: a converged linear head without any L2 has no optimum at λ = 0 where the support "
+        "rows are separable, as few shots of many features are; such trials are left out. Set an "
+        "l2, such as l2=0.001, or solver=sgd."
+    )
+    return [sentence]

@@ -1,6 +1,6 @@
 """Many episodes, all coefficients of each trained at once: the paper's training, fast."""
 
-from firthshot.engine._heads import fit_function, register_head
+from firthshot.engine._heads import fit_function, register_head, registered_heads
 from firthshot.engine._run import train
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import (
@@ -36,5 +36,6 @@ __all__ = [
     "fit_function",
     "paper_sgd",
     "register_head",
+    "registered_heads",
     "train",
 ]

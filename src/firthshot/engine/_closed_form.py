@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._converged import query_logits
 from firthshot.engine._form import GradientForm
-from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine._trial import Fitted, Trial, query_logits
 from firthshot.engine.options import Centroid, LeastSquares, Solver
 from firthshot.errors import FirthshotError
 

@@ -1,19 +1,15 @@
 """The linear head at its optimum: rows reduced once, then Newton per coefficient.
 
-The objective of coefficient l is, with the weighted mean over samples (weights that sum to one),
-
-    mean_i [ −Σ_c T_ic log p_ic + confidence KL(p_i‖U) ] + ½ weight_decay ‖W‖² + ½ bias_decay ‖b‖²
-
-with T_ic = label y_ic + target_c: cross-entropy plus λ CE(u‖p) for Firth with prior u, smoothed
-labels for label smoothing. Started at zero, the iterates stay in the span of the rows: where the
-optimum is not unique (no L2, few rows) the result is the one of least norm. That norm counts the
-intercept, as in the closed form W = log(1 + K/λ) [X 1]⁺ (Y − 1/K) for independent rows.
+The objective is that of :mod:`firthshot.engine._problem`. Started at zero, the iterates stay in the
+span of the rows: where the optimum is not unique (no L2, few rows) the result is the one of least
+norm. That norm counts the intercept, as in the closed form W = log(1 + K/λ) [X 1]⁺ (Y − 1/K) for
+independent rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -33,13 +29,13 @@ from firthshot.engine._guess import Guesses, walk
 from firthshot.engine._kernels.converged import minimise
 from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._many_rows import ROUNDING, approach
+from firthshot.engine._problem import Problem, Solution, pose
 from firthshot.engine._queries import round_up
 from firthshot.engine._separable import escapes
 from firthshot.engine._span import MANY_ROWS, Bias, Span, span_of_rows
-from firthshot.engine._trial import Fitted, Trial, pad_columns
+from firthshot.engine._trial import Fitted, Trial, fitted_linear, pad_columns
 from firthshot.engine.options import Converged, Linear
 from firthshot.engine.results import Status
-from firthshot.errors import FirthshotError
 
 Array = npt.NDArray[Any]
 
@@ -50,62 +46,6 @@ _WORTH_AN_INVERSE = 30.0, 3
 # up to this one they still cost less than rotated features, where they may stop this early. There
 # the products of rows need no more than float32.
 _FAIRLY_CONDITIONED, _LOOSE = 1e6, 1e-5
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Optima of one problem for every coefficient.
-
-    Attributes
-    ----------
-    coef : (L, K, d), intercept : (L, K)
-    iterations : (L,) Newton steps taken
-    gradient_norm : (L,) largest absolute entry of the gradient by coef and intercept, as returned
-    objective : (L,) value, see the module
-    status : (L,) codes of :class:`Status`: OK, NOT_CONVERGED, NO_OPTIMUM or DIVERGED
-    """
-
-    coef: Array
-    intercept: Array
-    iterations: Array
-    gradient_norm: Array
-    objective: Array
-    status: Array
-
-    @property
-    def converged(self) -> Array:
-        """Return for every coefficient whether the gradient is within the tolerance, (L,)."""
-        return np.asarray(self.status == Status.OK)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """Rows of positive weight with their target distributions; the weights sum to one."""
-
-    X: Array  # (N, d)
-    Y: Array  # (K, N)
-    weights: Array  # (N,)
-    form: GradientForm  # with the L2 factor of weights on X / unit
-    fit_intercept: bool
-    unit: float
-
-    def targets(self, l: int) -> Array:
-        """Return T of coefficient l, (K, N)."""
-        targets: Array = self.form.label[l] * self.Y + self.form.target[:, l, None]
-        return targets
-
-    def bias_of(self, l: int) -> Bias:
-        """Return how the intercept of coefficient l enters the rotation."""
-        weight_decay, bias_decay = self.form.weight_decay[l], self.form.bias_decay[l]
-        if not self.fit_intercept:
-            return "none"
-        if weight_decay == bias_decay:
-            return "joint"
-        if bias_decay == 0:
-            return "free"
-        raise FirthshotError(
-            f"bias_decay = {bias_decay} must be 0 or equal weight_decay = {weight_decay}."
-        )
 
 
 def solve(
@@ -149,8 +89,8 @@ def solve(
     -------
     Solution
     """
-    problem = _prepare(X, targets, form, sample_weight, fit_intercept, unit)
-    found = _empty(problem)
+    problem = pose(X, targets, form, sample_weight, fit_intercept, unit)
+    found = problem.empty()
     kinds = [problem.bias_of(l) for l in range(len(form.label))]
     for kind in dict.fromkeys(kinds):
         chosen = [l for l, other in enumerate(kinds) if other == kind]
@@ -172,44 +112,6 @@ def solve(
     return found
 
 
-def _empty(problem: _Problem) -> Solution:
-    n_classes, n_coefficients = problem.form.target.shape
-    return Solution(
-        np.zeros((n_coefficients, n_classes, problem.X.shape[1])),
-        np.zeros((n_coefficients, n_classes)),
-        np.zeros(n_coefficients, np.int64),
-        np.zeros(n_coefficients),
-        np.zeros(n_coefficients),
-        np.full(n_coefficients, Status.OK, np.int8),
-    )
-
-
-def _prepare(
-    X: Array,
-    targets: Array,
-    form: GradientForm,
-    sample_weight: Array | None,
-    fit_intercept: bool,
-    unit: float,
-) -> _Problem:
-    """Spread labels out, drop rows without weight and scale the weights to sum one."""
-    X, Y = np.asarray(X, np.float64), np.asarray(targets)
-    if Y.ndim == 1:
-        Y = np.eye(len(form.target))[Y]
-    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    if not (weights.shape == (len(X),) and (weights >= 0).all() and 0 < weights.sum() < np.inf):
-        raise FirthshotError(
-            f"sample_weight must be {len(X)} numbers that are not negative, and not all zero."
-        )
-    used = weights > 0
-    if not used.all():
-        X, Y, weights = X[used], Y[used], weights[used]
-    Y = np.ascontiguousarray(Y.T, np.float64)
-    if unit != 1.0:
-        form = replace(form, weight_decay=form.weight_decay / unit**2)
-    return _Problem(X, Y, weights / weights.sum(), form, fit_intercept, unit)
-
-
 def _decay(form: GradientForm, span: Span, l: int) -> Array:
     """Return the L2 factor of every coordinate of the basis."""
     decay = np.full(len(span.squares), float(form.weight_decay[l]))
@@ -228,7 +130,7 @@ def _steepness(form: GradientForm, chosen: list[int]) -> Array:
 
 
 def _minimise_all(
-    problem: _Problem,
+    problem: Problem,
     kind: Bias,
     chosen: list[int],
     stop: Converged,
@@ -263,7 +165,7 @@ def _stalled(found: Solution, chosen: list[int], stop: Converged) -> list[int]:
 
 
 def _gram_rows(
-    problem: _Problem, kind: Bias, chosen: list[int], steepness: Array, tolerance: float
+    problem: Problem, kind: Bias, chosen: list[int], steepness: Array, tolerance: float
 ) -> Rows | None:
     """Return the rows as a Gram matrix, None where the span of the rows is the better place.
 
@@ -296,7 +198,7 @@ def _shared_inverse(form: GradientForm, rows: Rows) -> Inverse | None:
 
 
 def _minimise_by_gram(
-    problem: _Problem,
+    problem: Problem,
     rows: Rows,
     shared: Inverse | None,
     order: Iterator[tuple[int, Guesses]],
@@ -332,11 +234,11 @@ def _minimise_by_gram(
         found.coef[solved], found.intercept[solved] = weights
     if audit:
         for l, g in at_end.items():
-            found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
+            found.gradient_norm[l] = problem.largest_entry(l, g[:, :n], found)
 
 
 def _minimise_in_span(
-    problem: _Problem,
+    problem: Problem,
     kind: Bias,
     steepness: Array,
     order: Iterator[tuple[int, Guesses]],
@@ -376,23 +278,12 @@ def _minimise_in_span(
         found.coef[l] /= problem.unit
         found.gradient_norm[l] = bound
         if audit or not bound <= stop.tolerance:
-            found.gradient_norm[l] = _largest_entry(problem, l, g[:, :n], found)
+            found.gradient_norm[l] = problem.largest_entry(l, g[:, :n], found)
         if escapes(span, targets, decay, form.confidence[l], theta):
             found.status[l] = Status.NO_OPTIMUM
         elif found.gradient_norm[l] <= stop.tolerance:
             optimum = theta.copy()
             guesses.add(g, optimum[:, len(wide) - (kind == "free") :], optimum[:, slopes])
-
-
-def _largest_entry(problem: _Problem, l: int, g: Array, found: Solution) -> float:
-    """Return the largest entry of the gradient by W and b, given that by logits g (K, N)."""
-    by_coef = g @ problem.X
-    by_coef += problem.form.weight_decay[l] * problem.unit**2 * found.coef[l]
-    largest = max(by_coef.max(), -by_coef.min()) / problem.unit
-    if problem.fit_intercept:
-        by_intercept = g.sum(1) + problem.form.bias_decay[l] * found.intercept[l]
-        largest = max(largest, np.abs(by_intercept).max())
-    return float(largest)
 
 
 def fit_converged(
@@ -409,21 +300,4 @@ def fit_converged(
         tolerance=solver.tolerance,
         max_iterations=solver.max_iterations,
     )
-    logits = query_logits(trial, found.coef, found.intercept)
-    norms = (found.coef**2).sum((1, 2)) + (found.intercept**2).sum(1)
-    weights = {}
-    if keep_weights:
-        weights = {
-            "coef": found.coef.astype(trial.dtype),
-            "intercept": found.intercept.astype(trial.dtype),
-        }
-    return {0: Fitted(logits, norms, weights, found.status)}
-
-
-def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:
-    """Return logits (C, L, Q + padding) of the queries, in the trial's precision."""
-    n_coefficients, n_classes, d = coef.shape
-    W = coef.transpose(1, 0, 2).reshape(-1, d).T.astype(trial.dtype, order="C")
-    logits = np.ascontiguousarray(trial.query.times(W).T)
-    logits += intercept.T.reshape(-1, 1).astype(trial.dtype)
-    return logits.reshape(n_classes, n_coefficients, -1)
+    return {0: fitted_linear(trial, found.coef, found.intercept, keep_weights, found.status)}

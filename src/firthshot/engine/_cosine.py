@@ -10,26 +10,28 @@ import numpy.typing as npt
 
 from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels import cosine as kernel
-from firthshot.engine._kernels.linear import settle
+from firthshot.engine._kernels.momentum import settle
 from firthshot.engine._kernels.simd import lanes_of
-from firthshot.engine._linear import (
+from firthshot.engine._queries import Projector, round_up
+from firthshot.engine._sgd import (
     KernelForm,
     coefficient_groups,
+    draw_start,
     full_weights,
-    join,
+    schedule_of,
     squared_norms,
+    train_groups,
 )
-from firthshot.engine._queries import Projector, round_up
 from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Cosine, Sgd
-from firthshot.streams import START, fill_uniform
+from firthshot.objective import cosine_scale
 
 Array = npt.NDArray[Any]
 
 
-def published_scale(head: Cosine, n_classes: int) -> float:
-    """Return the factor of the cosines: the head's own, or 2, or 10 above 200 classes."""
-    return head.scale if head.scale is not None else (2.0 if n_classes <= 200 else 10.0)
+def scale_of(head: Cosine, n_classes: int) -> float:
+    """Return the factor of the cosines: the head's own, or the published one."""
+    return head.scale if head.scale is not None else cosine_scale(n_classes)
 
 
 def unit_rows(rows: Array) -> Array:
@@ -41,9 +43,7 @@ def unit_rows(rows: Array) -> Array:
 def linear_layer_start(trial: Trial) -> Array:
     """Draw v_0 (d, C) like a linear layer's default, uniform ± 1/√d."""
     d = trial.support.shape[1]
-    start = np.empty((d, trial.n_classes), trial.dtype)
-    fill_uniform(np.uint64(trial.key), 0, trial.number, START, 1 / np.sqrt(d), start.ravel())
-    return start
+    return draw_start(trial, 0, d, trial.n_classes, 1 / np.sqrt(d))
 
 
 class CosineSgd:
@@ -64,7 +64,7 @@ class CosineSgd:
         self.used = trial.n_classes * self.n_coefficients
         dtype, lanes = trial.dtype, lanes_of(trial.dtype)
         columns = round_up(self.used, lanes)
-        self.scale = dtype.type(published_scale(head, trial.n_classes))
+        self.scale = dtype.type(scale_of(head, trial.n_classes))
         self.p0 = pad_columns(np.repeat(p0, self.n_coefficients, axis=1), columns)
         self.kernel_form = KernelForm.lay_out(form, sgd.batch_size, dtype)
         self.a, self.e = (np.zeros((columns // lanes, len(gram), lanes), dtype) for _ in range(2))
@@ -79,14 +79,11 @@ class CosineSgd:
 
     def train(self, first: int, last: int) -> None:
         """Run the passes first … last - 1."""
-        trial, sgd, form, number = self.trial, self.sgd, self.kernel_form, self.trial.dtype.type
+        trial = self.trial
         kernel.train_cosine(
             self.gram, self.p0, trial.labels, trial.n_classes, self.n_coefficients, self.scale,
-            form.probability, form.target, form.label, form.confidence, form.scratch,
-            self.form.decay_with_batch and sgd.scale_partial,
-            np.uint64(trial.key), trial.number, sgd.shuffle, sgd.batch_size, first, last,
-            number(sgd.learning_rate), number(sgd.momentum), sgd.dampening, sgd.scale_partial,
-            self.a, self.e, self.table, self.clock,
+            self.kernel_form, self.a, self.e, self.table, schedule_of(trial, self.sgd, self.form),
+            self.clock, first, last,
         )  # fmt: skip
 
     def settled(self) -> tuple[Array, Array, Array]:
@@ -106,16 +103,14 @@ def fit_cosine(
     projector = Projector(unit.query, support, start, len(form.label))
     n, gram, p0 = len(support), support @ support.T, support @ start
     norms = np.sqrt(np.einsum("dc,dc->c", start, start))
-    parts: dict[int, list[Fitted]] = {}
     state_bytes = 2 * n * trial.n_classes * trial.dtype.itemsize
-    for group in coefficient_groups(len(form.label), state_bytes):
-        state, done = CosineSgd(unit, head, sgd, form.take(group), gram, p0, norms), 0
-        for passes in sorted({*sgd.score_after, sgd.epochs}):
-            state.train(done, passes)
-            done = passes
-            fitted = _finish(unit, state, p0, start, projector, keep_weights)
-            parts.setdefault(passes, []).append(fitted)
-    return {passes: join(fitted) for passes, fitted in parts.items()}
+    return train_groups(
+        coefficient_groups(len(form.label), state_bytes),
+        form,
+        sgd,
+        lambda part: CosineSgd(unit, head, sgd, part, gram, p0, norms),
+        lambda state: _finish(unit, state, p0, start, projector, keep_weights),
+    )
 
 
 def _finish(

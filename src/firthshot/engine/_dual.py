@@ -7,7 +7,7 @@ final weights is computed in N dimensions. See :mod:`firthshot.engine._kernels.d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,10 @@ import numpy.typing as npt
 from firthshot.engine._kernels.dual import centre, minimise, weigh
 from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._queries import round_up
+from firthshot.engine._span import Bias
 from firthshot.engine._trial import pad_columns
 
 Array = npt.NDArray[Any]
-Bias = Literal["joint", "free", "none"]
 
 # A centred Gram matrix made from an uncentred one loses digits where the mean is this much larger.
 FAR_AWAY = 1e4
@@ -148,7 +148,7 @@ def minimise_from(
 
     Parameters
     ----------
-    targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
+    targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._problem`
     shared : preconditions the directions, where they need it
 
     Returns

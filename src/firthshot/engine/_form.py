@@ -11,7 +11,7 @@ import numpy.typing as npt
 from firthshot.engine.families import FAMILIES
 from firthshot.engine.options import Penalty
 from firthshot.errors import FirthshotError
-from firthshot.objective import l2_curvature
+from firthshot.objective import check_prior, l2_curvature
 
 Array = npt.NDArray[Any]
 
@@ -54,8 +54,8 @@ def class_prior(penalty: Penalty, labels: Array, n_classes: int) -> Array:
         return np.full(n_classes, 1 / n_classes)
     if penalty.prior == "class-frequency":
         return np.bincount(labels, minlength=n_classes) / len(labels)
-    prior = np.array(penalty.prior, float)
-    if prior.shape != (n_classes,) or prior.min() < 0 or abs(prior.sum() - 1) > 1e-9:
+    prior = check_prior(penalty.prior)
+    if prior.shape != (n_classes,):
         raise FirthshotError(
             f"prior must be {n_classes} probabilities that sum to 1, not {penalty.prior}."
         )

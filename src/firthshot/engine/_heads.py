@@ -45,6 +45,11 @@ def register_head(head: type[Head], solver: type[Solver], fit: Fit) -> None:
     _FIT[head, solver] = fit
 
 
+def registered_heads() -> dict[str, type[Head]]:
+    """Return every head that `train` takes, by name; of two with one name the later."""
+    return {head.name: head for head, _ in _FIT}
+
+
 def fit_function(head: Head, solver: Solver) -> Fit:
     """Return the function that trains a head: (trial, head, solver, form, keep_weights) → fitted.
 

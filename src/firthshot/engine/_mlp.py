@@ -11,18 +11,20 @@ import numpy.typing as npt
 
 from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.dense import OCTET
-from firthshot.engine._kernels.linear import settle
 from firthshot.engine._kernels.mlp import Small, Work, train_mlp
+from firthshot.engine._kernels.momentum import Layer, settle
 from firthshot.engine._kernels.simd import VECTOR_BYTES, lanes_of
-from firthshot.engine._linear import (
+from firthshot.engine._queries import round_up
+from firthshot.engine._sgd import (
     KernelForm,
+    even_groups,
     full_weights,
-    join,
     must_decay,
+    schedule_of,
     squared_norms,
+    train_groups,
     xavier_uniform,
 )
-from firthshot.engine._queries import round_up
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Mlp, Sgd
 
@@ -90,17 +92,14 @@ class MlpSgd:
 
     def train(self, first: int, last: int) -> None:
         """Run the passes first … last - 1."""
-        trial, sgd, form, number = self.trial, self.sgd, self.kernel_form, self.trial.dtype.type
-        train_mlp(
-            self.gram, self.z0, trial.labels, self.n_coefficients,
-            form.probability, form.target, form.label, form.confidence, form.scratch,
-            self.decays, self.weight_decay, self.bias_decay,
-            self.form.decay_with_batch and sgd.scale_partial,
-            np.uint64(trial.key), trial.number, sgd.shuffle, sgd.batch_size, first, last,
-            number(sgd.learning_rate), number(sgd.momentum),
-            sgd.dampening if sgd.momentum else 0.0, sgd.scale_partial,
+        layer = Layer(
             self.a, self.e, self.bias, self.bias_e, self.s, self.s_e,
-            self.small, self.clock, self.work,
+            self.weight_decay, self.bias_decay,
+        )  # fmt: skip
+        train_mlp(
+            self.gram, self.z0, self.trial.labels, self.n_coefficients, self.kernel_form,
+            self.decays, layer, self.small, schedule_of(self.trial, self.sgd, self.form),
+            self.clock, self.work, first, last,
         )  # fmt: skip
 
     def settled(self) -> list[Settled]:
@@ -203,20 +202,13 @@ def fit_mlp(
     start = Start.draw(trial, head, len(form.label))
     # Asked of all coefficients, so that rounding does not depend on how they are grouped.
     decays = must_decay(form, sgd)
-    parts: dict[int, list[Fitted]] = {}
-    for group in _octets(len(form.label)):
-        state, done = MlpSgd(trial, head, sgd, form.take(group), start, decays), 0
-        for passes in sorted({*sgd.score_after, sgd.epochs}):
-            state.train(done, passes)
-            done = passes
-            parts.setdefault(passes, []).append(_finish(trial, state, start, keep_weights))
-    return {passes: join(fitted) for passes, fitted in parts.items()}
-
-
-def _octets(n_coefficients: int) -> list[slice]:
-    """Divide the coefficients evenly into groups of at most eight; no result depends on it."""
-    edges = np.linspace(0, n_coefficients, -(-n_coefficients // OCTET) + 1).astype(int)
-    return [slice(low, high) for low, high in pairwise(edges)]
+    return train_groups(
+        even_groups(len(form.label), OCTET),
+        form,
+        sgd,
+        lambda part: MlpSgd(trial, head, sgd, part, start, decays),
+        lambda state: _finish(trial, state, start, keep_weights),
+    )
 
 
 def _finish(trial: Trial, state: MlpSgd, start: Start, keep_weights: bool) -> Fitted:

@@ -68,7 +68,7 @@ def train(
     if isinstance(solver, Sgd):
         for passes in set(solver.score_after) - {solver.epochs}:
             results.earlier[passes] = Results.empty(episodes.trials, penalty.coefficients, wanted)
-    source = _Source(features, precision, memory)
+    source = Source(features, precision, memory)
     in_flight = _trials_in_flight(features, episodes, head, penalty, precision, threads, memory)
 
     def work(t: int) -> None:
@@ -147,7 +147,7 @@ def _bounded(
         yield from done
 
 
-class _Source:
+class Source:
     """The features in the precision of the computation, and which rows are not finite."""
 
     def __init__(self, features: Array, dtype: np.dtype[Any], memory: float) -> None:
@@ -158,6 +158,7 @@ class _Source:
         self.broken = _rows_not_finite(features)
 
     def gather(self, rows: Array) -> Array:
+        """Return copies of rows in the precision of the computation."""
         return self.features[rows].astype(self.dtype, copy=False)
 
     def trial(self, episode: Episode, key: int, ways: int) -> tuple[Trial, Array, Array]:
@@ -187,7 +188,7 @@ def _rows_not_finite(features: Array) -> Array:
 
 
 def _train_one(
-    source: _Source,
+    source: Source,
     episodes: Episodes,
     t: int,
     fit: Fit,
@@ -206,10 +207,10 @@ def _train_one(
         results.notes[episode.trial] = str(error)
         return
     for passes, outcome in fitted.items():
-        _record(results.earlier.get(passes, results), t, labels, columns, outcome)
+        record_trial(results.earlier.get(passes, results), t, labels, columns, outcome)
 
 
-def _record(results: Results, t: int, labels: Array, columns: Array, fitted: Fitted) -> None:
+def record_trial(results: Results, t: int, labels: Array, columns: Array, fitted: Fitted) -> None:
     """Score one trial and write its row."""
     predicted = np.empty((len(results.coefficients), len(labels)), np.int32)
     score_queries(

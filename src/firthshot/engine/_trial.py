@@ -1,4 +1,4 @@
-"""One trial as the heads see it: its rows, its labels and the products that training needs."""
+"""One trial as the heads see it, and what they hand back."""
 
 from __future__ import annotations
 
@@ -39,11 +39,6 @@ class Trial:
         """Return the precision in which everything is computed."""
         return self.support.dtype
 
-    @property
-    def padded_queries(self) -> int:
-        """Return the number of columns of the logits."""
-        return self.query.padded
-
 
 @dataclass(frozen=True)
 class Fitted:
@@ -55,13 +50,32 @@ class Fitted:
     status: Array | None = None  # (L,) codes of firthshot.engine.results.Status, None: all well
 
 
+def fitted_linear(
+    trial: Trial,
+    coef: Array,
+    intercept: Array,
+    keep_weights: bool,
+    status: Array | None = None,
+) -> Fitted:
+    """Return what is scored of linear weights coef (L, C, d) and intercept (L, C)."""
+    norms = (coef**2).sum((1, 2)) + (intercept**2).sum(1)
+    weights = {}
+    if keep_weights:
+        weights = {"coef": coef.astype(trial.dtype), "intercept": intercept.astype(trial.dtype)}
+    return Fitted(query_logits(trial, coef, intercept), norms, weights, status)
+
+
+def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:
+    """Return logits (C, L, Q + padding) of the queries, in the trial's precision."""
+    n_coefficients, n_classes, d = coef.shape
+    W = coef.transpose(1, 0, 2).reshape(-1, d).T.astype(trial.dtype, order="C")
+    logits = np.ascontiguousarray(trial.query.times(W).T)
+    logits += intercept.T.reshape(-1, 1).astype(trial.dtype)
+    return logits.reshape(n_classes, n_coefficients, -1)
+
+
 def pad_columns(values: Array, columns: int) -> Array:
     """Append zero columns to the last axis."""
     padded = np.zeros((*values.shape[:-1], columns), values.dtype)
     padded[..., : values.shape[-1]] = values
     return padded
-
-
-def products(trial: Trial, right: Array) -> tuple[Array, Array]:
-    """Return (X right (N, m), query rows times right (Q + padding, m)); padding rows are zero."""
-    return trial.support @ right, trial.query.times(right)

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from firthshot.engine._cosine import published_scale
+from firthshot.engine._cosine import scale_of
 from firthshot.engine.options import Cosine
 from firthshot.errors import FirthshotError
+from firthshot.estimators._columns import offset_columns
 from firthshot.estimators._linear import DEFAULT_L2, DEFAULT_LAM, FirthClassifier
 from firthshot.estimators._support import Array
 
@@ -48,6 +49,8 @@ class FirthCosineClassifier(FirthClassifier):
     class_weight : "balanced", dict or None, default=None
     calibrate : bool, default=True
         Divide logits by a temperature before they become probabilities, as in `FirthClassifier`.
+    standardize : bool, default=False
+        Bring the columns to mean 0 and standard deviation 1 first, as in `FirthClassifier`.
     tol : float, default=1e-11
         Largest entry of the gradient by w, of the objective divided by (1 + lam) Σ w, at the end,
         for rows of length 1.
@@ -79,6 +82,7 @@ class FirthCosineClassifier(FirthClassifier):
         scale: float | None = None,
         class_weight: Any = None,
         calibrate: bool = True,
+        standardize: bool = False,
         tol: float = 1e-11,
         max_iter: int = 200,
     ) -> None:
@@ -88,13 +92,14 @@ class FirthCosineClassifier(FirthClassifier):
         self.scale = scale
         self.class_weight = class_weight
         self.calibrate = calibrate
+        self.standardize = standardize
         self.tol = tol
         self.max_iter = max_iter
 
     @property
     def scale_(self) -> float:
         """The factor s: given, or by the published rule."""
-        return float(published_scale(Cosine(self.scale), len(self.classes_)))
+        return float(scale_of(Cosine(self.scale), len(self.classes_)))
 
     @property
     def directions_(self) -> Array:
@@ -118,6 +123,10 @@ class FirthCosineClassifier(FirthClassifier):
         # scikit-learn expects that of a classifier on two features unless it says so here.
         tags.classifier_tags.poor_score = True
         return tags
+
+    def _column_faults(self, X: Any) -> list[tuple[Array, str]]:
+        far = "is so far from zero that all rows have nearly one direction"
+        return [*super()._column_faults(X), (offset_columns(X), far)]
 
     def _prepare(self, X: Any) -> Any:
         """Return s · x/(‖x‖ + 1e-5) for every row."""

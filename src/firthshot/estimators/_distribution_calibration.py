@@ -11,12 +11,8 @@ from firthshot.calibration._solver import Terms, solve_path
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
 from firthshot.estimators._base import FewShotClassifier, Fit
-from firthshot.estimators._linear import (
-    FirthClassifier,
-    _public,
-    ridge_rows,
-    take_shared_away,
-)
+from firthshot.estimators._linear import FirthClassifier
+from firthshot.estimators._optimum import logits, public, ridge_rows, take_shared_away
 from firthshot.estimators._support import Array, Support
 
 if TYPE_CHECKING:
@@ -46,19 +42,22 @@ class DistributionCalibrationClassifier(FewShotClassifier):
         Added to every entry of the covariance.
     power : float, default=0.5
         Of Tukey's transform sign(x) |x|^power, applied to support and query; 1 for none.
-    lam : float, "theory" or "loo", default=0.01
+    lam : float, "shots", "theory" or "loo", default=0.01
         Strength of the bias reduction; the default is the authors' pick for one shot and 750
-        artificial rows. "theory" is K · rank(X) / (2N), artificial rows included.
-    l2 : float, default=1.0
-        Ridge, the 1/C of scikit-learn.
+        artificial rows. "theory" is K · rank(X) / (2N), artificial rows included; "shots" and
+        "loo" look at the support rows, as in `FirthClassifier`.
+    l2 : float, "scale" or "loo", default=1.0
+        Ridge, the 1/C of scikit-learn. "scale" and "loo" follow the transformed support rows, as
+        in `FirthClassifier`.
     prior : {"uniform", "class-frequency"} or array of shape (n_classes,), default="uniform"
     calibrate : bool, default=False
-        Divide logits by a temperature fitted to leave-one-out predictions, each of which is a
-        refit.
+        Divide logits by a temperature fitted to support rows that were left out, as in
+        `FirthClassifier`: at most five refits.
     random_state : int, default=0
         Key of the stream of artificial rows, which are the same for every ``lam``.
     tol : float, default=3e-6
-        Largest entry of the gradient, of the objective divided by N, at the end.
+        Largest entry of the gradient, of the objective divided by N, at the end; without
+        artificial rows as in `FirthClassifier`.
     max_iter : int, default=200
 
     Attributes
@@ -78,7 +77,7 @@ class DistributionCalibrationClassifier(FewShotClassifier):
         alpha: float = 0.21,
         power: float = 0.5,
         lam: float | str = 0.01,
-        l2: float = 1.0,
+        l2: float | str = 1.0,
         prior: Any = "uniform",
         calibrate: bool = False,
         random_state: int = 0,
@@ -125,7 +124,7 @@ class DistributionCalibrationClassifier(FewShotClassifier):
             )
         head = self._head()
         if not self.artificial:
-            return FirthClassifier(max_iter=self.max_iter)._fit_path(support, path)
+            return FirthClassifier(tol=self.tol, max_iter=self.max_iter)._fit_path(support, path)
         rows = head.draw(support.X, support.labels, self.random_state, 0)
         share = ridge_rows(support.n_classes) / rows.count
         terms = [Terms(1.0 + lam, 1.0, lam * support.prior, l2 * share) for lam, l2 in path]
@@ -147,8 +146,7 @@ class DistributionCalibrationClassifier(FewShotClassifier):
         return float(support.n_classes * min(rows, support.X.shape[1] + 1) / (2 * rows))
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
-        z = np.asarray(X @ parameters["coef_"].T + parameters["intercept_"])
-        return np.hstack([-z / 2, z / 2]) if z.shape[1] == 1 else z
+        return logits(X, parameters)
 
     def save(self, path: str | Path, **_more: Any) -> NoReturn:
         """Refuse: the base statistics it was made with are no part of a model file."""
@@ -162,4 +160,4 @@ def _shared_by_none(coef: Array, intercept: Array, X: Array) -> dict[str, Array]
     """Return the public coefficients without what all classes share."""
     coef, intercept = np.array(coef), np.array(intercept)
     take_shared_away(coef, intercept)
-    return _public(coef, intercept, None, X)
+    return public(coef, intercept, None, X)

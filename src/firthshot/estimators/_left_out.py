@@ -60,11 +60,14 @@ def left_out_logits(gram: Array, optimum: Optimum, rows: Array, intercept: bool)
     p = softmax(optimum.logits)
     kernel = _kernel(gram, optimum, intercept)
     n, n_classes = p.shape
-    if 5 * n_classes * n**3 > MOST_OPERATIONS or n_classes * n**2 > MOST_NUMBERS:
-        blocks = _equal_curvature(kernel, optimum, p, rows)
-    else:
-        blocks = _exact(kernel, optimum, p, rows)
+    blocks_of = _exact if leaves_out_exactly(n, n_classes) else _equal_curvature
+    blocks = blocks_of(kernel, optimum, p, rows)
     return _newton_step(optimum, p, blocks, rows)
+
+
+def leaves_out_exactly(rows: int, classes: int) -> bool:
+    """Tell whether rows are left out with the exact Hessian; beyond, single ones may be far off."""
+    return 5 * classes * rows**3 <= MOST_OPERATIONS and classes * rows**2 <= MOST_NUMBERS
 
 
 def _kernel(gram: Array, optimum: Optimum, intercept: bool) -> Array:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from firthshot.engine._converged import Solution, solve
-from firthshot.engine._form import GradientForm
 from firthshot.engine.results import Status
 from firthshot.estimators._base import FewShotClassifier, Fit
+from firthshot.estimators._centre import centre_if_far
 from firthshot.estimators._left_out import Optimum, left_out_logits
+from firthshot.estimators._optimum import dense_columns, logits, public, ridge_rows, solve_linear
 from firthshot.estimators._support import Array, Support
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class FirthClassifier(FewShotClassifier):
         Divide logits by a temperature, fitted to rows of the support set that were left out (some
         of every class at once, at most five times), before they become probabilities. Where there
         are too few rows for that, it is the one at which the head is sure of its own rows.
+    standardize : bool, default=False
+        Bring the columns to mean 0 and standard deviation 1 first, as a StandardScaler in front
+        does; it is part of the fitted head and of the file that `save` writes.
     tol : float, default=1e-9
         Largest entry of the gradient, of the objective divided by (1 + lam) Σ w, at the end, for
         features in units of √v.
@@ -69,6 +72,9 @@ class FirthClassifier(FewShotClassifier):
         Leave-one-out scores of every candidate, where one was asked for.
     temperature_ : float
         1.0 unless calibrated.
+    column_scale_ : ColumnScale or None
+        With ``standardize``: ``mean`` and ``spread`` of the columns, (n_features,) each. ``coef_``
+        then acts on (x - mean) / spread.
     n_iter_ : int
     converged_ : bool
     n_features_in_ : int
@@ -76,6 +82,7 @@ class FirthClassifier(FewShotClassifier):
     """
 
     _accepts_sparse: ClassVar[bool] = True
+    _refit_work: ClassVar[float] = 5e7
 
     def __init__(
         self,
@@ -86,6 +93,7 @@ class FirthClassifier(FewShotClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         calibrate: bool = True,
+        standardize: bool = False,
         tol: float = 1e-9,
         max_iter: int = 200,
     ) -> None:
@@ -95,6 +103,7 @@ class FirthClassifier(FewShotClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.calibrate = calibrate
+        self.standardize = standardize
         self.tol = tol
         self.max_iter = max_iter
 
@@ -107,7 +116,7 @@ class FirthClassifier(FewShotClassifier):
         )
         return [
             Fit(
-                _public(found.coef[l], found.intercept[l], columns, support.X),
+                public(found.coef[l], found.intercept[l], columns, support.X),
                 int(found.iterations[l]),
                 status == Status.OK,
                 _problem(status),
@@ -123,6 +132,8 @@ class FirthClassifier(FewShotClassifier):
         fits: list[Fit],
     ) -> Array:
         X = np.asarray(dense_columns(support.X)[0], np.float64)
+        if self.fit_intercept:
+            X = centre_if_far(X, support.weights, support.moments)[0]
         gram, labels = X @ X.T, support.one_hot()
         found = np.empty((len(path), len(rows), support.n_classes))
         for l, ((lam, l2), fit) in enumerate(zip(path, fits, strict=True)):
@@ -137,105 +148,7 @@ class FirthClassifier(FewShotClassifier):
         return found
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
-        z = np.asarray(X @ parameters["coef_"].T + parameters["intercept_"])
-        return np.hstack([-z / 2, z / 2]) if z.shape[1] == 1 else z
-
-
-def plain_logits(support: Support) -> Array:
-    """Return the logits (N, K) that ``LogisticRegression()`` gives the rows it was fitted to."""
-    # So tight that rows given twice and weights of two lead to the same temperature.
-    found, X, _ = solve_linear(support, [(0.0, 1.0)], 1e-11, 200)
-    return np.asarray(X @ found.coef[0].T + found.intercept[0])
-
-
-def solve_linear(
-    support: Support,
-    path: Sequence[tuple[float, float]],
-    tol: float,
-    max_iter: int,
-    *,
-    fit_intercept: bool = True,
-) -> tuple[Solution, Array, Array | None]:
-    """Return the optima for pairs (λ, l2), and the rows that were used with their columns.
-
-    The unit of length is that of the rows: their spread, or their length without an intercept.
-    """
-    X, columns = dense_columns(support.X)
-    moments = support.moments
-    found = solve(
-        X,
-        support.labels,
-        linear_form(support, path),
-        tolerance=tol,
-        max_iterations=max_iter,
-        sample_weight=support.weights,
-        fit_intercept=fit_intercept,
-        warm_start=True,
-        audit=False,
-        unit=float(np.sqrt(moments.spread if fit_intercept else moments.square)),
-    )
-    take_shared_away(found.coef, found.intercept)
-    return found, X, columns
-
-
-def take_shared_away(coef: Array, intercept: Array) -> None:
-    """Take the mean over classes off coef (…, K, d) and intercept (…, K), in place.
-
-    What all classes share changes no probability; it is zero at the optimum of least norm.
-    """
-    share = 1.0 / coef.shape[-2]
-    coef -= share * np.add.reduce(coef, axis=-2, keepdims=True)
-    intercept -= share * np.add.reduce(intercept, axis=-1, keepdims=True)
-
-
-def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> GradientForm:
-    """Return the objective of the module's equation, divided by (1 + λ) Σ w, for pairs (λ, l2)."""
-    lam, l2 = np.array(path, float).T
-    decay = l2 * ridge_rows(support.n_classes) / support.weights.sum()
-    zero, one = np.zeros_like(lam), np.ones_like(lam)
-    return GradientForm(
-        probability=one,
-        target=np.outer(support.prior, lam / (1.0 + lam)),
-        label=1.0 / (1.0 + lam),
-        confidence=zero,
-        weight_decay=decay / (1.0 + lam),
-        bias_decay=zero,
-        decay_with_batch=True,
-        decays=bool(l2.any()),
-    )
-
-
-def ridge_rows(n_classes: int) -> float:
-    """Return the factor that l2 takes on K rows of weights.
-
-    The one row w of two classes is the difference of two opposite halves: ½ ‖w‖² = ‖W‖².
-    """
-    return 2.0 if n_classes == 2 else 1.0
-
-
-def dense_columns(X: Any) -> tuple[Array, Array | None]:
-    """Return X as an ordinary array, and of a sparse one which columns that array holds.
-
-    A column without entries has no weight at the optimum (of least norm), so that the columns that
-    occur in a few sparse rows are all that matters.
-    """
-    if isinstance(X, np.ndarray):
-        return X, None
-    columns = np.unique(X.indices)
-    if not len(columns):
-        columns = np.zeros(1, np.int64)
-    return X[:, columns].toarray(), columns
-
-
-def _public(coef: Array, intercept: Array, columns: Array | None, X: Any) -> dict[str, Array]:
-    """Return coefficients in scikit-learn's shapes and the type of the features."""
-    if len(coef) == 2:
-        coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
-    if columns is not None:
-        spread = np.zeros((len(coef), X.shape[1]))
-        spread[:, columns] = coef
-        coef = spread
-    return {"coef_": coef.astype(X.dtype), "intercept_": intercept.astype(X.dtype)}
+        return logits(X, parameters)
 
 
 def _problem(status: int) -> str:

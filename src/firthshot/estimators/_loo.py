@@ -57,7 +57,6 @@ class Choice(Generic[FitT]):
     lam_source: str
     l2_source: str
     fit: FitT
-    left_out: LeftOut | None = None
     path: dict[str, Array] | None = None
     fell_back: bool = False
 

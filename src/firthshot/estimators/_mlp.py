@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from firthshot.errors import FirthshotError
-from firthshot.estimators._base import FewShotClassifier, Fit
+from firthshot.estimators._base import LAM_GRID, FewShotClassifier, Fit
+from firthshot.estimators._centre import centre_of
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
-from firthshot.estimators._linear import DEFAULT_LAM, dense_columns
+from firthshot.estimators._linear import DEFAULT_LAM
+from firthshot.estimators._optimum import dense_columns
 from firthshot.estimators._support import Array, Support
 
 if TYPE_CHECKING:
@@ -26,11 +28,24 @@ ONE_BY_ONE, FOLDS = 10, 5  # rows that are left out singly; folds of more
 
 @dataclass(frozen=True)
 class _Frame:
-    """How rows of features become coordinates: divided by ``unit``, in a ``basis`` (d, r)."""
+    """How rows become coordinates: less their ``centre``, over ``unit``, in a ``basis`` (c, r).
 
+    ``columns`` are the c columns that vary, of all ``n_features``: the others have no part in it.
+    """
+
+    columns: Array
+    n_features: int
+    centre: Array
     basis: Array
     unit: float
     dtype: Any  # of the features
+
+    def on_features(self, W: Array, b: Array) -> tuple[Array, Array]:
+        """Return a layer that acts on coordinates as one that acts on the rows as they are."""
+        varying = self.basis @ W / self.unit
+        whole = np.zeros((self.n_features, W.shape[1]))
+        whole[self.columns] = varying
+        return whole, b - self.centre @ varying
 
 
 class FirthMLPClassifier(FewShotClassifier):
@@ -40,12 +55,14 @@ class FirthMLPClassifier(FewShotClassifier):
 
         Σ_i w_i [ CE(y_i‖p_i) + lam · KL(u‖p_i) ] + (l2 / 2) Σ_layers ‖W‖²
 
-    with free biases, where the first W acts on rows in units of their spread (the root of their
-    mean squared distance from their mean), so that nothing depends on the scale of the features. It
-    is not convex: the result is the local optimum that L-BFGS reaches from a Xavier start drawn
-    from ``random_state``, the same in every run and, since rows are first put into one order and
-    equal ones joined, for every order of the rows. The part of the first layer's start outside the
-    span of the rows is dropped: no row sees it, and it would only add noise to new ones.
+    with free biases, where the first W acts on rows less their mean, in units of their spread (the
+    root of their mean squared distance from it), so that nothing depends on the scale or the origin
+    of the features; ``coefs_`` and ``intercepts_`` act on rows as they are. It is not convex: the
+    result is the local optimum that L-BFGS reaches from a Xavier start drawn from ``random_state``,
+    the same in every run and, since rows are first put into one order and equal ones joined, for
+    every order of the rows. Columns that do not vary have no part in it, nor has the part of the
+    first layer's start outside the span of the rows: no row sees it, and it would only add noise
+    to new ones.
 
     Parameters
     ----------
@@ -66,6 +83,8 @@ class FirthMLPClassifier(FewShotClassifier):
     calibrate : bool, default=True
         Divide logits by a temperature before they become probabilities, as in `FirthClassifier`;
         it costs up to five more fits.
+    standardize : bool, default=False
+        Bring the columns to mean 0 and standard deviation 1 first, as in `FirthClassifier`.
     tol : float, default=1e-3
         The descent ends when the largest entry of the gradient, of the objective divided by
         (1 + lam) Σ w, is at most this; or, at a kink, when ten steps together lower the objective
@@ -99,6 +118,7 @@ class FirthMLPClassifier(FewShotClassifier):
         hidden: tuple[int, ...] = (100, 50),
         class_weight: Any = None,
         calibrate: bool = True,
+        standardize: bool = False,
         tol: float = 1e-3,
         max_iter: int = 1000,
         random_state: Any = 0,
@@ -109,6 +129,7 @@ class FirthMLPClassifier(FewShotClassifier):
         self.hidden = hidden
         self.class_weight = class_weight
         self.calibrate = calibrate
+        self.standardize = standardize
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -136,13 +157,14 @@ class FirthMLPClassifier(FewShotClassifier):
 
     def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
         """Return heads that all start alike: they are as if fitted one by one."""
-        X, columns = dense_columns(support.X)
+        X, columns = varying_columns(support.X)
         merged = merge_equal_rows(replace(support, X=X))
-        unit = _coarse(float(np.sqrt(merged.moments.spread)))
-        rows, basis = rows_in_their_span(merged.X / unit)
-        if columns is not None:  # columns without entries have no part in any row
-            basis = _spread(basis, columns, support.X.shape[1])
-        inside, frame = replace(merged, X=rows), _Frame(basis, unit, support.X.dtype)
+        centre = centre_of(merged.X, merged.weights)
+        centred = replace(merged, X=merged.X - centre)
+        unit = _coarse(float(np.sqrt(centred.moments.spread)))
+        rows, basis = rows_in_their_span(centred.X / unit, X.dtype)
+        frame = _Frame(columns, support.X.shape[1], centre, basis, unit, support.X.dtype)
+        inside = replace(merged, X=rows)
         return [self._descend(inside, frame, lam, l2) for lam, l2 in path]
 
     def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
@@ -162,7 +184,7 @@ class FirthMLPClassifier(FewShotClassifier):
         )  # fmt: skip
         layers = layers_of(found.theta, widths)
         problem = _problem(forward(support.X, layers)[-1], lam, found.converged)
-        layers[0] = (frame.basis @ layers[0][0] / frame.unit, layers[0][1])
+        layers[0] = frame.on_features(*layers[0])
         return Fit(_parameters(layers, frame.dtype), found.n_iter, not problem, problem)
 
     def _start(self, basis: Array, n_classes: int) -> tuple[list[int], Array]:
@@ -193,6 +215,11 @@ class FirthMLPClassifier(FewShotClassifier):
         return found
 
 
+def nets_of_search(lam: object, l2: object) -> tuple[int, int]:
+    """Return how many candidates "loo" has, and how many nets of each leave rows out, at most."""
+    return (len(LAM_GRID) if lam == "loo" else 1) * (len(L2_GRID) if l2 == "loo" else 1), FOLDS
+
+
 def folds(labels: Array, n_folds: int) -> list[Array]:
     """Deal the positions of labels, class by class, to as many folds as there are, or n_folds.
 
@@ -221,17 +248,26 @@ def _coarse(value: float) -> float:
     return float(np.ldexp(np.round(np.ldexp(share, 24)), exponent - 24))
 
 
-def _spread(basis: Array, columns: Array, n_features: int) -> Array:
-    """Return a basis of some of the columns as one of all of them."""
-    spread = np.zeros((n_features, basis.shape[1]))
-    spread[columns] = basis
-    return spread
+def varying_columns(X: Any) -> tuple[Array, Array]:
+    """Return the columns that vary, at least one, as an ordinary array, and which they are.
+
+    A sparse table and an ordinary one of the same numbers give the same array.
+    """
+    dense, occurring = dense_columns(X)
+    varying = np.flatnonzero((dense != dense[0]).any(axis=0))
+    if not len(varying):
+        varying = np.zeros(1, np.intp)
+    which = varying if occurring is None else occurring[varying]
+    return np.ascontiguousarray(dense[:, varying]), which
 
 
-def rows_in_their_span(X: Array) -> tuple[Array, Array]:
-    """Return the rows (N, r) in an orthonormal basis (d, r) of their span, in float64."""
+def rows_in_their_span(X: Array, dtype: Any) -> tuple[Array, Array]:
+    """Return the rows (N, r) in an orthonormal basis (d, r) of their span, in float64.
+
+    ``dtype`` is that of the features: what is smaller than its rounding is no direction.
+    """
     left, sizes, right = np.linalg.svd(np.asarray(X, np.float64), full_matrices=False)
-    r = max(1, int((sizes > max(X.shape) * np.finfo(X.dtype).eps * sizes[0]).sum()))
+    r = max(1, int((sizes > max(X.shape) * np.finfo(dtype).eps * sizes[0]).sum()))
     return left[:, :r] * sizes[:r], np.ascontiguousarray(right[:r].T)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.errors import FirthshotError
+from firthshot.objective import check_prior
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -51,6 +52,13 @@ class Support:
         """Return the size and the spread of the rows."""
         return moments(self.X, self.weights)
 
+    @property
+    def rows_differ(self) -> bool:
+        """Tell whether the rows can say anything of the classes at all."""
+        X = self.X if isinstance(self.X, np.ndarray) else self.X[:, np.unique(self.X.indices)]
+        X = X if isinstance(X, np.ndarray) else X.toarray()
+        return bool((X[0] != X).any())
+
     def one_hot(self) -> Array:
         """Return the labels as probabilities, (N, K) in float64."""
         return np.eye(self.n_classes)[self.labels]
@@ -81,6 +89,20 @@ def is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[Array]:
         return True
     # A sum is finite when all its terms are; overflow sends a rare case the long way round.
     return values.dtype in FLOATS and bool(np.isfinite(np.add.reduce(values, axis=None)))
+
+
+def check_labels(y: Array) -> None:
+    """Refuse labels that are no classes, in scikit-learn's words, or that cannot be sorted."""
+    from sklearn.utils.multiclass import check_classification_targets
+
+    try:
+        check_classification_targets(y)
+    except TypeError:
+        kinds = sorted({type(one).__name__ for one in y.tolist()})
+        raise FirthshotError(
+            f"The labels are of kinds that cannot be sorted ({', '.join(kinds)}): make them all "
+            "text or all numbers."
+        ) from None
 
 
 def encode(y: Array) -> tuple[Array, Array]:
@@ -142,10 +164,10 @@ def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Ar
             f"prior is {prior!r}; give 'uniform', 'class-frequency' or {n_classes} probabilities."
         )
     try:
-        u = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
+        u = check_prior(prior)
+    except (TypeError, ValueError):  # no numbers, or its own refusal
         u = np.empty(0)
-    if u.shape != (n_classes,) or not (u >= 0).all() or abs(u.sum() - 1) > 1e-6:
+    if u.shape != (n_classes,):
         raise FirthshotError(
             f"prior must be {n_classes} probabilities that sum to 1, in the order of the classes, "
             f"not {prior}."
@@ -188,10 +210,16 @@ def moments(X: Any, weights: Array) -> Moments:
             f"The largest feature is {_largest(X):.3g}, whose square cannot be computed: scale the "
             "features."
         )
-    if dense and spread < 1e-3 * square:  # the difference has lost digits
-        away = X - mean
-        spread = float(share @ np.einsum("ij,ij->i", away, away))
-    return Moments(square or 1.0, spread if spread > 1e-12 * square else 1.0)
+    if spread < 1e-3 * square:  # the difference has lost digits
+        spread = _centred_square(X if dense else X[:, np.unique(X.indices)].toarray(), share)
+    return Moments(square or 1.0, spread or 1.0)
+
+
+def _centred_square(X: Array, share: Array) -> float:
+    """Return the mean squared distance from the mean, exactly zero where all rows are equal."""
+    away = X - np.asarray(X[0], np.float64)
+    away -= share @ away
+    return float(share @ np.einsum("ij,ij->i", away, away))
 
 
 def _largest(X: Any) -> float:
@@ -225,8 +253,9 @@ def _share_of_directions(support: Support) -> float:
 def effective_directions(X: Any, weights: Array) -> float:
     """Return (tr S)² / tr S² of the rows' covariance S: n equal eigenvalues, if alone, give n."""
     share = weights / weights.sum()
-    if isinstance(X, np.ndarray):
-        X = X - share @ X  # a large mean would leave few digits to what follows
+    if isinstance(X, np.ndarray):  # a large mean would leave few digits to what follows
+        X = X - np.asarray(X[0], np.float64)
+        X = X - share @ X
     inner = X @ X.T
     inner = np.asarray(inner if isinstance(inner, np.ndarray) else inner.toarray(), np.float64)
     centred = inner - (toward := inner @ share)[:, None] - toward + share @ toward

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.shots import shots_in_words
 
@@ -48,17 +49,31 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def engine_head(self) -> Head:
         """Return the engine's head."""
-        from firthshot.engine import options
+        from firthshot.engine import registered_heads
 
-        made: Head = _HEADS(options)[self.head](**self.head_options)
+        kinds: dict[str, Any] = registered_heads()
+        if self.head not in kinds:
+            raise FirthshotError(
+                f"The head {self.head!r} is not registered in this process: workers need it too "
+                "(docs/extending.md)."
+            )
+        made: Head = kinds[self.head](**self.head_options)
         return made
 
     def engine_solver(self) -> Solver:
         """Return the engine's solver."""
         from firthshot.engine import options
 
-        kinds: dict[str, Any] = {"sgd": options.Sgd, "converged": options.Converged}
-        made: Solver = kinds.get(self.solver, options.Converged)(**self.solver_options)
+        kinds: dict[str, Any] = {
+            "sgd": options.Sgd,
+            "converged": options.Converged,
+            "closed-form": options.Converged,  # the reference heads' optimum is a formula
+        }
+        if self.solver not in kinds:
+            raise FirthshotError(
+                f"The engine has no solver {self.solver!r}: use 'sgd' or 'converged'."
+            )
+        made: Solver = kinds[self.solver](**self.solver_options)
         return made
 
     def penalty(self, coefficients: tuple[float, ...]) -> Penalty:
@@ -67,11 +82,6 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
 
         plain: Any = {"prior": self.prior, "l2": self.l2, "l2_kind": self.l2_kind}
         return options.Penalty(self.family, coefficients, **plain)
-
-
-def _HEADS(options: Any) -> dict[str, Any]:
-    kinds = (options.Linear, options.Cosine, options.Mlp, options.Centroid, options.LeastSquares)
-    return {kind.name: kind for kind in kinds}
 
 
 class Condition(msgspec.Struct, frozen=True):

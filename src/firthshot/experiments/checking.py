@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.idle import idle_fields
+from firthshot.experiments.schema import REFERENCE_HEADS
 from firthshot.experiments.shots import is_known, unknown_scheme
 from firthshot.experiments.spec import Spec
 
@@ -20,11 +23,13 @@ def semantic_problems(spec: Spec) -> list[Problem]:
 
     found = [
         *_name(spec),
+        *_registered(spec),
         *_lists(spec),
         *_grids(spec),
         *_shots_and_queries(spec),
         *_trials(spec),
         *_calibration(spec),
+        *_idle(spec),
     ]
     return [Problem(*pair) for pair in found or _methods(spec)]
 
@@ -39,6 +44,41 @@ def _name(spec: Spec) -> Pairs:
             "name",
             f"{spec.name!r} names no folder: use letters, digits, '-', '_' and '.', no '.' first.",
         )
+
+
+def _registered(spec: Spec) -> Pairs:
+    """Refuse heads and penalties that the engine does not have."""
+    from firthshot.engine.families import FAMILIES
+
+    heads = _spec_heads()
+    for index, name in enumerate(spec.heads):
+        if name in REFERENCE_HEADS:
+            sentence = f"{name!r} is a reference head, trained with every run: leave it out"
+            yield f"heads[{index}]", f"{sentence}, and references = true."
+        elif name not in heads:
+            yield f"heads[{index}]", _none_such(name, "head", heads, "register_head adds one")
+    for index, name in enumerate(spec.penalties):
+        if name not in FAMILIES:
+            how = "an entry in FAMILIES adds one"
+            yield f"penalties[{index}]", _none_such(name, "penalty", FAMILIES, how)
+
+
+def _spec_heads() -> list[str]:
+    """Return the heads that a spec may name: a class with defaults for all of its options."""
+    from firthshot.engine import registered_heads
+
+    kinds: dict[str, Any] = registered_heads()
+    return [
+        name
+        for name, kind in kinds.items()
+        if name not in REFERENCE_HEADS
+        and is_dataclass(kind)
+        and all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(kind))
+    ]
+
+
+def _none_such(name: str, what: str, there: Iterable[str], how: str) -> str:
+    return f"There is no {what} {name!r}: use {', '.join(there)} ({how}, docs/extending.md)."
 
 
 def _lists(spec: Spec) -> Pairs:
@@ -83,13 +123,14 @@ def _trials(spec: Spec) -> Pairs:
 
 
 def _calibration(spec: Spec) -> Pairs:
-    """Refuse what Distribution Calibration cannot do, and its fields without it."""
+    """Refuse what Distribution Calibration cannot do, and its solver without it."""
+    from firthshot.engine.families import FAMILIES
+    from firthshot.experiments.methods import has_term
+
     asked, shared = spec.calibration, spec.solver == "shared-lbfgs"
     if asked is None:
         if shared:
             yield "solver", "'shared-lbfgs' is for Distribution Calibration: add [calibration]."
-        if spec.source:
-            yield "source", "Only Distribution Calibration has a source: add [calibration]."
         return
     if spec.heads != ("linear",):
         yield "heads", "Distribution Calibration trains the head 'linear' alone."
@@ -98,13 +139,32 @@ def _calibration(spec: Spec) -> Pairs:
     if spec.l2_kind != "ridge" or not spec.l2:
         yield "l2_kind", "Distribution Calibration needs a ridge: l2_kind = 'ridge' and an l2."
     for index, family in enumerate(spec.penalties):
-        if family not in ("none", "firth", "label-smoothing"):
+        if family in FAMILIES and has_term(family, "confidence", "l2"):
             yield f"penalties[{index}]", f"Distribution Calibration has no penalty {family!r}."
     for index, number in enumerate(asked.artificial):
         if number in asked.artificial[:index]:
             yield f"calibration.artificial[{index}]", f"{number} is listed twice."
-    if shared and spec.trials % 10:
-        yield "trials", f"'shared-lbfgs' trains ten trials together: {spec.trials} is no whole ten."
+    if shared:
+        yield from _shared_stopping(spec)
+
+
+def _shared_stopping(spec: Spec) -> Pairs:
+    """Refuse what the published stopping rule of Distribution Calibration cannot do."""
+    from firthshot.calibration._shared import TOGETHER
+
+    rule = f"'shared-lbfgs' trains {TOGETHER} trials together"
+    if spec.trials % TOGETHER:
+        yield "trials", f"{rule}: {spec.trials} is no multiple of {TOGETHER}."
+    if (spec.first_trial or 0) % TOGETHER:
+        yield "first_trial", f"{rule}: begin with a multiple of {TOGETHER}."
+    if spec.dtype != "float32":
+        yield "dtype", "'shared-lbfgs' trains in float32, as published: leave dtype out."
+
+
+def _idle(spec: Spec) -> Pairs:
+    """Refuse what nothing would read: who sets a field believes that it does something."""
+    for place, reader in idle_fields(spec):
+        yield place, f"It has no effect without {reader}: add that, or leave it out."
 
 
 def _methods(spec: Spec) -> Pairs:

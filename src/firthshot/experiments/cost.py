@@ -56,7 +56,7 @@ def _training(method: Method, shape: Shape) -> float:
         return gram + passes * L * N * (first * N * _PRODUCT + inner * 1.5e-10 + first * 2e-9)
     if method.head == "cosine":
         return gram + 2 * passes * N * K * L * (_TERM + N * _PRODUCT)
-    if method.head == "linear":
+    if method.head == "linear" or method.solver == "sgd":  # one's own head: as the simplest
         return gram + passes * N * K * L * (_TERM + min(N, shape.d) * _PRODUCT)
     return gram + N * N * N * 1e-10
 

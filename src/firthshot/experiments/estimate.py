@@ -35,7 +35,7 @@ class Estimate:
 
     def words(self, workers: int) -> str:
         """Say the time on this machine and how it was obtained."""
-        from firthshot.experiments.progress import duration
+        from firthshot.experiments.wording import duration
 
         heads = ", ".join(f"{head} × {factor:.2f}" for head, factor in self.factors.items())
         return (

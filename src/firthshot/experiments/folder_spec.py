@@ -12,13 +12,14 @@ import msgspec
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import FORMAT
 from firthshot.experiments.reading import load_spec
-from firthshot.experiments.spec import Spec
-from firthshot.experiments.store import raise_clearly, write_whole
+from firthshot.experiments.spec import BANK_FIELDS, WORDS, Spec
+from firthshot.files import raise_clearly, write_whole
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.experiments.geometric_spec import GeometricSpec
+    from firthshot.experiments.geometric.spec import GeometricSpec
 
+_STEPS = "steps.json"
 BanksOnRecord = dict[str, dict[str, str]]
 
 
@@ -53,7 +54,9 @@ def claim(path: Path, spec: Spec, banks: list[Bank]) -> None:
     recorded = path / "spec.toml"
     try:
         if recorded.is_file():
-            compare_specs(path, load_spec(str(recorded)), spec)
+            old = load_spec(str(recorded))
+            if not _grows(old, spec):
+                compare_specs(path, old, spec)
             _compare_banks(path, read_banks(path), describe_banks(banks))
             return
         if path.is_dir() and any((path / "parts").glob("*")):
@@ -64,6 +67,48 @@ def claim(path: Path, spec: Spec, banks: list[Bank]) -> None:
         write_whole(recorded, to_toml(spec).encode())
     except OSError as error:
         raise_clearly(error, path)
+
+
+def trial_steps(path: Path, spec: Spec) -> tuple[int, ...]:
+    """Return the numbers of trials through which a folder grows to the spec's; nothing is written.
+
+    Trials are numbered, and each has random streams of its own: what is there stays as it is.
+    """
+    if not (path / "spec.toml").is_file():
+        return (spec.trials,)
+    old = load_spec(str(path / "spec.toml"))
+    before = tuple(step for step in _read_steps(path) if step < old.trials)
+    steps = (*before, old.trials)
+    return (*steps, spec.trials) if _grows(old, spec) else steps
+
+
+def record_growth(path: Path, spec: Spec, steps: tuple[int, ...]) -> None:
+    """Write a larger number of trials into a folder that is locked; others are there already."""
+    if load_spec(str(path / "spec.toml")).trials == spec.trials:
+        return
+    try:
+        write_whole(path / _STEPS, json.dumps(steps).encode())
+        write_whole(path / "spec.toml", to_toml(spec).encode())  # last: it makes the step count
+    except OSError as error:
+        raise_clearly(error, path)
+
+
+def _read_steps(path: Path) -> list[int]:
+    try:
+        return msgspec.json.decode((path / _STEPS).read_bytes(), type=list[int])
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.DecodeError):
+        raise FirthshotError(f"{path / _STEPS} is damaged: start a new --out.") from None
+
+
+def _grows(old: Spec, new: Spec) -> bool:
+    """Tell whether the specs differ in nothing but more trials.
+
+    Rounds of ``until_ci`` begin with the spec's trials: another number is another run.
+    """
+    wider = _comparable(old) | {"trials": new.trials}
+    return new.trials > old.trials and new.until_ci is None and wider == _comparable(new)
 
 
 def read_banks(path: Path) -> BanksOnRecord:
@@ -79,8 +124,8 @@ def read_banks(path: Path) -> BanksOnRecord:
 
 def _comparable(spec: Spec | GeometricSpec) -> dict[str, Any]:
     """Return the fields that decide what is computed; a bank is compared by what it holds."""
-    words = ("reproduces", "remark", "paper_banks", "stand_ins", "paper_sources", "banks", "source")
-    return {key: value for key, value in spec.as_dict().items() if key not in words}
+    left_out = {*WORDS, *BANK_FIELDS}
+    return {key: value for key, value in spec.as_dict().items() if key not in left_out}
 
 
 def compare_specs(path: Path, old: Spec | GeometricSpec, new: Spec | GeometricSpec) -> None:
@@ -91,9 +136,11 @@ def compare_specs(path: Path, old: Spec | GeometricSpec, new: Spec | GeometricSp
         listed = "; ".join(
             f"{key} was {_show(was.get(key))}, is {_show(now.get(key))}" for key in differing
         )
+        fewer = differing == ["trials"] and was["trials"] > now["trials"]
+        what = "more trials" if fewer else "another spec"
         raise FirthshotError(
-            f"{path} holds a run of another spec ({listed}): choose another --out, or repeat the "
-            "old settings."
+            f"{path} holds a run of {what} ({listed}): choose another --out, or repeat the old "
+            "settings."
         )
 
 

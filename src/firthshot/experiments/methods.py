@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from firthshot.banks import Bank
 
 COSINE_DECAY = 1e-3  # the published weight decay of the cosine head
-_WITH_PRIOR = ("firth", "label-smoothing")
 
 
 def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator[Method]:
@@ -25,12 +24,22 @@ def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator
     """
     for head in spec.heads:
         for family in spec.penalties:
-            for prior in spec.priors if family in _WITH_PRIOR else ("uniform",):
+            for prior in spec.priors if has_term(family, "prior") else ("uniform",):
                 for calibration in _calibrations(spec, source):
                     method = _method(spec, head, family, prior, shots)
                     yield msgspec.structs.replace(method, calibration=calibration)
     if spec.references:
         yield from references(spec)
+
+
+def has_term(family: str, *names: str) -> bool:
+    """Tell whether any of these terms is in the gradient of a family."""
+    import numpy as np
+
+    from firthshot.engine.families import FAMILIES
+
+    terms = FAMILIES[family](np.array([0.5]))
+    return any(np.any(getattr(terms, name)) for name in names)
 
 
 def _calibrations(spec: Spec, source: Bank | None) -> list[Calibration | None]:
@@ -74,9 +83,17 @@ def _reference(head: str, options: dict[str, Any]) -> Method:
 
 
 def _head_options(spec: Spec, head: str) -> dict[str, Any]:
-    if head == "linear":
-        return {"start": spec.start}
-    return {"scale": spec.scale} if head == "cosine" else {"hidden": spec.hidden}
+    from firthshot.engine import registered_heads
+
+    fields: dict[str, dict[str, Any]] = {
+        "linear": {"start": spec.start},
+        "cosine": {"scale": spec.scale},
+        "mlp": {"hidden": spec.hidden},
+    }
+    if head in fields:
+        return fields[head]
+    own: Any = registered_heads()[head]()
+    return asdict(own)  # its defaults, which make part of a cell's identity
 
 
 def _l2(spec: Spec, head: str, family: str) -> tuple[float, str]:
@@ -88,14 +105,13 @@ def _l2(spec: Spec, head: str, family: str) -> tuple[float, str]:
 
 def solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
     """Return the settings of the solver: the spec's over those published for the head."""
-    from firthshot.engine.options import Converged, Cosine, Linear, Mlp, paper_sgd
+    from firthshot.engine import Converged, paper_sgd, registered_heads
 
     if spec.solver == "shared-lbfgs":
         return {}
     if spec.solver == "converged":
         return _merge(asdict(Converged()), spec.converged)
-    kinds: dict[str, Any] = {"linear": Linear, "cosine": Cosine, "mlp": Mlp}
-    published = asdict(paper_sgd(kinds[head](), shots))
+    published = asdict(paper_sgd(registered_heads()[head](), shots))
     published.pop("score_after")
     return _merge(published, spec.sgd)
 

@@ -40,7 +40,8 @@ def _sentence(kind: str, bank: str, reason: str, notes: list[Note]) -> str:
     ways = _listed(note.ways for note in notes)
     shots = _listed(note.shots for note in notes)
     splits = _listed(note.split for note in notes)
-    return f"{bank}, {splits}, {ways} ways, {shots} shots: {reason}, so {_ENDINGS[kind]}."
+    noun = "shot" if shots == "1" else "shots"
+    return f"{bank}, {splits}, {ways} ways, {shots} {noun}: {reason}, so {_ENDINGS[kind]}."
 
 
 def _listed(values: Iterable[object]) -> str:

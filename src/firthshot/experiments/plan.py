@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import Cell, Condition, Method
@@ -45,21 +48,33 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a spec asks of its banks."""
+    """All that a spec asks of its banks.
+
+    ``steps`` are the numbers of trials through which a folder grew to ``trials``: the cells of a
+    step are those that the step before lacked. ``first`` is the number of the first trial.
+    """
 
     settings: tuple[Setting, ...]
     notes: tuple[Note, ...]
     trials: int
     sources: tuple[Bank, ...] = ()
+    steps: tuple[int, ...] = ()
+    first: int = 0
 
     @property
     def cells(self) -> list[Cell]:
         """Return the cells of the spec's own number of trials."""
-        return [cell for setting in self.settings for cell in setting.cells(0, self.trials)]
+        ranges = list(pairwise((0, *(self.steps or (self.trials,)))))
+        return [
+            cell
+            for setting in self.settings
+            for start, stop in ranges
+            for cell in setting.cells(self.first + start, self.first + stop)
+        ]
 
 
-def make_plan(spec: Spec, banks: list[Bank]) -> Plan:
-    """Lay out the cells of a spec on banks.
+def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Plan:
+    """Lay out the cells of a spec on banks, in a folder that grew through these ``steps``.
 
     Raises
     ------
@@ -70,17 +85,21 @@ def make_plan(spec: Spec, banks: list[Bank]) -> Plan:
 
     sources = open_sources(spec, banks)
     _check_names(banks, sources)
+    # Blocks stay as they were when the folder was begun: its cells are found again.
+    begun = msgspec.structs.replace(spec, trials=steps[0]) if steps else spec
     settings: list[Setting] = []
     notes: list[Note] = []
     for at, bank in enumerate(banks):
         _check_transform(spec, bank)
         source = sources[at] if sources else None
         for condition in _conditions(spec, bank, notes):
-            settings.extend(_settings(spec, bank, source, condition))
+            settings.extend(_settings(begun, bank, source, condition))
     if not settings:
         reasons = "; ".join(line.rstrip(".") for line in condense(notes))
         raise FirthshotError(f"There is nothing to run ({reasons}).")
-    return Plan(tuple(settings), tuple(notes), spec.trials, tuple(sources))
+    return Plan(
+        tuple(settings), tuple(notes), spec.trials, tuple(sources), steps, spec.first_trial or 0
+    )
 
 
 def _check_names(banks: list[Bank], sources: list[Bank]) -> None:
@@ -114,9 +133,16 @@ def _settings(
     for method in spec_methods(spec, condition.shots, source):
         shape = condition_shape(condition, method, sizes)
         block = block_size(method, shape, spec.trials)
-        if method.solver == "shared-lbfgs":  # what it trains together must be in one cell
-            block = max(10, block // 10 * 10)
+        if method.solver == "shared-lbfgs":
+            block = _whole_groups(block)
         yield Setting(condition, method, block, spec.dtype)
+
+
+def _whole_groups(block: int) -> int:
+    """Return a size near a block's at which trials that are trained together are in one cell."""
+    from firthshot.calibration._shared import TOGETHER
+
+    return max(TOGETHER, block // TOGETHER * TOGETHER)
 
 
 def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[Condition]:
@@ -181,7 +207,9 @@ def _impossible(spec: Spec, bank: Bank, split: str, ways: int, shots: int | str)
     planned = plan_shots(shots, min(ways, classes))
     smallest = _smallest(spec, bank, split, min(ways, classes))
     if smallest <= planned.largest:
-        return f"a class has {smallest} rows, too few for {planned.largest} shots and a query"
+        rows = "1 row" if smallest == 1 else f"{smallest} rows"
+        shots = "1 shot" if planned.largest == 1 else f"{planned.largest} shots"
+        return f"a class has {rows}, too few for {shots} and a query"
     return ""
 
 

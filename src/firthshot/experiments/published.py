@@ -85,35 +85,11 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     coefficient: float | None
 
 
-class PublishedCurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One point of Fig A12: the validation accuracy of one coefficient (fractions)."""
-
-    name: str
-    file: str
-    commit: str
-    dataset: str
-    backbone: str
-    head: str
-    penalty: str
-    ways: int
-    shots: int
-    coefficient: float
-    accuracy: float
-    ci: float
-
-
 @cache
 def published() -> tuple[Published, ...]:
     """Return all published cells, tables first."""
     lines = [*_lines("tables.csv"), *_lines("figures.csv")]
     return tuple(msgspec.convert(line, Published, strict=False) for line in lines)
-
-
-@cache
-def published_curves() -> tuple[PublishedCurvePoint, ...]:
-    """Return the validation accuracy over coefficients (Fig A12)."""
-    lines = _lines("curves.csv")
-    return tuple(msgspec.convert(line, PublishedCurvePoint, strict=False) for line in lines)
 
 
 def published_for(row: Mapping[str, Any]) -> list[Published]:

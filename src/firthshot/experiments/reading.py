@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,7 +97,13 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
+        word = value.strip()
+        if word.startswith(("[", "{", '"', "'")):  # no bare word: something is not closed
+            raise SpecError(
+                f"--set {text} is not valid TOML: close every bracket and quote, and put words of "
+                'a list in quotes, for example heads=["linear"].'
+            ) from None
+        return key.strip(), word
 
 
 def override(fields: dict[str, Any], assignments: dict[str, Any]) -> dict[str, Any]:
@@ -136,13 +143,30 @@ def all_problems(found: list[Problem]) -> str:
 
 def load_spec(source: str, assignments: dict[str, Any] | None = None) -> Spec:
     """Return the spec of a preset, file or run folder, with assignments over it."""
-    fields, text = read_source(source)
+    fields, text = resolve(source, assignments or {})
     if fields.get("kind") == "geometric":
         raise SpecError(
             f"{source} is of the kind 'geometric', which trains no classifiers on banks: name "
             "another spec or folder."
         )
-    return build_spec(override(fields, assignments or {}), text)
+    return build_spec(fields, text)
+
+
+def resolve(source: str, assignments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the fields of a source with assignments over them, and its text for line numbers.
+
+    What a preset or a run on record sets and the assignments leave without effect is dropped, as
+    is a preset's ``[sgd]`` under ``solver = "converged"``. Of one's own file nothing is: such a
+    field is a problem to be named.
+    """
+    from firthshot.experiments.idle import without_idle
+
+    stated, text = read_source(source)
+    fields = override(stated, assignments)
+    own_file = source not in _preset_kinds() and not Path(source).is_dir()
+    if not own_file and not struct_problems(fields, Spec):
+        fields = without_idle(fields, assignments)
+    return fields, without_lines(text, assignments)
 
 
 def find_problems(fields: dict[str, Any], text: str = "") -> list[Problem]:
@@ -191,8 +215,16 @@ def _value_problems(place: str, value: Any, kind: Any) -> list[Problem]:
         words = message.replace("`", "'").replace("null", "nothing")
         if "enum value" in message:
             words += f", use {' or '.join(_allowed(kind))}"
+        elif value == []:
+            words += ": name at least one"
+        elif message.startswith("Expected `array`") and not isinstance(value, list | dict):
+            words += f", write [{_toml_word(value)}]"
         return [Problem(where, f"{words[0].upper()}{words[1:]} ({shown} is given).")]
     return []
+
+
+def _toml_word(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 def _allowed(kind: Any) -> list[str]:
@@ -206,6 +238,15 @@ def _allowed(kind: Any) -> list[str]:
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, 1)
     return "There is no such field" + (f"; did you mean {near[0]!r}?" if near else ".")
+
+
+def without_lines(text: str, keys: Iterable[str]) -> str:
+    """Return the text with its lines for these keys blank: what a flag set stands in no line."""
+    lines = text.splitlines()
+    for key in keys:
+        if found := re.match(r"line (\d+), ", with_line(key, text)):
+            lines[int(found[1]) - 1] = ""
+    return "\n".join(lines)
 
 
 def with_line(place: str, text: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import FORMAT
-from firthshot.experiments.store import raise_clearly, write_whole
+from firthshot.files import raise_clearly, write_whole
 
 FILE = "sessions.json"
 _PACKAGES = ("numpy", "numba", "polars")

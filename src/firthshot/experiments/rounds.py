@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
     from firthshot.experiments.spec import Spec
     from firthshot.experiments.store import RunFolder
 
-Place = tuple[str, int, int, str]  # bank, ways, shots, scheme
-PLACE = ["bank", "ways", "shots", "shots_scheme"]
-METHOD = ["head", "solver", "penalty", "prior", "l2_kind", "l2", "source", "artificial"]
+Place = tuple[str, int, int, str]  # the values of PLACE
+_METHOD = (*METHOD, *ARTIFICIAL)
 _GROWTH = 8  # a round multiplies the trials by this at most: early widths are noisy
 
 
@@ -29,7 +30,7 @@ class Rounds:
     """Keep how many novel trials every place has reached."""
 
     def __init__(self, spec: Spec, plan: Plan) -> None:
-        self.spec = spec
+        self.spec, self.first = spec, plan.first
         self.novel = [s for s in plan.settings if s.condition.split == "novel"]
         self.reached: dict[Place, int] = {
             place_of(setting.condition): spec.trials for setting in self.novel
@@ -40,7 +41,8 @@ class Rounds:
         """Return the cells of the next round; none when all is narrow enough or at the cap."""
         if self.spec.until_ci is None:
             return []
-        self.widths = half_widths(read_rows(folder), self.reached, self.spec.trials)
+        rows = read_rows(folder, self.first)
+        self.widths = half_widths(rows, self.reached, self.spec.trials)
         grown: dict[Place, tuple[int, int]] = {}
         for place, width in self.widths.items():
             now = self.reached[place]
@@ -52,7 +54,9 @@ class Rounds:
             cell
             for setting in self.novel
             if place_of(setting.condition) in grown
-            for cell in setting.cells(*grown[place_of(setting.condition)])
+            for cell in setting.cells(
+                *(self.first + count for count in grown[place_of(setting.condition)])
+            )
         ]
 
     def _enough(self, now: int, width: float) -> int:
@@ -75,15 +79,15 @@ def place_of(condition: Condition) -> Place:
     return condition.bank, condition.ways, condition.shots, condition.scheme
 
 
-def read_rows(folder: RunFolder) -> pl.DataFrame:
-    """Return the columns that widths need, of all penalised rows."""
+def read_rows(folder: RunFolder, first: int = 0) -> pl.DataFrame:
+    """Return the columns that widths need, of all penalised rows; trials counted from ``first``."""
     import polars as pl
 
-    columns = [*PLACE, *METHOD, "split", "coefficient", "theory", "trial", "accuracy"]
+    columns = [*PLACE, *_METHOD, "split", "coefficient", "theory", "trial", "accuracy"]
     rows = pl.scan_parquet(folder.parts / "*.parquet").filter(
         (pl.col("penalty") != "none") & (pl.col("status") == "ok")
     )
-    return rows.select(columns).collect()
+    return rows.select(columns).with_columns(pl.col("trial") - first).collect()
 
 
 def half_widths(rows: pl.DataFrame, reached: dict[Place, int], trials: int) -> dict[Place, float]:
@@ -96,7 +100,7 @@ def half_widths(rows: pl.DataFrame, reached: dict[Place, int], trials: int) -> d
     chosen = choose(rows.filter((pl.col("split") == "val") & (pl.col("trial") < trials)))
     novel = rows.filter(pl.col("split") == "novel")
     widest = dict.fromkeys(reached, 0.0)
-    for key, group in novel.group_by([*PLACE, *METHOD]):
+    for key, group in novel.group_by([*PLACE, *_METHOD]):
         place: Any = key[: len(PLACE)]
         mine = group.filter(pl.col("trial") < reached[place])
         reported = pl.col("theory") | (pl.col("coefficient") == chosen.get(key, 0.0))
@@ -113,7 +117,7 @@ def choose(val: pl.DataFrame) -> dict[tuple[Any, ...], float]:
 
     from firthshot.experiments.statistics import SAME_MEAN
 
-    keys = [*PLACE, *METHOD]
+    keys = [*PLACE, *_METHOD]
     grid = val.filter(~pl.col("theory") & pl.col("accuracy").is_finite())
     zero = grid.filter(pl.col("coefficient") == 0).select(*keys, "trial")
     means = (
@@ -132,14 +136,14 @@ def choose(val: pl.DataFrame) -> dict[tuple[Any, ...], float]:
 def _widest(rows: pl.DataFrame, reported: pl.Expr) -> float:
     import polars as pl
 
+    from firthshot.experiments.statistics import half_width
+
     zero = rows.filter((pl.col("coefficient") == 0) & ~pl.col("theory"))
     paired = rows.filter(reported & ((pl.col("coefficient") != 0) | pl.col("theory"))).join(
         zero.select("trial", base="accuracy"), on="trial"
     )
     gain = (pl.col("accuracy").cast(pl.Float64) - pl.col("base")).fill_nan(None) * 100
-    widths = paired.group_by("coefficient", "theory").agg(
-        1.96 * gain.std() / gain.count().cast(pl.Float64).sqrt()
-    )
+    groups = paired.group_by("coefficient", "theory").agg(gain)
+    widths = (half_width(each.drop_nulls().to_numpy()) for each in groups.to_series(2))
     # One trial has no width: that is not narrow.
-    found = [math.inf if width is None else width for width in widths.to_series(2).to_list()]
-    return max(found, default=0.0)
+    return max((math.inf if math.isnan(width) else width for width in widths), default=0.0)

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from firthshot.experiments.cell import Cell
-from firthshot.experiments.folder_spec import claim, run_identity
+from firthshot.experiments.folder_spec import claim, record_growth, run_identity, trial_steps
 from firthshot.experiments.notes import Note, condense
 from firthshot.experiments.plan import Plan, make_plan
 from firthshot.experiments.record import begin_session, put_session, read_sessions
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.shots import shots_in_words
 from firthshot.experiments.spec import Spec
-from firthshot.experiments.store import RunFolder, raise_clearly, write_whole
+from firthshot.experiments.store import RunFolder
 from firthshot.experiments.workers import Done, on_threads
+from firthshot.files import raise_clearly, write_whole
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -79,6 +80,8 @@ def run(
 ) -> Outcome:
     """Run a spec into a folder, or go on where it stopped.
 
+    A spec that asks for more trials than the folder has adds those that are missing.
+
     Parameters
     ----------
     spec : Spec
@@ -106,15 +109,18 @@ def run(
 
     started = time.perf_counter()
     banks = open_banks(spec)
-    plan = make_plan(spec, banks)
+    steps = trial_steps(out, spec)
+    plan = make_plan(spec, banks, steps)
     banks = list({bank.name: bank for bank in [*banks, *plan.sources]}.values())
     for bank in banks:
         bank.verify()
-    folder = RunFolder(out, run_identity(spec, banks))
+    begun = msgspec.structs.replace(spec, trials=steps[0])
+    folder = RunFolder(out, run_identity(begun, banks))
     claim(out, spec, banks)
     folder.create()
     with folder.lock():
         folder.sweep()
+        record_growth(out, spec, steps)
         work = compute or (lambda cells, by_name: on_threads(cells, by_name, workers))
         task = _Task(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
         task.outcome.seconds["plan"] = time.perf_counter() - started
@@ -136,6 +142,8 @@ class _Task:
         self.spec, self.plan, self.folder, self.banks = spec, plan, folder, banks
         self.work, self.listener = work, listener or Silent()
         self.outcome = Outcome(notes=plan.notes)
+        for line in folder.discard_damaged():
+            self.listener.say(line)
         self.finished = folder.finished()
         self.wanted: dict[str, Cell] = {}
         self.session, self.started = begin_session(), time.perf_counter()

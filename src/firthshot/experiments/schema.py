@@ -8,6 +8,9 @@ the other two do.
 
 from __future__ import annotations
 
+# Heads without penalty that are trained on the trials of every run.
+REFERENCE_HEADS = ("centroid", "least-squares")
+
 # What a row is about. Constant within a cell, except coefficient and trial.
 KEYS: dict[str, str] = {
     "bank": "String",
@@ -30,6 +33,23 @@ KEYS: dict[str, str] = {
     "source": "String",  # source bank of Distribution Calibration, "" elsewhere
     "artificial": "Int32",  # artificial samples per class of Distribution Calibration, 0 elsewhere
 }
+
+# Groups of key columns, each for one question.
+SPLITLESS = tuple(name for name in KEYS if name != "split")  # a line of ``chosen``
+TRIAL_KEYS = ("bank", "split", "ways", "shots", "shots_scheme")  # with its number, a trial
+PLACE = tuple(name for name in TRIAL_KEYS if name != "split")  # where methods share trials
+PENALTY = ("penalty", "prior", "l2_kind", "l2")
+METHOD = ("head", "solver", *PENALTY)
+ARTIFICIAL = ("source", "artificial")  # what Distribution Calibration adds to a method
+
+# Ours first: of two penalties, the first is compared with the second.
+PENALTY_ORDER = ("firth", "label-smoothing", "confidence", "l2", "none")
+
+
+def penalty_rank(penalty: str) -> int:
+    """Return a penalty's place in `PENALTY_ORDER`; one's own penalties come last."""
+    return PENALTY_ORDER.index(penalty) if penalty in PENALTY_ORDER else len(PENALTY_ORDER)
+
 
 ROW: dict[str, str] = {
     **KEYS,
@@ -56,7 +76,7 @@ BINS: dict[str, str] = {
 }
 
 TRIALS: dict[str, str] = {
-    **{key: KEYS[key] for key in ("bank", "split", "ways", "shots", "shots_scheme")},
+    **{key: KEYS[key] for key in TRIAL_KEYS},
     "trial": "Int64",
     "classes": "List(UInt16)",  # positions in bank.classes(split)
 }

@@ -35,14 +35,13 @@ class ShotPlan:
         ``balanced`` or the name of the scheme.
     counts : int, tuple of int, or DirichletShots
         What `sample_episodes` is given.
-    total, largest : int
-        Support rows of a trial; the most that one class can get.
+    largest : int
+        The most rows that one class can get.
     """
 
     label: int
     scheme: str
     counts: Shots
-    total: int
     largest: int
 
     def as_plain(self) -> Any:
@@ -68,16 +67,16 @@ def plan_shots(shots: int | str, ways: int) -> ShotPlan:
     so that the imbalance stays the same.
     """
     if isinstance(shots, int):
-        return ShotPlan(shots, "balanced", shots, shots * ways, shots)
+        return ShotPlan(shots, "balanced", shots, shots)
     dirichlet = _DIRICHLET.fullmatch(shots)
     if dirichlet:
         mean = int(dirichlet[1])
-        return ShotPlan(mean, shots, DirichletShots(mean), mean * ways, 1 + (mean - 1) * ways)
+        return ShotPlan(mean, shots, DirichletShots(mean), 1 + (mean - 1) * ways)
     if shots not in SCHEMES:
         raise FirthshotError(unknown_scheme(shots))
     pattern = SCHEMES[shots]
     counts = tuple(pattern[i * len(pattern) // ways] for i in range(ways))
-    return ShotPlan(_LABELS[shots], shots, counts, sum(counts), max(counts))
+    return ShotPlan(_LABELS[shots], shots, counts, max(counts))
 
 
 def is_known(shots: int | str) -> bool:

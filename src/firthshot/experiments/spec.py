@@ -9,8 +9,6 @@ from msgspec import Meta
 
 Split = Literal["val", "novel"]
 Transform = Literal["none", "l2", "centre-l2", "tukey"]
-Head = Literal["linear", "cosine", "mlp"]
-Family = Literal["none", "firth", "confidence", "label-smoothing", "l2"]
 Prior = Literal["uniform", "class-frequency"]
 L2Kind = Literal["mean-square", "ridge", "weight-decay"]
 
@@ -21,6 +19,11 @@ Coefficient = Annotated[float, Meta(ge=0)]
 
 PAPER_GRID = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 SMOOTHING_GRID = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+# Fields that say where a run comes from; none of them decides what is computed.
+WORDS = ("reproduces", "remark", "paper_banks", "stand_ins", "paper_sources")
+# Fields that name banks, wherever those lie: a bank is known by what it holds.
+BANK_FIELDS = ("banks", "source")
 
 
 class SgdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -83,13 +86,15 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         first), ``tukey`` (square root, of negative features −√−x).
     heads, start, scale, hidden, ridge
         Heads to train and their options (`firthshot.engine.options`); ``ridge`` is that of the
-        least-squares reference.
+        least-squares reference. A head of one's own (`firthshot.engine.register_head`) has the
+        defaults of its class.
     solver : str
         ``shared-lbfgs`` is the published stopping rule of Distribution Calibration.
     calibration : CalibrationSettings, optional
         Train with Distribution Calibration.
     penalties, priors : tuple of str
-        Families; ``firth`` and ``label-smoothing`` are trained once for every prior.
+        Families (`firthshot.engine.families`); those with a prior, such as ``firth`` and
+        ``label-smoothing``, are trained once for every prior.
     coefficients, l2_coefficients, smoothing : tuple of float
         The grid; that of the family ``l2`` where it differs; that of label smoothing, below 1.
     l2, l2_kind
@@ -103,6 +108,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     until_ci, max_trials
         Add trials until the intervals of all reported improvements (chosen and theory) are this
         narrow (points), up to ``max_trials``; left out, ten times the trials.
+    first_trial : int, optional
+        The number of the first trial, else 0: trials of other numbers are other draws, so a run
+        whose numbers do not overlap is an independent repetition.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=80)]
@@ -115,13 +123,13 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     source: str | tuple[str, ...] = ()
     splits: Annotated[tuple[Split, ...], Meta(min_length=1)] = ("val", "novel")
     transform: Transform = "none"
-    heads: Annotated[tuple[Head, ...], Meta(min_length=1)] = ("linear",)
+    heads: Annotated[tuple[str, ...], Meta(min_length=1)] = ("linear",)
     start: Literal["xavier", "zero"] = "xavier"
     scale: PositiveFloat | None = None
     hidden: tuple[Positive, Positive] = (100, 50)
     ridge: Coefficient = 1.0
     solver: Literal["sgd", "converged", "shared-lbfgs"] = "sgd"
-    penalties: Annotated[tuple[Family, ...], Meta(min_length=1)] = ("firth",)
+    penalties: Annotated[tuple[str, ...], Meta(min_length=1)] = ("firth",)
     priors: Annotated[tuple[Prior, ...], Meta(min_length=1)] = ("uniform",)
     coefficients: Annotated[tuple[Coefficient, ...], Meta(min_length=1)] = PAPER_GRID
     l2_coefficients: tuple[Coefficient, ...] | None = None
@@ -139,6 +147,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     dtype: Literal["float32", "float64"] = "float32"
     until_ci: PositiveFloat | None = None
     max_trials: Positive | None = None
+    first_trial: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
     sgd: SgdSettings = SgdSettings()
     converged: ConvergedSettings = ConvergedSettings()
     calibration: CalibrationSettings | None = None

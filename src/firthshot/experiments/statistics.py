@@ -1,7 +1,8 @@
 """Statistics of matched trials: intervals, Wilcoxon's test, Holm's correction.
 
-One convention for every interval over trials: mean ± 1.96 · sd / √n, with sd of ddof 1; a ``ci`` is
-the half-width. ``docs/statistics.md`` says why each rule is as it is.
+One convention for every interval over n trials: mean ± t · sd / √n, with sd of ddof 1 and Student's
+t of n - 1 degrees of freedom; a ``ci`` is the half-width. ``docs/statistics.md`` says why each rule
+is as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-Z = 1.96
+Z = 1.96  # the normal quantile, for what is no mean over trials
+ALPHA = 0.05  # what is significant, after Holm's correction
 # Scores are stored as float32: smaller differences are rounding, not results.
 SAME_MEAN = 2.0**-24
 DECIMALS = 6
@@ -32,10 +34,20 @@ class Paired(NamedTuple):
     p: float
 
 
+def t_quantile(n: int) -> float:
+    """Return Student's t that n values leave outside a 95 % interval of their mean (NaN: n < 2).
+
+    12.7 for 2 values, 2.26 for 10, 1.97 for 300: the spread of few values is itself uncertain.
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(n - 1, 0.975)) if n > 1 else float("nan")
+
+
 def half_width(values: Array) -> float:
-    """Return the half-width 1.96 · sd / √n of the 95 % interval of a mean (NaN for n < 2)."""
+    """Return the half-width t · sd / √n of the 95 % interval of a mean (NaN for n < 2)."""
     n = len(values)
-    return float(Z * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    return float(t_quantile(n) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
 def paired(differences: Array) -> Paired:
@@ -99,6 +111,18 @@ def _exact_p(ranks: Array, positive: float) -> float:
         ways[rank:] += ways[: total + 1 - rank].copy()
     far = np.abs(2 * np.arange(total + 1) - total) >= abs(4 * positive - total) - 0.5
     return float(min(1.0, ways[far].sum() / ways.sum()))
+
+
+def trials_needed(tests: int) -> int:
+    """Return the fewest trials with which one of so many tests can be significant at all.
+
+    All n signs alike have the exact p-value 2 / 2^n, which Holm's rule multiplies by the number of
+    tests: with fewer trials nothing could ever be found.
+    """
+    trials = 1
+    while tests * 2.0 ** (1 - trials) >= ALPHA:
+        trials += 1
+    return trials
 
 
 def holm(p: Array) -> Array:

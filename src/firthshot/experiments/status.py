@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ class RunStatus:
     finished: int
     running: bool
     cells_per_second: float
-    idle_seconds: float | None
     failures: dict[str, str]
     notes: list[str]
     summarised: bool
     unit: str = "classifiers"
+    damaged: str = ""
+    dropped: str = ""
+    page_outdated: bool = False
 
     @property
     def seconds_left(self) -> float | None:
@@ -45,14 +47,19 @@ def read_status(path: Path) -> RunStatus:
     FirthshotError
         When this is no run folder.
     """
+    from firthshot.experiments.dropped import dropped_trials, dropped_words
     from firthshot.experiments.notes import condense
     from firthshot.experiments.reading import read_source
+    from firthshot.experiments.store import damage_in_words, damaged_cells
 
+    if not path.is_dir():
+        raise FirthshotError(f"There is no folder {path}: name a run folder, such as runs/NAME.")
     if not (path / "spec.toml").is_file():
         raise FirthshotError(f"{path} is not a run folder: it has no spec.toml.")
     fields, _ = read_source(str(path / "spec.toml"))
     plan = _plan(path)
-    times = sorted(_part_times(path))
+    damaged = damaged_cells(path)
+    times = sorted(_part_times(path, damaged))
     return RunStatus(
         name=str(fields.get("name", path.name)),
         cells=plan["cells"],
@@ -60,12 +67,21 @@ def read_status(path: Path) -> RunStatus:
         finished=len(times),
         running=_is_locked(path),
         cells_per_second=_rate(times),
-        idle_seconds=time.time() - times[-1] if times else None,
         failures=_failures(path),
         notes=condense(plan["notes"]),
         summarised=any((path / "summary").glob("*.csv")),
         unit=str(plan.get("unit", "classifiers")),
+        damaged=f"{damage_in_words(damaged)} not counted" if damaged else "",
+        dropped=dropped_words(dropped_trials(path, damaged)),
+        page_outdated=page_outdated(path),
     )
+
+
+def page_outdated(path: Path) -> bool:
+    """Tell whether the report of a run folder lacks cells that were finished after it."""
+    page = path / "report.html"
+    times = _part_times(path, ())
+    return page.is_file() and bool(times) and page.stat().st_mtime < max(times)
 
 
 def _plan(path: Path) -> dict[str, Any]:
@@ -80,16 +96,19 @@ def _plan(path: Path) -> dict[str, Any]:
             "classifiers": found["classifiers"],
             "notes": notes,
         }
-    except (OSError, ValueError):
+    except FileNotFoundError:  # a folder of tables alone
         return {"cells": 0, "classifiers": 0, "notes": []}
-    except (AttributeError, KeyError, TypeError):  # JSON, but not what a run writes
+    except OSError as error:
+        raise FirthshotError(f"{path / 'plan.json'} cannot be read ({error.strerror}).") from None
+    except (AttributeError, KeyError, TypeError, ValueError):  # not what a run writes
         raise FirthshotError(
             f"{path / 'plan.json'} is damaged: delete it, or run again, which writes it anew."
         ) from None
 
 
-def _part_times(path: Path) -> list[float]:
-    return [part.stat().st_mtime for part in (path / "parts").glob("[!.]*.parquet")]
+def _part_times(path: Path, damaged: Container[str]) -> list[float]:
+    parts = (path / "parts").glob("[!.]*.parquet")
+    return [part.stat().st_mtime for part in parts if part.name not in damaged]
 
 
 def _rate(times: list[float]) -> float:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError
+from firthshot.files import raise_clearly, write_whole
+from firthshot.tables import polars_errors
 
 if TYPE_CHECKING:
     import polars as pl
 
     from firthshot.experiments.cell import Cell
     from firthshot.experiments.compute import Tables
+
+__all__ = [
+    "RunFolder",
+    "damage_in_words",
+    "damaged_cells",
+    "is_cut_short",
+]
 
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
 _TEMPORARY = re.compile(r"\..*\.tmp")
@@ -83,6 +90,16 @@ class RunFolder:
             found.add(path.stem)
         return found
 
+    def discard_damaged(self) -> list[str]:
+        """Take away the parts of damaged cells, which are then computed anew; say so."""
+        damaged = damaged_cells(self.path)
+        try:
+            for name in damaged:
+                (self.parts / name).unlink()
+        except OSError as error:
+            raise_clearly(error, self.path)
+        return [f"{damage_in_words(damaged)} computed anew."] if damaged else []
+
     def _check_part(self, path: Path) -> None:
         if not _PART.fullmatch(path.name) or not path.is_file():
             raise FirthshotError(
@@ -128,12 +145,39 @@ class RunFolder:
         except OSError as error:
             raise_clearly(error, self.path)
 
-    def failures(self) -> dict[str, dict[str, str]]:
-        """Return the recorded failures by cell."""
-        return {
-            path.stem: json.loads(path.read_text("utf-8"))
-            for path in sorted((self.path / "failures").glob("*.json"))
-        }
+
+def damaged_cells(folder: Path) -> dict[str, Path]:
+    """Return the damaged table of each cell that has one, by the name of its part.
+
+    Files appear whole, but a broken copy or a faulty disk may have cut one short since.
+    """
+    found = {}
+    for part in sorted((folder / "parts").glob("[!.]*.parquet")):
+        tables = [folder / kind / part.name for kind in ("parts", "bins", "trials")]
+        short = [table for table in tables if is_cut_short(table)]
+        if short and _PART.fullmatch(part.name):
+            found[part.name] = short[0]
+    return found
+
+
+def damage_in_words(damaged: dict[str, Path]) -> str:
+    """Return the beginning of a sentence that ends in what happens to the cells."""
+    first, more = next(iter(damaged.values())), len(damaged) - 1
+    others = f", as are {more} more such files" if more else ""
+    cells = "their cells are" if more else "its cell is"
+    return f"{first} is damaged (cut short?){others}: {cells}"
+
+
+def is_cut_short(path: Path) -> bool:
+    """Tell whether a Parquet file lacks its end, without reading the rest; none lacks nothing."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 8, 0))
+            footer, end = int.from_bytes(file.read(4), "little"), file.read(4)
+    except OSError:  # who reads it will say why it cannot be read
+        return False
+    return end != b"PAR1" or footer > size - 12
 
 
 def _marks(path: Path) -> dict[str, str]:
@@ -141,49 +185,7 @@ def _marks(path: Path) -> dict[str, str]:
 
     try:
         return pl.read_parquet_metadata(path)
-    except (pl.exceptions.PolarsError, OSError):
+    except polars_errors(OSError):
         raise FirthshotError(
             f"{path} is damaged (cut short?): delete it, and the cell is computed anew."
         ) from None
-
-
-def write_whole(path: Path, content: Any) -> None:
-    """Write a file so that it appears whole or not at all, and outlives a power cut."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("wb") as handle:
-            handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except BaseException:  # Ctrl-C too: nothing half stays behind
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(path: Path) -> None:
-    if os.name == "nt":
-        return  # a folder cannot be opened there
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def raise_clearly(error: OSError, path: Path) -> NoReturn:
-    """Turn an error of the file system into a sentence with a way out."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        sentence = (
-            f"There is no room left for {path}: free some, then run the same command again; "
-            "finished cells are kept."
-        )
-    elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        sentence = f"{path} cannot be written to ({error.strerror}): choose another --out."
-    elif error.errno in (errno.ENOTDIR, errno.EEXIST):
-        sentence = f"{path} is not a folder: choose another --out."
-    else:
-        sentence = f"{path} cannot be written to: {error.strerror or error}."
-    raise FirthshotError(sentence) from None

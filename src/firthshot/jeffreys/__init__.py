@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firthshot.jeffreys._profile import Profile
+from firthshot.jeffreys._regression import Regression, regress
 from firthshot.jeffreys._separation import Separation, detect_separation
 from firthshot.jeffreys._summary import Summary
 from firthshot.jeffreys._tests import TestResult
@@ -12,8 +13,10 @@ __all__ = [
     "CollinearityWarning",
     "JeffreysLogisticRegression",
     "Profile",
+    "Regression",
     "Separation",
     "Summary",
     "TestResult",
     "detect_separation",
+    "regress",
 ]

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.jeffreys._expressions import call_arguments, names_in
+from firthshot.jeffreys._table import as_pandas, complete_rows
+from firthshot.jeffreys._terms import (
+    evaluate,
+    expressions,
+    is_offset,
+    make_matrix,
+    parse_terms,
+    variables_of,
+)
 from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd  # type: ignore[import-untyped]
-    import polars as pl
     from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels import FloatArray
 
-_MISSING = ["NA", "NaN", "nan", ""]
+FAILURE, SUCCESS = "failure", "success"  # in this order the failures are the reference
 
 
 @dataclass(frozen=True)
@@ -31,11 +39,21 @@ class ModelData:
 
     Attributes
     ----------
-    frame : pandas.DataFrame
-        The terms of the right-hand side, without the intercept.
+    frame : pandas.DataFrame of shape (n, p)
+        The columns of the right-hand side, without the intercept and offsets.
     y : ndarray of shape (n,)
     intercept : bool
     weights, offset : ndarray of shape (n,) or None
+    terms : dict of str to tuple of int
+        The columns of ``frame`` that belong to each term of the formula.
+    offset_option : str or None
+        The column that was named apart from the formula.
+    first_level : label or None
+        First level of an outcome whose levels have an order of their own.
+    source : dict of str to object
+        Formula, names of weights and offset, rows left out, groups of a binomial outcome.
+    spec : object
+        formulaic's memory of levels and knots, for new rows.
     """
 
     frame: pd.DataFrame
@@ -43,169 +61,225 @@ class ModelData:
     intercept: bool
     weights: FloatArray | None
     offset: FloatArray | None
+    terms: dict[str, tuple[int, ...]]
+    offset_option: str | None
+    first_level: Any
+    source: dict[str, Any]
+    spec: Any
 
 
-def read_model_data(
-    path: Path, formula: str, *, weights: str | None = None, offset: str | None = None
+def make_model_data(
+    data: Any,
+    formula: str,
+    *,
+    weights: str | None = None,
+    offset: str | None = None,
+    missing: str = "error",
 ) -> ModelData:
-    """Read a table and evaluate ``outcome ~ terms`` on it.
+    """Evaluate ``outcome ~ terms`` on a table.
 
     Raises
     ------
     FirthshotError
-        For an unreadable table or formula, an unknown column, a missing value.
+        For an unreadable formula, an unknown column, a missing value.
     """
-    table = read_table(path)
-    outcome, terms = _split(formula)
-    wanted = _parsed(terms, formula)
+    _require_formulaic()
+    table = as_pandas(data)
+    outcome, right = _split(formula)
+    counts = call_arguments(outcome, "cbind")
+    if counts is None and outcome.strip("`") not in table.columns:
+        _refuse_outcome(outcome, table.columns)
+    outcomes = [outcome.strip("`")] if counts is None else names_in(counts)
     extras = [name for name in (weights, offset) if name is not None]
-    variables = sorted(str(name) for name in wanted.required_variables)
-    for name in {"Intercept", "(Intercept)"}.intersection(variables):
-        raise FirthshotError(
-            f"A column is called {name!r}, the name of the model's constant: rename it in {path}."
-        )
-    for name in (outcome, *extras, *variables):
-        if name not in table.columns:
-            raise FirthshotError(_unknown(name, table.columns, path))
-        _refuse_missing(table, name)
-    matrix = _design(wanted, table, [*variables, *extras, outcome], formula)
-    intercept = "Intercept" in matrix.columns
-    frame = matrix.drop(columns="Intercept") if intercept else matrix
-    if not len(frame.columns):
+    terms = parse_terms(right, formula, [c for c in table.columns if c not in {*outcomes, *extras}])
+    variables = variables_of(terms, table.columns)
+    _check_names([*outcomes, *extras, *variables], table.columns)
+    _refuse_own_outcome(outcomes if counts is None else counts, variables)
+    used = complete_rows(table, [*outcomes, *extras, *variables], missing)
+    matrix = make_matrix(terms, used, formula)
+    if not matrix.intercept and not len(matrix.frame.columns):
         raise FirthshotError(f"The formula {formula!r} has no term: name at least one column.")
-    return ModelData(
-        frame=frame,
-        y=_labels(table, outcome),
-        intercept=intercept,
-        weights=_numbers(table, weights),
-        offset=_numbers(table, offset),
+    shifts = [s for s in (_numbers(used, offset), matrix.offset) if s is not None]
+    names = [*([offset] if offset else []), *(e[7:-1] for e in expressions(terms) if is_offset(e))]
+    made = ModelData(
+        frame=matrix.frame,
+        y=np.zeros(0),
+        intercept=matrix.intercept,
+        weights=_numbers(used, weights),
+        offset=np.sum(shifts, axis=0) if shifts else None,
+        terms=matrix.terms,
+        offset_option=offset,
+        first_level=None,
+        source={
+            "formula": " ".join(formula.split()),
+            "weights": weights,
+            "offset": " + ".join(names) or None,
+            "rows_left_out": len(table) - len(used),
+        },
+        spec=matrix.spec,
     )
+    if counts is not None:
+        made = _expanded(made, counts, used, formula)
+    else:
+        column = used[outcomes[0]]
+        made = replace(made, y=_labels(column), first_level=_first(column))
+    return _noting_weights(made, outcome)
 
 
-def read_table(path: Path) -> pl.DataFrame:
-    """Read a table by the suffix of its name."""
-    import polars as pl
-
-    readers = {
-        ".csv": lambda file: pl.read_csv(file, null_values=_MISSING),
-        ".tsv": lambda file: pl.read_csv(file, separator="\t", null_values=_MISSING),
-        ".parquet": pl.read_parquet,
-        ".json": pl.read_json,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise FirthshotError(f"{path} is of no known kind: give a .csv, .tsv, .parquet or .json.")
-    if not path.is_file():
-        raise FirthshotError(f"There is no file {path}: check the path.")
-    try:
-        table = reader(path)
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+def _noting_weights(made: ModelData, outcome: str) -> ModelData:
+    """Count the rows of weight zero, and refuse weights that leave a single class."""
+    if made.weights is None:
+        return made
+    positive = made.weights > 0.0
+    if made.weights.min() >= 0.0 and positive.any() and len(np.unique(made.y[positive])) < 2:
+        weights = made.source["weights"]
+        where = f" where the weights {weights!r} are positive" if weights else ""
         raise FirthshotError(
-            f"{path} cannot be read as a table ({first}): mend the file."
-        ) from None
-    if table.height == 0:
-        raise FirthshotError(f"{path} has no rows: give a table with data below its header.")
-    return table
+            f"The outcome {outcome!r} is always {made.y[positive][0]}{where}: it needs two classes."
+        )
+    none = 0 if "groups" in made.source else int((~positive).sum())
+    return replace(made, source=made.source | {"rows_of_weight_zero": none})
+
+
+def new_rows(data: ModelData, table: Any) -> tuple[pd.DataFrame, FloatArray | None]:
+    """Return the columns and the formula's offset of other rows, with the same levels and knots."""
+    rows = as_pandas(table)
+    variables = variables_of(data.spec.formula, rows.columns)
+    _check_names(variables, rows.columns)
+    used = complete_rows(rows, variables, "error") if variables else rows[[]]
+    matrix = make_matrix(data.spec, used, data.source["formula"])
+    return matrix.frame, matrix.offset
+
+
+def new_offset(data: ModelData, table: Any) -> FloatArray | None:
+    """Return the column of other rows that the ``offset`` option of the fit named, if it did."""
+    name = data.offset_option
+    if name is None:
+        return None
+    rows = as_pandas(table)
+    if name not in rows.columns:
+        raise FirthshotError(
+            f"The fit had the offset {name!r}: give the new rows that column, or offset=[…]."
+        )
+    return _numbers(complete_rows(rows, [name], "error"), name)
+
+
+def _require_formulaic() -> None:
+    try:
+        import formulaic  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("A formula", "formula") from None
 
 
 def _split(formula: str) -> tuple[str, str]:
     outcome, tilde, terms = formula.partition("~")
-    outcome = outcome.strip().strip("`")
-    if not tilde or not outcome or not terms.strip() or "~" in terms:
+    if not tilde or not outcome.strip() or not terms.strip() or "~" in terms:
         raise FirthshotError(
             f"The formula {formula!r} cannot be read: write it as 'outcome ~ term + term'."
         )
-    return outcome, terms
+    return outcome.strip(), terms
 
 
-def _parsed(terms: str, formula: str) -> Any:
-    try:
-        from formulaic import Formula
-    except ImportError:
-        raise MissingExtraError("A formula", "formula") from None
-    try:
-        return Formula(terms)
-    except Exception as error:  # noqa: BLE001 - formulaic lets tokeniser and syntax errors through
-        raise FirthshotError(_bad_formula(formula, error)) from None
+def _refuse_outcome(outcome: str, columns: Iterable[str]) -> None:
+    """Refuse an outcome that is no column, an expression in other words than a wrong name."""
+    if re.fullmatch(r"`[^`]+`|[\w. ]+", outcome):
+        raise FirthshotError(_unknown(outcome.strip("`"), columns))
+    inside = [name for name in names_in([outcome]) if name in set(columns)]
+    example = f"{inside[0]!r}" if inside else "a column of classes"
+    raise FirthshotError(
+        f"The outcome {outcome!r} is an expression: name a plain column, such as {example}, "
+        "or write cbind(successes, failures)."
+    )
 
 
-def _bad_formula(formula: str, error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    why = lines[0].rstrip(".:") if lines else type(error).__name__
-    return f"The formula {formula!r} cannot be evaluated ({why}): mend it."
+def _refuse_own_outcome(outcomes: Iterable[str], variables: Iterable[str]) -> None:
+    """Refuse an outcome that explains itself; n in cbind(y, n - y) may be a term all the same."""
+    for name in outcomes:
+        if name.strip("`") in set(variables):
+            raise FirthshotError(
+                f"The outcome {name.strip('`')!r} stands among its own terms: remove it there."
+            )
 
 
-def _unknown(name: str, columns: Iterable[str], path: Path) -> str:
+def _check_names(names: Iterable[str], columns: Iterable[str]) -> None:
+    known = list(columns)
+    for name in names:
+        if name in {"Intercept", "(Intercept)"}:
+            raise FirthshotError(
+                f"A column is called {name!r}, the name of the model's constant: rename it."
+            )
+        if name not in known:
+            raise FirthshotError(_unknown(name, known))
+
+
+def _unknown(name: str, columns: Iterable[str]) -> str:
     known = list(columns)
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {listed(known)}."
-    return f"{path.name} has no column {name!r}: {hint}"
+    return f"The table has no column {name!r}: {hint}"
 
 
-def _refuse_missing(table: pl.DataFrame, name: str) -> None:
-    import polars as pl
-
-    column = table[name]
-    missing = column.is_null()
-    if column.dtype == pl.String:
-        missing = missing | column.str.strip_chars().is_in(_MISSING)
-    if column.dtype.is_float():
-        missing = missing | column.is_nan() | column.is_infinite()
-    if missing.any():
-        row = int(np.flatnonzero(missing.fill_null(True).to_numpy())[0]) + 1
-        more = int(missing.fill_null(True).sum()) - 1
-        others = f" and {more} more" if more else ""
-        raise FirthshotError(
-            f"Column {name!r} has no finite value in row {row}{others}: "
-            "fill what is missing or remove such rows."
-        )
-
-
-def _design(wanted: Any, table: pl.DataFrame, names: list[str], formula: str) -> pd.DataFrame:
-    import pandas as pd
-
-    frame = pd.DataFrame({name: table[name].to_numpy() for name in dict.fromkeys(names)})
-    try:
-        with np.errstate(all="ignore"):  # what is not finite is named below
-            made = wanted.get_model_matrix(frame, na_action="ignore")
-        matrix = pd.DataFrame(made).astype(float)
-        matrix.columns = [_short(str(name)) for name in matrix.columns]
-    except Exception as error:  # noqa: BLE001 - a formula is an expression: anything can go wrong
-        raise FirthshotError(_bad_formula(formula, error)) from None
-    bad = ~np.isfinite(matrix.to_numpy())
-    if bad.any():
-        row, column = (int(k[0]) for k in np.nonzero(bad))
-        raise FirthshotError(
-            f"The term {matrix.columns[column]!r} is not finite in row {row + 1}: "
-            "transform the column otherwise or remove the row."
-        )
-    return matrix
-
-
-def _short(name: str) -> str:
-    """Write C(group)[T.b] as group[b]."""
-    name = re.sub(r"C\((\w+)(?:,[^()]*(?:\([^()]*\))?[^()]*)?\)", r"\1", name)
-    return name.replace("[T.", "[")
-
-
-def _labels(table: pl.DataFrame, outcome: str) -> NDArray[Any]:
-    column = table[outcome]
-    values = column.to_numpy()
-    if column.n_unique() < 2:
+def _labels(column: pd.Series[Any]) -> NDArray[Any]:
+    outcome, values = column.name, column.to_numpy()
+    if column.nunique() < 2:
         raise FirthshotError(f"The outcome {outcome!r} holds 1 class only: it needs two at least.")
-    if column.dtype.is_float():
+    if values.dtype.kind == "f":
         if np.any(values != np.floor(values)):
             raise FirthshotError(
-                f"The outcome {outcome!r} is a measurement, not a class: choose another column."
+                f"The outcome {outcome!r} is a measurement, not a class: choose another column, "
+                "or write cbind(successes, failures) for counts."
             )
         return np.asarray(values.astype(np.int64))
     return np.asarray(values.astype(str) if values.dtype == object else values)
 
 
-def _numbers(table: pl.DataFrame, name: str | None) -> FloatArray | None:
+def _first(column: pd.Series[Any]) -> Any:
+    return column.cat.categories[0] if hasattr(column, "cat") else None
+
+
+def _numbers(used: pd.DataFrame, name: str | None) -> FloatArray | None:
     if name is None:
         return None
-    if not table[name].dtype.is_numeric():
+    if used[name].dtype.kind not in "iuf":
         raise FirthshotError(f"Column {name!r} holds no numbers: weights and offsets must.")
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
+    return np.asarray(used[name].to_numpy(), dtype=np.float64)
+
+
+def _expanded(
+    made: ModelData, counts: Sequence[str], used: pd.DataFrame, formula: str
+) -> ModelData:
+    """Turn each row with counts of successes and failures into two weighted rows."""
+    import pandas as pd
+
+    if len(counts) != 2:
+        raise FirthshotError(
+            f"cbind has {len(counts)} part{'s' * (len(counts) != 1)}: write cbind(successes, "
+            "failures); for more classes use one row per group and class, with weights."
+        )
+    frequencies = np.concatenate([_counts(part, used, formula) for part in counts])
+    n = len(used)
+    if made.weights is not None:
+        frequencies = frequencies * np.tile(made.weights, 2)
+    return replace(
+        made,
+        frame=pd.concat([made.frame, made.frame], ignore_index=True),
+        y=np.repeat([SUCCESS, FAILURE], n),
+        weights=frequencies,
+        offset=None if made.offset is None else np.tile(made.offset, 2),
+        source=made.source | {"groups": n},
+    )
+
+
+def _counts(part: str, used: pd.DataFrame, formula: str) -> FloatArray:
+    from formulaic import Formula
+
+    numbers = evaluate(Formula.from_spec(f"0 + {{{part}}}"), used, formula).to_numpy()
+    bad = np.flatnonzero((numbers < 0.0).any(axis=1))
+    if numbers.shape[1] != 1:
+        raise FirthshotError(f"{part!r} in cbind holds no counts: give columns of numbers.")
+    if len(bad):
+        raise FirthshotError(
+            f"{part!r} in cbind is negative in row {used.index[bad[0]] + 1}: "
+            "counts of successes and failures cannot be."
+        )
+    return np.asarray(numbers[:, 0])

@@ -17,6 +17,7 @@ from firthshot.jeffreys._profile import (
 )
 from firthshot.jeffreys._separation import Separation, detect_separation
 from firthshot.jeffreys._tests import (
+    NOT_CONVERGED,
     UNDETERMINED,
     TestResult,
     each_coefficient,
@@ -53,6 +54,7 @@ class InferenceMixin:
     coef_: FloatArray
     intercept_: FloatArray
     contrasts_: NDArray[Any]
+    reference_: Any
     parameter_names_: list[str]
     _flic_errors: FloatArray
 
@@ -97,6 +99,26 @@ class InferenceMixin:
             errors[self._intercept_rows()] = self._flic_errors
         return errors
 
+    def cov_params(self, convention: str | None = None) -> FloatArray:
+        """Return the covariance matrix of the coefficients, in the order of the names.
+
+        The roots of its diagonal are `bse`; rows of coefficients that the data do not determine
+        are NaN. FLIC takes its standard errors from two fits and has no such matrix.
+
+        Parameters
+        ----------
+        convention : {"inverse-information", "augmented"}, default=None
+        """
+        if self.correction == "flic":
+            raise FirthshotError(
+                "FLIC's intercepts and slopes come from two fits and have no common covariance "
+                "matrix: use correction='flac' or 'none'."
+            )
+        fitted, positions = self._inferential_fit()
+        matrix = fitted.covariance(convention or self.standard_errors)[np.ix_(positions, positions)]
+        determined = fitted.estimable[positions]
+        return np.where(np.outer(determined, determined), matrix, np.nan)
+
     def conf_int(self, level: float = 0.95, method: str = "profile") -> FloatArray:
         """Return confidence intervals, shape (n_parameters, 2).
 
@@ -105,13 +127,17 @@ class InferenceMixin:
         level : float, default=0.95
         method : {"profile", "wald"}, default="profile"
             Profile penalised likelihood, or estimate ± quantile x standard error. The
-            intercepts of FLIC have Wald intervals always: they maximise no likelihood.
+            intercepts of FLIC have Wald intervals always: they do not maximise the penalised
+            likelihood. Without convergence there is no interval, only NaN.
         """
         check_choice("method", method, INTERVALS)
         fitted, positions = self._inferential_fit()
+        quantile = np.sqrt(chi2_quantile(level))
+        if not fitted.maximum.converged:
+            return np.full((len(positions), 2), np.nan)
         if method == "profile" and self.correction != "flic":
             return profile_intervals(fitted, positions, level, tol=self.tol).bounds
-        margin = np.sqrt(chi2_quantile(level)) * self.bse()
+        margin = quantile * self.bse()
         bounds = np.column_stack([self.params_ - margin, self.params_ + margin])
         if method == "profile":
             rows = sorted(set(positions) - set(self._intercept_rows()))
@@ -146,6 +172,8 @@ class InferenceMixin:
         """
         check_choice("method", method, TESTS)
         fitted, positions = self._inferential_fit()
+        if hypothesis is None and not fitted.maximum.converged:
+            return (NOT_CONVERGED,) * len(positions)
         if hypothesis is None:
             plain = method == "likelihood-ratio" and penalty == "full-information"
             if plain and self.correction != "flic":
@@ -157,11 +185,13 @@ class InferenceMixin:
 
     def _test(self, C: FloatArray, values: FloatArray, method: str, penalty: str) -> TestResult:
         fitted, positions = self._inferential_fit()
+        if not fitted.maximum.converged:
+            return replace(NOT_CONVERGED, df=len(C))
         rows = np.flatnonzero(np.any(C != 0.0, axis=0))
         if len(C) == 1 and not np.all(fitted.estimable[positions][rows]):
             return UNDETERMINED
         if self.correction == "flic" and set(rows) & set(self._intercept_rows()):
-            reason = "FLIC's intercept maximises no likelihood"
+            reason = "FLIC's intercept does not maximise the penalised likelihood"
             return TestResult(np.nan, len(C), np.nan, np.nan, False, reason)
         full = np.zeros((len(C), fitted.beta.size))
         full[:, positions] = C
@@ -216,7 +246,14 @@ class InferenceMixin:
         """Draw the profile of one coefficient and return the matplotlib axes."""
         from firthshot.jeffreys._plots import plot_profile
 
-        return plot_profile(self.profile(name, level), ax)
+        return plot_profile(self.profile(name, level), ax, self._label(name))
+
+    def _label(self, name: str) -> str:
+        """Return a name in words: a colon may stand in the class and in an interaction too."""
+        if len(self.contrasts_) == 1 or name not in self.parameter_names_:
+            return name
+        contrast, column = divmod(self.parameter_names_.index(name), len(self._columns()))
+        return f"{self._columns()[column]} ({self.contrasts_[contrast]} against {self.reference_})"
 
     def separation(self) -> Separation:
         """Detect separation in the data of the fit, and name the variables that cause it."""
@@ -232,7 +269,9 @@ class InferenceMixin:
         )
         return replace(found, penalised=self.tau > 0.0)
 
-    def summary(self, level: float = 0.95, method: str = "profile") -> Summary:
+    def summary(
+        self, level: float = 0.95, method: str = "profile", *, odds_ratios: bool = False
+    ) -> Summary:
         """Return the table that statistics packages print.
 
         Parameters
@@ -240,10 +279,13 @@ class InferenceMixin:
         level : float, default=0.95
         method : {"profile", "wald"}, default="profile"
             Profile intervals with likelihood-ratio tests, or Wald intervals with Wald tests.
+        odds_ratios : bool, default=False
+            Show exp(estimate) and its bounds.
         """
-        from firthshot.jeffreys._summary import summarise
+        from firthshot.jeffreys._summarise import summarise
 
-        return summarise(cast("JeffreysLogisticRegression", self), level, method)
+        model = cast("JeffreysLogisticRegression", self)
+        return summarise(model, level, method, odds_ratios=odds_ratios)
 
 
 def _values(value: ArrayLike, rows: int) -> FloatArray:

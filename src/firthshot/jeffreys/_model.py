@@ -143,6 +143,13 @@ class Fit:
         """F⁻¹ in θ."""
         return invert(self.information)
 
+    @cached_property
+    def suspect(self) -> bool:
+        """Whether several maxima must be suspected, so that one start is not enough."""
+        from firthshot.jeffreys._several_maxima import is_suspect  # which climbs with this file
+
+        return is_suspect(self)
+
     def covariance(self, convention: str = "inverse-information") -> FloatArray:
         """Return the covariance of the coefficients, shape (J p, J p), by name of convention.
 

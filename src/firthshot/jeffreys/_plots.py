@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
+from firthshot.files import replacing
 from firthshot.jeffreys._profile import chi2_quantile
 from firthshot.jeffreys._separation import INTERCEPT
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_PANELS = 24
 
 
-def plot_profile(profile: Profile, ax: Any = None) -> Any:
+def plot_profile(profile: Profile, ax: Any = None, label: str | None = None) -> Any:
     """Draw a profile, the parabola of the Wald approximation, and the interval.
 
     Parameters
@@ -27,6 +28,8 @@ def plot_profile(profile: Profile, ax: Any = None) -> Any:
     profile : Profile
     ax : matplotlib axes, default=None
         New ones if None.
+    label : str, default=None
+        What to call the coefficient; its name if None.
     """
     if ax is None:
         import matplotlib.pyplot as plt
@@ -43,7 +46,7 @@ def plot_profile(profile: Profile, ax: Any = None) -> Any:
     ax.plot([profile.estimate], [0.0], "o", color="C0")
     ax.set_ylim(-3.0 * drop, 0.35 * drop)
     ax.set_xlim(profile.values[0], profile.values[-1])
-    ax.set_xlabel(f"coefficient of {profile.name}")
+    ax.set_xlabel(f"coefficient of {label or profile.name}")
     ax.set_ylabel("profile minus maximum")
     inside = (np.mean(profile.interval) - profile.values[0]) / np.ptp(profile.values)
     ax.legend(frameon=False, fontsize=9, loc="center", bbox_to_anchor=(inside, 0.33))
@@ -69,9 +72,10 @@ def save_profiles(path: Path, model: JeffreysLogisticRegression, level: float = 
     figure = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
     for k, name in enumerate(names):
         ax = figure.add_subplot(rows, columns, k + 1)
-        plot_profile(model.profile(name, level), ax)
+        model.plot_profile(name, level, ax)
         if k and (legend := ax.get_legend()) is not None:
             legend.remove()
         if k % columns:
             ax.set_ylabel("")
-    figure.savefig(path, dpi=120)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120, format=path.suffix.lower().removeprefix(".") or "png")

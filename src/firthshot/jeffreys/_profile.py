@@ -10,7 +10,9 @@ import numpy as np
 from firthshot.errors import FirthshotError
 from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._model import Fit
-from firthshot.jeffreys._tests import SLOW, is_hard, restricted_maximum
+from firthshot.jeffreys._progress import tell
+from firthshot.jeffreys._several_maxima import SLOW
+from firthshot.jeffreys._tests import restricted_maximum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,10 +113,11 @@ def profile_intervals(
         max_iter,
     )
     easy = (status == kernels.CONVERGED) & (steps <= SLOW) & estimable[:, None]
-    easy &= not is_hard(fitted)
+    easy &= not fitted.suspect
     easy &= (bounds - fitted.beta.ravel()[list(indices), None]) * [-1.0, 1.0] > 0.0
     reasons = [[f"converged in {k} iterations" for k in row] for row in steps]
     for row, end in zip(*np.nonzero(~easy), strict=True):
+        tell("coefficients given an interval", int(row), len(bounds))
         found = np.nan, False, "not determined by the data (collinear columns)"
         if estimable[row]:
             found = _search_bound(fitted, work, indices[row], drop, 2.0 * end - 1.0, tol)

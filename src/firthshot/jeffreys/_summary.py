@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names
-from firthshot.jeffreys._tests import TestResult
-
-if TYPE_CHECKING:
-    from firthshot.jeffreys.estimator import JeffreysLogisticRegression
-
-_PENALTIES = {0.0: "maximum likelihood (no penalty)", 0.5: "Firth's penalised likelihood (τ = ½)"}
-
-_NO_ESTIMATE_NOTE = (
-    "Warning: the classes are separated and tau is 0, so the estimates only tell where the "
-    "solver stopped on its way to infinity, and standard errors mean nothing: use tau = 0.5."
-)
+# What the solver leaves of a zero: its tolerance is 1e-8 standard errors, and twice a difference
+# of log-likelihoods is known to about 1e-10.
+_ZERO_ERRORS, _ZERO_CHI2 = 1e-8, 1e-10
 
 
 @dataclass(frozen=True)
@@ -35,6 +26,23 @@ class Row:
     chi2: float
     p_value: float
 
+    @property
+    def odds_ratio(self) -> tuple[float, float, float]:
+        """Estimate and bounds of the odds ratio (of the odds, for an intercept)."""
+        with np.errstate(over="ignore"):
+            ratio, lower, upper = np.exp([self.estimate, self.lower, self.upper]).tolist()
+        return ratio, lower, upper
+
+
+@dataclass(frozen=True)
+class TermRow:
+    """One term of a formula: the test that all its coefficients are zero."""
+
+    term: str
+    df: int
+    chi2: float
+    p_value: float
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -47,53 +55,121 @@ class Summary:
     rows : tuple of Row
     notes : tuple of str
         Conventions, and warnings that a reader must see.
+    terms : tuple of TermRow
+        Tests of whole terms of a formula.
+    odds_ratios : bool
+        Whether odds ratios are shown instead of estimates and standard errors.
     """
 
     header: dict[str, Any]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    terms: tuple[TermRow, ...] = ()
+    odds_ratios: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON; numbers that are not finite become None."""
-        rows = [{k: _plain(v) for k, v in asdict(row).items()} for row in self.rows]
-        header = {k: _plain(v) for k, v in self.header.items()}
-        return {"model": header, "coefficients": rows, "notes": list(self.notes)}
+        return {
+            "model": _plain(self.header),
+            "coefficients": [_plain(asdict(row) | self._ratios(row)) for row in self.rows],
+            "terms": [_plain(asdict(row)) for row in self.terms],
+            "notes": list(self.notes),
+        }
+
+    def _ratios(self, row: Row) -> dict[str, float]:
+        names = ("odds_ratio", "odds_ratio_lower", "odds_ratio_upper")
+        return dict(zip(names, row.odds_ratio, strict=True)) if self.odds_ratios else {}
 
     def cells(self) -> list[list[str]]:
-        """Return the table as text: term, estimate, SE, lower, upper, χ², p."""
+        """Return the table as text: term, estimate, SE (or odds ratio), lower, upper, χ², p."""
         return [
-            [
-                row.term,
-                *map(number, (row.estimate, row.std_error, row.lower, row.upper, row.chi2)),
-                probability(row.p_value),
-            ]
+            [row.term, *self._numbers(row), chi_squared(row.chi2), probability(row.p_value)]
             for row in self.rows
         ]
+
+    def _numbers(self, row: Row) -> list[str]:
+        if self.odds_ratios:
+            return [number(value) for value in row.odds_ratio]
+        values = (row.estimate, row.std_error, row.lower, row.upper)
+        least = _ZERO_ERRORS * row.std_error
+        return [number(0.0 if abs(value) < least else value) for value in values]
 
     def column_titles(self) -> list[str]:
         """Return the titles of the columns of `cells`."""
         tail = 50.0 * (1.0 - self.header["level"])
-        return ["", "estimate", "SE", f"{tail:g}%", f"{100 - tail:g}%", "χ²", "p"]
+        first = ["odds ratio"] if self.odds_ratios else ["estimate", "SE"]
+        return ["", *first, f"{tail:g}%", f"{100 - tail:g}%", "χ²", "p"]
 
     def head_lines(self) -> list[str]:
         """Return the lines above the table."""
         h = self.header
-        counts = ", ".join(f"{name}: {number(count)}" for name, count in h["classes"].items())
-        likelihoods = (
-            f"Penalised log-likelihood {h['penalised_loglik']:.4f}, "
-            f"log-likelihood {h['loglik']:.4f}"
-        )
+        slopes = "the slope" if h["lr_df"] == 1 else f"all {h['lr_df']} slopes"
         test = (
-            f"Likelihood ratio test of all {h['lr_df']} slopes: χ² = {number(h['lr_chi2'])}, "
+            f"Likelihood ratio test of {slopes}: χ² = {chi_squared(h['lr_chi2'])}, "
             f"p = {probability(h['lr_p_value'])}"
         )
+        size = f"{h['groups']} groups" if h.get("groups") else f"{h['rows']} rows"
         return [
             f"{h['kind']} logistic regression, {h['method']}",
-            f"{h['rows']} rows; {counts}; reference {h['reference']}",
-            likelihoods,
-            h["reason"][0].upper() + h["reason"][1:],
+            *self._source_lines(),
+            f"{size}; {self._counts()}; reference {h['reference']}",
+            *self._fit_lines(),
             *([test] if h["lr_df"] else []),
         ]
+
+    def _counts(self) -> str:
+        """Say how often each class occurs, by rows or by weight."""
+        classes = self.header["classes"].items()
+        words = (
+            "summed weights " if self.header["weights"] and not self.header.get("groups") else ""
+        )
+        return words + ", ".join(f"{name}: {number(count)}" for name, count in classes)
+
+    def _fit_lines(self) -> list[str]:
+        """Say how high the fit got and how it ended, and which fit where there are two."""
+        h = self.header
+        whose = f" (Firth's fit, before {h['correction'].upper()})" * (h["correction"] != "none")
+        likelihoods = f"log-likelihood {h['loglik']:.4f}"
+        if h["tau"] > 0.0:
+            likelihoods = f"penalised log-likelihood {h['penalised_loglik']:.4f}, {likelihoods}"
+        return [_capital(likelihoods) + whose, _capital(h["reason"]) + whose]
+
+    def _weights_words(self) -> str:
+        h = self.header
+        none = h.get("rows_of_weight_zero") or 0
+        left_out = f"{none} row{'s' * (none != 1)} of weight 0 left out; " if none else ""
+        return f"Weights: {h['weights']}; {left_out}weights sum to {number(h['weights_sum'])}."
+
+    def _source_lines(self) -> list[str]:
+        """Say what was fitted: formula, table, weights, offset, rows left out."""
+        h = self.header
+        table = f" (table {h['table']})" if h.get("table") else ""
+        formula = [f"{h['formula']}{table}"] if h.get("formula") else []
+        parts = []
+        if h["weights"]:
+            parts.append(self._weights_words())
+        if h["offset"]:
+            parts.append(f"Offset: {h['offset']}.")
+        if left_out := h.get("rows_left_out"):
+            rows = "1 row" if left_out == 1 else f"{left_out} rows"
+            parts.append(f"Left out: {rows} with missing values.")
+        return [*formula, *([" ".join(parts)] if parts else [])]
+
+    def term_lines(self, width: int = 80) -> list[tuple[str, bool]]:
+        """Return the lines of the tests of terms; True marks titles, none if there are none."""
+        if not self.terms:
+            return []
+        titles = ["df", "χ²", "p"]
+        cells = [[str(t.df), chi_squared(t.chi2), probability(t.p_value)] for t in self.terms]
+        widths = [max(len(line[k]) for line in [titles, *cells]) for k in range(3)]
+        room = max(12, width - sum(widths) - 2 * len(widths))
+        names = [_broken(t.term, room) for t in self.terms]
+        longest = max(len(part) for name in [*names, ["Test of term"]] for part in name)
+        lines = [(_line("Test of term".ljust(longest), titles, widths), True)]
+        for name, texts in zip(names, cells, strict=True):
+            lines += [(part, False) for part in name[:-1]]
+            lines.append((_line(name[-1].ljust(longest), texts, widths), False))
+        return lines
 
     def table_lines(self, width: int = 80) -> list[tuple[str, bool]]:
         """Return the lines of the table for a page of some width; True marks titles."""
@@ -114,9 +190,15 @@ class Summary:
 
     def __str__(self) -> str:
         """Return header, table and notes as text of 80 columns."""
+        head = [line for long in self.head_lines() for line in wrap(long, 80)]
         table = [line for line, _ in self.table_lines()]
+        terms = ["", *(line for line, _ in self.term_lines())] if self.terms else []
         notes = [line for note in self.notes for line in wrap(note, 80)]
-        return "\n".join([*self.head_lines(), "", *table, "", *notes])
+        return "\n".join([*head, "", *table, *terms, "", *notes])
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _line(name: str, texts: list[str], widths: list[int]) -> str:
@@ -147,6 +229,11 @@ def number(value: float) -> str:
     return f"{value:.4f}" if 1e-2 <= size < 1e5 else f"{value:.3e}"
 
 
+def chi_squared(value: float) -> str:
+    """Format a χ²; what rounding leaves of zero is zero."""
+    return number(0.0 if value < _ZERO_CHI2 else value)
+
+
 def probability(value: float) -> str:
     """Format a p-value."""
     if np.isnan(value):
@@ -160,115 +247,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value
-
-
-def summarise(model: JeffreysLogisticRegression, level: float, method: str) -> Summary:
-    """Collect the table of a fitted estimator."""
-    bounds = model.conf_int(level, method)
-    tests = model.test(method="wald" if method == "wald" else "likelihood-ratio")
-    tests = _wald_where_needed(model, tests)
-    columns, labels = model._columns(), [str(c) for c in model.contrasts_]
-    pairs = [(label, column) for label in labels for column in columns]
-    rows = tuple(
-        Row(label, column, *map(float, numbers))
-        for (label, column), *numbers in zip(
-            pairs,
-            model.params_,
-            model.bse(),
-            bounds[:, 0],
-            bounds[:, 1],
-            [test.chi2 for test in tests],
-            [test.p_value for test in tests],
-            strict=True,
-        )
-    )
-    missing = np.isnan(bounds).any(axis=1) & ~np.isnan(model.bse())
-    lost = [name for name, is_lost in zip(model.parameter_names_, missing, strict=True) if is_lost]
-    header, notes = _header(model, level), _notes(model, method)
-    if model.tau == 0.0 and model.separation():
-        header |= {"converged": False, "reason": NO_ESTIMATE.rstrip(".")}
-        return Summary(header, rows, (*notes, _NO_ESTIMATE_NOTE))
-    return Summary(header, rows, (*notes, *_lost_bounds(lost)))
-
-
-def _lost_bounds(names: list[str]) -> list[str]:
-    if not names:
-        return []
-    listing = ", ".join(names)
-    why = "a restricted fit failed; use the Wald interval or another level."
-    return [f"Warning: a profile bound (–) of {listing} was not found, because {why}"]
-
-
-def _wald_where_needed(
-    model: JeffreysLogisticRegression, tests: tuple[TestResult, ...]
-) -> tuple[TestResult, ...]:
-    """Give FLIC's intercepts, which maximise no likelihood, their Wald test."""
-    if model.correction != "flic":
-        return tests
-    from firthshot.jeffreys._tests import chi2_tail
-
-    squares = (model.params_ / model.bse()) ** 2
-    walds = {k: float(squares[k]) for k in model._intercept_rows()}
-    return tuple(
-        TestResult(walds[k], 1, float(chi2_tail(walds[k], 1)), np.nan, True, "Wald test")
-        if k in walds
-        else test
-        for k, test in enumerate(tests)
-    )
-
-
-def _header(model: JeffreysLogisticRegression, level: float) -> dict[str, Any]:
-    data = model.fit_.model.data
-    counts = np.bincount(data.y, weights=data.w)
-    names = [str(model.reference_), *map(str, model.contrasts_)]
-    penalty = _PENALTIES.get(float(model.tau), f"Jeffreys penalty with τ = {model.tau:g}")
-    overall = _overall_test(model)
-    return {
-        "kind": "Binary" if len(names) == 2 else "Multinomial",
-        "method": penalty + ("" if model.correction == "none" else f", {model.correction.upper()}"),
-        "tau": float(model.tau),
-        "level": level,
-        "rows": int(data.y.size),
-        "classes": dict(zip(names, counts.tolist(), strict=True)),
-        "contrasts": len(names) - 1,
-        "reference": names[0],
-        "rank": model.rank_,
-        "loglik": model.loglik_,
-        "penalised_loglik": model.penalised_loglik_,
-        "converged": bool(model.converged_),
-        "reason": model.reason_,
-        "lr_chi2": overall.chi2,
-        "lr_df": overall.df,
-        "lr_p_value": overall.p_value,
-    }
-
-
-def _overall_test(model: JeffreysLogisticRegression) -> TestResult:
-    """Test all slopes at once; without slopes or with undetermined ones there is no test."""
-    columns = model._columns()
-    slopes = [c for c in columns if c != INTERCEPT]
-    if not slopes or model.rank_ < len(columns) or len(set(columns)) < len(columns):
-        return TestResult(np.nan, 0, np.nan, np.nan, True, "")
-    labels = [str(c) for c in model.contrasts_]
-    result = model.test(coefficient_names(slopes, labels))
-    assert isinstance(result, TestResult)
-    return result
-
-
-def _notes(model: JeffreysLogisticRegression, method: str) -> tuple[str, ...]:
-    kinds = {
-        "profile": "profile penalised likelihood; χ²: penalised likelihood ratio on 1 df, "
-        "with the full model's information",
-        "wald": "Wald; χ²: Wald on 1 df",
-    }
-    notes = [f"Standard errors: {model.standard_errors}. Intervals: {kinds[method]}."]
-    if model.correction == "flic":
-        notes.append("FLIC: the intercept has a Wald interval and test.")
-    if model.rank_ < len(model._columns()):
-        notes.append(
-            f"The design has rank {model.rank_} < {len(model._columns())} columns: coefficients of "
-            "least norm; those that the data do not determine have no standard error."
-        )
-    if not model.converged_:
-        notes.append(f"Warning: {model.reason_}.")
-    return tuple(notes)

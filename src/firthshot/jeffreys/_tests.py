@@ -11,6 +11,8 @@ from firthshot.errors import FirthshotError
 from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
 from firthshot.jeffreys._model import Fit, Maximum, Model, check_choice, climb, explain, fit
+from firthshot.jeffreys._progress import tell
+from firthshot.jeffreys._several_maxima import SLOW, scattered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,12 +20,11 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels import FloatArray, Work
 
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
-SLOW = 8  # iterations; a warm start in a likelihood with one maximum needs three or four
 _PATH_STEPS = 10
 _KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
+_HIGHER = 1e-4
+HIGHER = "the restricted fit lies higher than the full fit, which is a local maximum only"
 _FAR, _TOO_FAR = 1e6, 1e12  # linear predictors: rounding may, or must, spoil the likelihood
-_DRAWS = 12
-_FEW_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class TestResult:
 
 
 UNDETERMINED = TestResult(np.nan, 1, np.nan, np.nan, False, "not determined by the data")
+NOT_CONVERGED = TestResult(np.nan, 1, np.nan, np.nan, False, "the fit itself has not converged")
 
 
 def chi2_tail(chi2: FloatArray | float, df: int) -> FloatArray:
@@ -130,22 +132,21 @@ def each_coefficient(
     reached = lp + 0.5 * decrements**2 + model.shift
     chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
     p_values = chi2_tail(chi2, 1)
-    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & (not is_hard(fitted))
+    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & (not fitted.suspect)
     easy &= reached <= fitted.penalised_loglik + _KEPT
     estimable = fitted.estimable[list(indices)]
-    return tuple(
-        TestResult(chi2[k], 1, p_values[k], reached[k], True, explain(0, decrements[k], steps[k]))
-        if easy[k] and estimable[k]
-        else likelihood_ratio_test(fitted, eye[k : k + 1], np.zeros(1), tol=tol, max_iter=max_iter)
-        if estimable[k]
-        else UNDETERMINED
-        for k in range(len(eye))
-    )
-
-
-def is_hard(fitted: Fit) -> bool:
-    """Tell whether the full fit was so slow that several maxima must be suspected."""
-    return fitted.maximum.n_iter > SLOW + 2
+    results = []
+    for k in range(len(eye)):
+        tell("coefficients tested", k, len(eye))
+        if not estimable[k]:
+            results.append(UNDETERMINED)
+        elif easy[k]:
+            why = explain(0, decrements[k], steps[k])
+            results.append(TestResult(chi2[k], 1, p_values[k], reached[k], True, why))
+        else:
+            one, zero = eye[k : k + 1], np.zeros(1)
+            results.append(likelihood_ratio_test(fitted, one, zero, tol=tol, max_iter=max_iter))
+    return tuple(results)
 
 
 def check_estimable(fitted: Fit, C: FloatArray) -> None:
@@ -189,11 +190,11 @@ def restricted_maximum(
 
     top = fitted.maximum.theta
     best = solve(top, values)
-    if best.converged and best.n_iter <= SLOW and not is_hard(fitted):
+    if best.converged and best.n_iter <= SLOW and not fitted.suspect:
         return best
-    scattered = _scattered(fitted)
-    path = origins or (_follow(solve, scattered, top, forms @ top, values),)
-    return _best(solve, (*path, *scattered), values, best)
+    starts = scattered(fitted)
+    path = origins or (_follow(solve, starts, top, forms @ top, values),)
+    return _best(solve, (*path, *starts), values, best)
 
 
 def _is_spurious(fitted: Fit, found: Maximum) -> bool:
@@ -202,18 +203,6 @@ def _is_spurious(fitted: Fit, found: Maximum) -> bool:
     farthest = float(np.abs(found.theta.reshape(-1, len(Z)) @ Z).max())
     above = found.penalised_loglik > fitted.penalised_loglik + _KEPT
     return not farthest <= (_FAR if above else _TOO_FAR)
-
-
-def _scattered(fitted: Fit) -> FloatArray:
-    """Return zero and a few points at three distances from it, always the same ones.
-
-    With many rows there is one maximum, and zero will do.
-    """
-    size = fitted.model.size
-    draws = _DRAWS if fitted.model.data.y.size <= _FEW_ROWS else 0
-    points = np.random.default_rng(0).normal(size=(draws, size))
-    points *= np.resize([1.0, 3.0, 9.0], (draws, 1))
-    return np.concatenate([np.zeros((1, size)), points])
 
 
 def _best(
@@ -229,7 +218,7 @@ def _best(
 
 def _follow(
     solve: Callable[[FloatArray, FloatArray], Maximum],
-    scattered: FloatArray,
+    starts: FloatArray,
     theta: FloatArray,
     start: FloatArray,
     goal: FloatArray,
@@ -237,7 +226,7 @@ def _follow(
     """Move the constraint from ``start`` to ``goal`` in steps, keeping to the highest branch."""
     for part in np.linspace(0.0, 1.0, _PATH_STEPS + 1)[1:-1]:
         here = start + part * (goal - start)
-        theta = _best(solve, scattered, here, solve(theta, here)).theta
+        theta = _best(solve, starts, here, solve(theta, here)).theta
     return theta
 
 
@@ -250,6 +239,8 @@ def _better(first: Maximum, second: Maximum) -> Maximum:
 def _compare(full: float, restricted: Maximum, df: int) -> TestResult:
     # What the last, untaken step would still gain is known to second order: U'B⁻¹U / 2.
     reached = restricted.penalised_loglik + 0.5 * restricted.decrement**2
+    if restricted.converged and reached > full + _HIGHER:
+        return TestResult(np.nan, df, np.nan, reached, False, HIGHER)
     chi2 = max(0.0, 2.0 * (full - reached)) if restricted.converged else np.nan
     p_value = float(chi2_tail(chi2, df)) if df else 1.0
     return TestResult(chi2, df, p_value, reached, restricted.converged, restricted.reason)

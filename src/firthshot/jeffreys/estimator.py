@@ -15,6 +15,7 @@ from firthshot.errors import FirthshotError
 from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
 from firthshot.jeffreys._model import CONVENTIONS, Model, check_choice, fit, make_model
+from firthshot.jeffreys._refusals import explained
 from firthshot.jeffreys._separation import INTERCEPT, coefficient_names
 from firthshot.jeffreys._text import listed
 
@@ -29,6 +30,10 @@ COLLINEAR = ("minimal-norm", "refuse")
 
 class CollinearityWarning(UserWarning):
     """Some columns are linear combinations of others; the coefficients of least norm are given."""
+
+
+class CollinearityError(FirthshotError):
+    """Some columns are linear combinations of others, and ``collinear="refuse"``."""
 
 
 class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -156,9 +161,21 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             return X, y
-        features, labels = validate_data(self, X, y, dtype=np.float64)
+        features, labels = self._checked_input(X, y)
         check_classification_targets(labels)
         return features, labels
+
+    def _checked_input(self, X: Any, *y: ArrayLike, reset: bool = True) -> Any:
+        """Return what scikit-learn makes of its arguments, errors in our words."""
+        fewest = 1
+        if self.fit_intercept and hasattr(X, "columns") and not len(X.columns):
+            X, fewest = np.empty((len(X), 0)), 0  # a frame without columns: the model y ~ 1
+        try:
+            return validate_data(
+                self, X, *y, reset=reset, dtype=np.float64, ensure_min_features=fewest
+            )
+        except ValueError as error:
+            raise explained(error, X) from None
 
     def _check_parameters(self) -> None:
         check_choice("standard_errors", self.standard_errors, CONVENTIONS)
@@ -222,7 +239,7 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             pairs = (f"{j} = f({', '.join(on)})" for j, on in self.dependent_columns_.items())
             message += f": {'; '.join(pairs)}"
         if self.collinear == "refuse":
-            raise FirthshotError(
+            raise CollinearityError(
                 f"Collinear columns: {message}; remove them or set collinear='minimal-norm'."
             )
         if self.dependent_columns_:
@@ -266,7 +283,7 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
     def _predictors(self, X: ArrayLike, offset: ArrayLike | None) -> FloatArray:
         """Return linear predictors of all classes in sorted order, shape (n, K)."""
         check_is_fitted(self)
-        X = cast("FloatArray", validate_data(self, X, dtype=np.float64, reset=False))
+        X = cast("FloatArray", self._checked_input(X, reset=False))
         eta = X @ self.coef_.T + self.intercept_
         shifts = _checked_offset(offset, len(X), len(self.contrasts_))
         eta = eta if shifts is None else eta + shifts

@@ -5,7 +5,7 @@ Nothing here knows of features' origin, of heads or of solvers.
 
 from __future__ import annotations
 
-from firthshot.objective._checks import class_frequencies
+from firthshot.objective._checks import check_prior, class_frequencies
 from firthshot.objective._l2 import L2, L2_PARAMETRISATIONS, L2Curvature, l2_curvature
 from firthshot.objective._losses import (
     CrossEntropy,
@@ -26,6 +26,7 @@ from firthshot.objective._softmax import log_softmax, softmax
 from firthshot.objective.cosine import (
     AdditiveFormulaGap,
     additive_formula_gap,
+    cosine_scale,
     normalisation_jacobian,
     normalisation_log_det,
 )
@@ -68,8 +69,10 @@ __all__ = [
     "additive_formula_gap",
     "amended_log_det",
     "amended_log_det_gradient",
+    "check_prior",
     "class_frequencies",
     "closed_form_optimum",
+    "cosine_scale",
     "fisher_blocks",
     "fisher_information",
     "l2_curvature",

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 DEPENDENCE_TOLERANCE = 1e-10
 
 
+def rank_of_sizes(sizes: Array, shape: tuple[int, ...]) -> int:
+    """Return the rank of a matrix from its singular values, largest first.
+
+    Those below max(shape) · 2.2e-16 · (the largest) count as zero, as in
+    `numpy.linalg.matrix_rank`.
+    """
+    return int((sizes > max(shape) * np.finfo(np.float64).eps * sizes[0]).sum())
+
+
 @dataclass(frozen=True, eq=False)
 class WeightedGram:
     """The log-determinant of Yᵀ W² Y and its orthonormal weighted rows.

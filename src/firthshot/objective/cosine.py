@@ -19,11 +19,16 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.objective._checks import check_matrix
-from firthshot.objective._gram import multinomial_factor, weighted_gram
+from firthshot.objective._gram import multinomial_factor, rank_of_sizes, weighted_gram
 from firthshot.objective._softmax import Array, log_softmax
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+
+def cosine_scale(n_classes: int) -> float:
+    """Return the published factor of the cosines: 2, and 10 above 200 classes."""
+    return 2.0 if n_classes <= 200 else 10.0
 
 
 def normalisation_jacobian(beta: ArrayLike) -> Array:
@@ -112,7 +117,7 @@ def _log_pdet(log_weights: Array, rows: Array) -> tuple[float, int]:
     """Return the amended log-determinant and rank of Σ w² y yᵀ over the rows y (N, J, K, d)."""
     flat = rows.reshape(log_weights.size, -1)
     left, sizes, _ = np.linalg.svd(flat, full_matrices=False)
-    rank = int((sizes > max(flat.shape) * np.finfo(np.float64).eps * sizes[0]).sum())
+    rank = rank_of_sizes(sizes, flat.shape)
     gram = weighted_gram(log_weights.ravel(), left[:, :rank])
     return gram.log_det + 2.0 * float(np.log(sizes[:rank]).sum()), rank
 

@@ -19,6 +19,7 @@ from firthshot.objective._checks import check_matrix
 from firthshot.objective._gram import (
     WeightedGram,
     multinomial_factor,
+    rank_of_sizes,
     weighted_gram,
     whitened_classes,
 )
@@ -63,7 +64,7 @@ def span_of(X: ArrayLike, *, intercept: bool = True) -> Span:
     """
     features = check_matrix(X, intercept=intercept)
     left, sizes, _ = np.linalg.svd(features, full_matrices=False)
-    rank = int((sizes > max(features.shape) * np.finfo(np.float64).eps * sizes[0]).sum())
+    rank = rank_of_sizes(sizes, features.shape)
     if rank == 0:
         raise FirthshotError("every entry of X is zero; give features.")
     return Span(left[:, :rank], sizes[:rank])

@@ -1,22 +1,27 @@
 """A user's own rows: read into features and labels, reported on, and written back as predictions.
 
-`read_examples` is the one place that turns a source (a table, a bank, arrays) into `Examples`.
+`read_examples` is the one place that turns a source (pictures, a table of texts or of features, a
+feature file, a bank) into `Examples`; `parse_items` and `embed_lines` do it for lines of text.
 """
 
-from firthshot.own_data._encoded import embed_lines, takes_texts
+from firthshot.own_data._encoded import embed_lines, embed_picture, takes_texts
 from firthshot.own_data._examples import Columns, Examples, join_examples
 from firthshot.own_data._match import matched_features
 from firthshot.own_data._predictions import Predictions, predict, render, write
+from firthshot.own_data._remarks import columns_differ
 from firthshot.own_data._report import FitReport, report_fit
 from firthshot.own_data._sources import read_examples
-from firthshot.own_data._stdin import parse_items
+from firthshot.own_data._stdin import decode, parse_items
 
 __all__ = [
     "Columns",
     "Examples",
     "FitReport",
     "Predictions",
+    "columns_differ",
+    "decode",
     "embed_lines",
+    "embed_picture",
     "join_examples",
     "matched_features",
     "parse_items",

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from firthshot.backbones.embed import EncoderMark
     from firthshot.backbones.encoders import Encoder
 
-Kind = Literal["image", "text"]
+Encoded = Literal["image", "text"]
 Listener = Callable[[int, int], None]
 _SAMPLE = 100  # rows that show what a column holds
 
 
-def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None) -> Kind | None:
+def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None) -> Encoded | None:
     """Tell whether a source holds pictures or texts; None for features.
 
     A folder and a picture file are pictures. A table is one of texts when the column ``--text`` is
@@ -52,7 +52,7 @@ def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None)
 
 def read_encoded(
     source: str,
-    kind: Kind,
+    kind: Encoded,
     columns: Columns,
     *,
     encoder: str | None = None,
@@ -90,7 +90,7 @@ def read_encoded(
     loaded = choose_encoder(kind, encoder, mark)
     if kind == "image":
         paths, labels = _pictures(Path(source), needs_label)
-        ids, heading = np.array([_shown(path, Path(source)) for path in paths]), "picture"
+        ids, heading = np.array([path.as_posix() for path in paths]), "picture"
         features = embed_pictures(paths, loaded, listener=listener)
     else:
         texts, labels, ids, heading = _texts(Path(source), columns, needs_label)
@@ -101,8 +101,10 @@ def read_encoded(
         labels,
         ids=ids,
         id_name=heading,
+        kind=kind,
         encoder=_spec(encoder) or loaded.name,
         fingerprint=loaded.fingerprint,
+        label_name=columns.label if kind == "text" and labels is not None else None,
     )
 
 
@@ -114,10 +116,24 @@ def embed_lines(text: str, mark: EncoderMark, source: str = "Standard input") ->
     if not lines:
         raise FirthshotError(f"{source} is empty: give one text per line.")
     features = embed_texts(lines, choose_encoder("text", None, mark))
-    return Examples(source, features, ids=np.array(lines), id_name="text")
+    return Examples(source, features, ids=np.array(lines), id_name="text", kind="text")
 
 
-def choose_encoder(kind: Kind, encoder: str | None, mark: EncoderMark | None) -> Encoder:
+def embed_picture(content: bytes, mark: EncoderMark, source: str = "Standard input") -> Examples:
+    """Embed one picture, given as the bytes of its file, with the encoder of a model."""
+    from firthshot.backbones.embed import embed_pictures
+
+    encoder = choose_encoder("image", None, mark)
+    try:
+        features = embed_pictures([content], encoder)
+    except FirthshotError:
+        raise FirthshotError(
+            f"{source} is neither a picture nor text in UTF-8: give the content of one picture."
+        ) from None
+    return Examples(source, features, ids=np.array([source]), id_name="picture", kind="image")
+
+
+def choose_encoder(kind: Encoded, encoder: str | None, mark: EncoderMark | None) -> Encoder:
     """Load the encoder of the model, the one that is named, or the default."""
     from firthshot.backbones.embed import recall_encoder
     from firthshot.backbones.encoders import DEFAULTS, load_encoder
@@ -153,11 +169,6 @@ def _spec(encoder: str | None) -> str | None:
         if Path(encoder).exists()
         else encoder
     )
-
-
-def _shown(path: Path, source: Path) -> str:
-    """Return a picture's path below the folder that was given: class folders repeat file names."""
-    return path.relative_to(source).as_posix() if source.is_dir() else path.name
 
 
 def _pictures(source: Path, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
@@ -203,7 +214,10 @@ def _filled(table: pl.DataFrame, column: str, path: Path) -> list[str]:
     values = table[column].to_list()
     for row, value in enumerate(values, 1):
         if value is None or not str(value).strip():
-            raise FirthshotError(f"{path} has an empty cell in row {row} of column {column!r}.")
+            raise FirthshotError(
+                f"{path} has an empty cell in row {row} of column {column!r}: fill it in or remove "
+                "the row."
+            )
     return [str(value) for value in values]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from firthshot.errors import FirthshotError
 
 Array = npt.NDArray[Any]
+Kind = Literal["features", "image", "text"]  # what a source holds
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ class Columns:
         left away. None: every column that is nothing else is a feature.
     text : str or None
         The column of texts to embed, if the rows are texts.
+    classes : frozenset of str
+        What a model tells apart, as text: a column of nothing else holds labels, whatever it is
+        called.
     """
 
     label: str = "label"
@@ -38,6 +42,7 @@ class Columns:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
     text: str | None = None
+    classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,18 @@ class Examples:
         What the source calls its rows.
     id_name : str
         The heading of the ids.
+    kind : {"features", "image", "text"}
+        What the source holds: the features themselves, or pictures or texts embedded here.
     encoder : str or None
         What made the features, where the source knows.
     fingerprint : str or None
         What identifies the encoder's weights, where it was loaded here.
+    files : (n,) or None
+        The input of each row, where there are several and its id does not name it.
+    unused : tuple of str
+        Columns of the source that the model does not ask for, and that are not its labels.
+    label_name : str or None
+        The column that held the labels, if they come from one.
     """
 
     source: str
@@ -67,8 +80,12 @@ class Examples:
     names: tuple[str, ...] | None = None
     ids: Array | None = None
     id_name: str = "row"
+    kind: Kind = "features"
     encoder: str | None = None
     fingerprint: str | None = None
+    unused: tuple[str, ...] = ()
+    files: Array | None = None
+    label_name: str | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -100,7 +117,12 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
         features=np.concatenate([part.features for part in parts]),
         labels=np.concatenate(labels) if len(labels) == len(parts) else None,
         ids=np.concatenate([part.row_ids() for part in parts]),
+        files=None if all(part.kind == "image" for part in parts) else _files(parts),
     )
+
+
+def _files(parts: Sequence[Examples]) -> Array:
+    return np.repeat([part.source for part in parts], [len(part) for part in parts])
 
 
 def listed(names: Iterable[object], most: int = 6) -> str:

@@ -21,8 +21,8 @@ def matched_features(examples: Examples, model: Any) -> Any:
     wanted, found = int(model.n_features_in_), examples.features.shape[1]
     if found != wanted:
         raise FirthshotError(
-            f"{examples.source} has {found} features, but the model was fitted to {wanted}: give "
-            "rows from the same encoder or with the same columns."
+            f"{examples.source} has {found} feature{'s' * (found != 1)}, but the model was fitted "
+            f"to {wanted}: give rows from the same encoder or with the same columns."
         )
     names = model_features(model)
     if names is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.store import write_whole
+from firthshot.files import write_whole
 from firthshot.own_data._match import matched_features
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from firthshot.own_data._examples import Array, Examples
 
+RESERVED = ("file", "prediction", "confidence")
 KINDS = (".csv", ".tsv", ".parquet", ".jsonl")
-DECIMALS = 6
+DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Predictions:
     probabilities : (n, K)
     predicted : (n,), the most probable class of each row
     truth : (n,) labels of the rows, or None where they have none
+    files : (n,) the input of each row, or None where its id says enough
     """
 
     ids: Array
@@ -43,6 +45,7 @@ class Predictions:
     probabilities: Array
     predicted: Array
     truth: Array | None = None
+    files: Array | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -59,17 +62,31 @@ class Predictions:
             return None
         return float(np.mean(self.predicted.astype(str) == self.truth.astype(str)))
 
+    @property
+    def unknown(self) -> Array:
+        """Return which labels are no class of the model, (n,); none without labels."""
+        if self.truth is None:
+            return np.zeros(len(self), bool)
+        return np.asarray(~np.isin(self.truth.astype(str), self.classes.astype(str)))
+
     def table(self) -> pl.DataFrame:
-        """Return one line per row: id, prediction, confidence and a column ``p_CLASS`` each."""
+        """Return one line per row: id, prediction, confidence and a column ``p_CLASS`` each.
+
+        A column ``file`` comes first where rows come from several inputs.
+        """
         import polars as pl
 
-        rounded = np.round(self.probabilities, DECIMALS)
-        columns: dict[str, Any] = {self.id_name: self.ids.tolist()}
+        columns: dict[str, Any] = {name: each.tolist() for name, each in self.names().items()}
         columns["prediction"] = self.predicted.tolist()
-        columns["confidence"] = np.round(self.confidence, DECIMALS)
+        columns["confidence"] = self.confidence
         for at, name in enumerate(self.classes):
-            columns[f"p_{name}"] = rounded[:, at]
+            columns[f"p_{name}"] = self.probabilities[:, at]
         return pl.DataFrame(columns)
+
+    def names(self) -> dict[str, Array]:
+        """Return what names each row: its id, after its input where there are several."""
+        ids = {self.id_name: self.ids}
+        return ids if self.files is None else {"file": self.files, **ids}
 
 
 def predict(model: Any, examples: Examples) -> Predictions:
@@ -78,11 +95,12 @@ def predict(model: Any, examples: Examples) -> Predictions:
     name = examples.id_name
     return Predictions(
         examples.row_ids(),
-        "id" if name in ("prediction", "confidence") or name.startswith("p_") else name,
+        "id" if name in RESERVED or name.startswith("p_") else name,
         np.asarray(model.classes_),
         np.asarray(model.predict_proba(X)),
         np.asarray(model.predict(X)),
         examples.labels,
+        examples.files,
     )
 
 
@@ -94,31 +112,56 @@ def render(predictions: Predictions, kind: str) -> bytes:
     if kind == ".parquet":
         table.write_parquet(content)
     else:
-        table.write_csv(content, separator="\t" if kind == ".tsv" else ",")
+        shown = [f"p_{name}" for name in predictions.classes]
+        plain = [_plain_column(table[name]) for name in ("confidence", *shown)]
+        table.with_columns(plain).write_csv(content, separator="\t" if kind == ".tsv" else ",")
     return content.getvalue()
 
 
 def _json_lines(predictions: Predictions) -> list[str]:
-    names = [str(name) for name in predictions.classes]
+    """Return one object per row; `json` itself would write small probabilities as 1.2e-05."""
+    keys = [_json(str(name)) for name in predictions.classes]
+    names = predictions.names()
     rows = zip(
-        predictions.ids.tolist(),
+        zip(*(each.tolist() for each in names.values()), strict=True),
         predictions.predicted.tolist(),
-        np.round(predictions.confidence, DECIMALS).tolist(),
-        np.round(predictions.probabilities, DECIMALS).tolist(),
+        predictions.confidence.tolist(),
+        predictions.probabilities.tolist(),
         strict=True,
     )
-    return [
-        json.dumps(
-            {
-                predictions.id_name: row,
-                "prediction": predicted,
-                "confidence": confidence,
-                "probabilities": dict(zip(names, each, strict=True)),
-            },
-            ensure_ascii=False,
+    lines = []
+    for row, predicted, confidence, each in rows:
+        pairs = zip(keys, map(_plain, each), strict=True)
+        members = {
+            **{name: _json(one) for name, one in zip(names, row, strict=True)},
+            "prediction": _json(predicted),
+            "confidence": _plain(confidence),
+            "probabilities": "{" + ", ".join(f"{key}: {p}" for key, p in pairs) + "}",
+        }
+        lines.append(
+            "{" + ", ".join(f"{_json(key)}: {value}" for key, value in members.items()) + "}"
         )
-        for row, predicted, confidence, each in rows
-    ]
+    return lines
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain_column(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    return pl.Series(column.name, [_plain(value) for value in column.to_list()])
+
+
+def _plain(probability: float) -> str:
+    """Return six digits of a probability without an exponent; only zero itself is zero.
+
+    A likelihood computed from the file shall be that of the model.
+    """
+    if probability == 0 or probability >= 1e-4:
+        return f"{probability:.{DIGITS}g}"
+    return np.format_float_positional(probability, DIGITS, unique=False, fractional=False, trim="-")
 
 
 def write(predictions: Predictions, path: Path) -> None:

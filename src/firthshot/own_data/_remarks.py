@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firthshot.estimators import offset_columns, wide_columns
 from firthshot.own_data._examples import listed
 
 if TYPE_CHECKING:
@@ -14,18 +16,40 @@ if TYPE_CHECKING:
     from firthshot.own_data._examples import Array, Examples
 
 UNEVEN = 10  # times as many rows in the largest class as in the smallest
-WIDER = 100.0  # times the spread of the median column
 EMBEDDING = 64  # columns; a table as wide as that is one, and its columns nobody's to mend
 
 
-def remarks(examples: Examples, classes: Array, counts: Array) -> list[str]:
-    """Return a sentence for everything remarkable, the gravest first."""
+def remarks(
+    examples: Examples,
+    classes: Array,
+    counts: Array,
+    *,
+    standardized: bool = False,
+    directions: bool = False,
+    left_out: bool = True,
+) -> list[str]:
+    """Return a sentence for everything remarkable, the gravest first.
+
+    ``standardized`` says that the model brings the columns to one scale itself, ``directions`` that
+    it sees the direction of rows only, ``left_out`` that rows were left out to test it.
+    """
     return [
-        *_contradictions(examples),
-        *_column_remarks(examples),
+        *_contradictions(examples, left_out),
+        *_column_remarks(examples, standardized, directions),
         *_likely_misspelt(classes),
         *_class_remarks(classes, counts),
     ]
+
+
+def unused_remarks(examples: Examples) -> Iterator[str]:
+    """Name the columns that a model does not look at: they may be features under a wrong name."""
+    if examples.unused:
+        names = examples.unused
+        kind, are = ("Column", "is") if len(names) == 1 else ("Columns", "are")
+        yield (
+            f"{kind} {listed(map(repr, names))} of {examples.source} {are} not used: the model was "
+            "fitted without."
+        )
 
 
 def _class_remarks(classes: Array, counts: Array) -> Iterator[str]:
@@ -60,7 +84,7 @@ def _likely_misspelt(classes: Array) -> Iterator[str]:
         seen[plain] = name
 
 
-def _contradictions(examples: Examples) -> Iterator[str]:
+def _contradictions(examples: Examples, left_out: bool) -> Iterator[str]:
     """Find equal rows: with different labels they contradict, otherwise they are copies."""
     assert examples.labels is not None
     _, which, sizes = np.unique(examples.features, axis=0, return_inverse=True, return_counts=True)
@@ -83,14 +107,15 @@ def _contradictions(examples: Examples) -> Iterator[str]:
             "one of the labels is wrong, or the features do not tell these classes apart."
         )
     copies = int((sizes[low == high] - 1).sum())
-    if copies:
+    if copies and left_out:
+        are = "row is a copy of another" if copies == 1 else "rows are copies of others"
         yield (
-            f"{copies} rows are copies of others with the same label, which makes the "
-            "leave-one-out accuracy too good: remove them."
+            f"{copies} {are} with the same label, which makes the leave-one-out accuracy too good: "
+            f"remove {'it' if copies == 1 else 'them'}."
         )
 
 
-def _column_remarks(examples: Examples) -> Iterator[str]:
+def _column_remarks(examples: Examples, standardized: bool, directions: bool) -> Iterator[str]:
     if examples.fingerprint is not None or examples.encoder is not None:
         return  # columns of an embedding are nobody's to mend
     X = examples.features
@@ -101,14 +126,21 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
         is_are = "counts the rows: it is probably an index" if len(counting) == 1 else (
             "count the rows: they are probably indices"
         )  # fmt: skip
-        drops = " ".join(f"--drop {_quoted(names[j])}" for j in counting[:3])
+        drops = " ".join(f"--drop {shlex.quote(names[j])}" for j in counting[:3])
         yield f"{_columns(names, counting)} {is_are} and no feature; leave it out with {drops}."
-    wide = np.setdiff1d(wider_columns(X, WIDER), counting)
-    if len(wide):
+    wide = np.setdiff1d(wide_columns(X), counting)
+    if len(wide) and not standardized:
+        vary, decide = ("varies", "it decides") if len(wide) == 1 else ("vary", "they decide")
         yield (
-            f"{_columns(names, wide)} {'varies' if len(wide) == 1 else 'vary'} "
-            f"more than {WIDER:g} times as much as most others and will decide alone: bring the "
-            "columns to one scale (--standardize)."
+            f"{_columns(names, wide)} {vary} so much more than most others that {decide} alone: "
+            "bring the columns to one scale (--standardize)."
+        )
+    far = offset_columns(X) if directions and not standardized else counting[:0]
+    if len(far):
+        are = "is" if len(far) == 1 else "are"
+        yield (
+            f"{_columns(names, far)} {are} so far from zero that all rows have nearly one "
+            "direction, which is all that the cosine head sees: fit with --standardize."
         )
     constant = np.flatnonzero(spread == 0)
     if len(constant) and X.shape[1] < EMBEDDING:
@@ -116,11 +148,11 @@ def _column_remarks(examples: Examples) -> Iterator[str]:
         yield f"{_columns(names, constant)} {have} the same value in every row, which says nothing."
 
 
-def wider_columns(X: Array, times: float) -> Array:
-    """Return the columns that vary more than some times as much as the median one that varies."""
-    spread = X.std(axis=0)
-    typical = float(np.median(spread[spread > 0])) if (spread > 0).any() else 0.0
-    return np.flatnonzero(spread > times * typical)
+def columns_differ(examples: Examples) -> bool:
+    """Tell whether columns of a table, no embedding, vary so differently that few decide."""
+    if examples.encoder is not None or examples.features.shape[1] >= EMBEDDING:
+        return False
+    return len(wide_columns(examples.features)) > 0
 
 
 def _counting(X: Array) -> Array:
@@ -136,9 +168,3 @@ def _counting(X: Array) -> Array:
 def _columns(names: tuple[str, ...], which: Array) -> str:
     shown = listed((repr(names[j]) for j in which), most=3)
     return f"Column {shown}" if len(which) == 1 else f"Columns {shown}"
-
-
-def _quoted(name: str) -> str:
-    import shlex
-
-    return shlex.quote(name)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.estimators import leaves_out_exactly
 from firthshot.objective import softmax
 from firthshot.own_data._remarks import remarks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from firthshot.own_data._examples import Array, Examples
 
 ECE_BINS = 15
@@ -53,6 +56,7 @@ class FitReport:
     left_out : scores, or None where no row could be left out or there are too many
     remarks : sentences about the data
     encoder : what made the features, where it is known
+    standardized : whether the model brings columns to one scale
     """
 
     source: str
@@ -70,6 +74,7 @@ class FitReport:
     mixed_up: MixedUp | None
     remarks: list[str]
     encoder: str | None = None
+    standardized: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
@@ -80,8 +85,8 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
     """Say what is to be said of a fitted estimator and the examples it was fitted to."""
     assert examples.labels is not None
     classes, counts = np.unique(examples.labels, return_counts=True)
-    scores, mixed = None, None
-    if counts.max() > 1 and _is_quick(len(examples), len(classes)):
+    scores, mixed, scaled = None, None, bool(model.standardize)
+    if counts.max() > 1 and leaves_out_exactly(len(examples), len(classes)):
         left = model.leave_one_out(examples.as_input(), examples.labels)
         scores = _scores(left.logits, left.labels, float(model.temperature_))
         mixed = _mixed_up(left.labels, left.predicted, model.classes_)
@@ -99,19 +104,30 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
         converged=bool(model.converged_),
         left_out=scores,
         mixed_up=mixed,
-        remarks=remarks(examples, classes, counts),
+        remarks=[
+            *remarks(
+                examples,
+                classes,
+                counts,
+                standardized=scaled,
+                directions=head == "cosine",
+                left_out=scores is not None,
+            ),
+            *_worse(scores),
+        ],
         encoder=examples.encoder,
+        standardized=scaled,
     )
 
 
-def _is_quick(rows: int, classes: int) -> bool:
-    """Tell whether every row can be left out exactly enough, and soon.
-
-    Beyond it estimators approximate more coarsely, and single rows may be far off.
-    """
-    from firthshot.estimators._left_out import MOST_OPERATIONS
-
-    return 5 * classes * rows**3 <= MOST_OPERATIONS
+def _worse(scores: LeftOutScores | None) -> Iterator[str]:
+    """Say where the temperature makes probabilities worse, in the digits that are shown."""
+    if scores is not None and round(scores.nll_calibrated, 3) > round(scores.nll, 3):
+        yield (
+            f"By the left-out rows calibrated probabilities (nll {scores.nll_calibrated:.3f}) are "
+            f"worse than raw ones ({scores.nll:.3f}): --no-calibrate keeps the raw ones, but with "
+            "few rows per class that is weak evidence."
+        )
 
 
 def _scores(logits: Array, labels: Array, temperature: float) -> LeftOutScores:

@@ -17,7 +17,8 @@ from firthshot.own_data._encoded import (
 )
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._stdin import parse_items
-from firthshot.own_data._tables import TABLES, read_examples_table, refuse_foreign
+from firthshot.own_data._tables import TABLES, read_examples_table
+from firthshot.tables import refuse_foreign
 
 if TYPE_CHECKING:
     from firthshot.backbones.embed import EncoderMark
@@ -63,7 +64,8 @@ def read_examples(
     kind = Path(source).suffix.lower()
     if split is not None and not _is_bank(source):
         raise FirthshotError(f"--split {split} is for banks, and {source} is none: leave it out.")
-    refuse_foreign(Path(source))
+    if Path(source).is_file():
+        refuse_foreign(Path(source))
     if kind == ".txt" and mark is not None and takes_texts(mark):
         return embed_lines(_content(source), mark, source)
     _refuse_unknown(source, mark)
@@ -78,10 +80,7 @@ def read_examples(
             needs_label=needs_label,
             listener=listener,
         )
-    if encoder is not None or columns.text is not None:
-        raise FirthshotError(
-            f"{source} holds features, neither pictures nor texts: leave out --encoder and --text."
-        )
+    _refuse_for_features(source, encoder, columns)
     if kind in TABLES:
         return read_examples_table(Path(source), columns, needs_label=needs_label)
     if kind in JSON_LINES:
@@ -89,6 +88,23 @@ def read_examples(
     if _is_bank(source):
         return _bank_examples(source, split)
     return _file_examples(source)
+
+
+def _refuse_for_features(source: str, encoder: str | None, columns: Columns) -> None:
+    """Refuse what only pictures and texts have, naming the options that were given."""
+    from firthshot.backbones.encoders import DEFAULTS, split_spec
+
+    given = [] if columns.text is None else ["--text"]
+    if encoder is not None:
+        place, options = split_spec(encoder)
+        given += [f"--{name}" for name in options.given]
+        # options alone came with the default encoder of pictures
+        if place != DEFAULTS["image"] or not options.given:
+            given.insert(0, "--encoder")
+    if given:
+        raise FirthshotError(
+            f"{source} holds features, neither pictures nor texts: leave out {' and '.join(given)}."
+        )
 
 
 def _content(source: str) -> str:

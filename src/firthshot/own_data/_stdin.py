@@ -10,9 +10,20 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._tables import refuse_duplicates, table_examples
+from firthshot.own_data._tables import table_examples
+from firthshot.tables import duplicate_fault, polars_errors, why_unreadable
 
 SOURCE = "Standard input"
+
+
+def decode(content: bytes, source: str = SOURCE) -> str:
+    """Return bytes as text, or say that they are none."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FirthshotError(
+            f"{source} is not in UTF-8: convert it, as with iconv -f latin1 -t utf-8."
+        ) from None
 
 
 def parse_items(
@@ -33,10 +44,9 @@ def parse_items(
     needs_label : bool
         As for a table: arrays have no labels.
     """
-    text = text.strip()
-    if not text:
+    if not text.strip():
         raise FirthshotError(f"{source} is empty: give a JSON array or a line of numbers.")
-    if text[0] in "[{":
+    if text.lstrip()[0] in "[{":  # the lines before it count for messages
         return _json_examples(_parse_json(text, source), columns, source, needs_label)
     return _line_examples(text, columns, source, needs_label)
 
@@ -46,12 +56,22 @@ def _parse_json(text: str, source: str) -> list[Any]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as whole:
-        try:
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        except json.JSONDecodeError:
-            raise FirthshotError(f"{source} is no valid JSON ({whole}): mend it.") from None
+        return _json_lines(text, source, whole)
     nested = isinstance(value, list) and value and isinstance(value[0], list | dict)
     return list(value) if nested else [value]
+
+
+def _json_lines(text: str, source: str, whole: json.JSONDecodeError) -> list[Any]:
+    """Return the value of every line; where the first is none, the text is one bad value."""
+    values: list[Any] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            if line.strip():
+                values.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            reason = f"line {number}: {error.msg}" if values else str(whole)
+            raise FirthshotError(f"{source} is no valid JSON ({reason}): mend it.") from None
+    return values
 
 
 def _json_examples(rows: list[Any], columns: Columns, source: str, needs_label: bool) -> Examples:
@@ -60,7 +80,7 @@ def _json_examples(rows: list[Any], columns: Columns, source: str, needs_label: 
 
         try:
             table = pl.DataFrame(rows, infer_schema_length=None)
-        except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        except polars_errors(TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".")
             raise FirthshotError(f"{source} cannot be read as a table ({reason}).") from None
         return table_examples(table, source, columns, needs_label=needs_label)
@@ -105,15 +125,22 @@ def _table_examples(lines: list[str], columns: Columns, source: str, needs_label
     import polars as pl
 
     separator = _separator(lines[0])
-    refuse_duplicates(lines[0], separator or " ", source)
+    if (fault := duplicate_fault(lines[0], separator or " ")) is not None:
+        raise FirthshotError(f"{source} {fault}.")
     if separator is None:
         lines, separator = ["\t".join(line.split()) for line in lines], "\t"
     content = io.BytesIO("\n".join(lines).encode())
     try:
-        table = pl.read_csv(content, separator=separator, infer_schema_length=None)
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise FirthshotError(f"{source} cannot be read as CSV ({reason}).") from None
+        table = pl.read_csv(
+            content,
+            separator=separator,
+            infer_schema_length=None,
+            schema_overrides={columns.label: pl.String()},
+        )
+    except polars_errors() as error:
+        raise FirthshotError(
+            f"{source} cannot be read as a table: {why_unreadable(error)}."
+        ) from None
     return table_examples(table, source, columns, needs_label=needs_label)
 
 

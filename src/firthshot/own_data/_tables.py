@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.banks._sources import naming_errors
 from firthshot.banks._tables import TABLES, load_table
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Array, Columns, Examples, listed, unknown_column
+from firthshot.own_data._labels import read_labels
+from firthshot.tables import SEPARATORS, naming_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,8 +20,6 @@ __all__ = [
     "TABLES",
     "index_column",
     "read_examples_table",
-    "refuse_duplicates",
-    "refuse_foreign",
     "table_examples",
 ]
 
@@ -40,53 +38,23 @@ def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> E
     """
     if path.is_file() and not path.stat().st_size:
         raise FirthshotError(f"{path} is empty: give a table with a header and rows.")
-    try:
-        with naming_errors(path):
-            table = load_table(path)
-    except FirthshotError as error:
-        raise FirthshotError(_plainly(str(error), path)) from None
+    with naming_table(path):
+        table = _load(path, columns.label)
     return table_examples(table, str(path), columns, needs_label=needs_label)
 
 
-def refuse_foreign(path: Path) -> None:
-    """Refuse a .csv or .tsv file whose header is in UTF-16, separated otherwise or ambiguous."""
-    kind = path.suffix.lower()
-    if kind not in (".csv", ".tsv") or not path.is_file():
-        return
-    with path.open("rb") as file:
-        header = file.readline(1 << 20)
-    if b"\0" in header:
-        raise FirthshotError(f"{path} is not in UTF-8 but, it seems, in UTF-16: save it as UTF-8.")
-    own = b"\t" if kind == ".tsv" else b","
-    for other, name in ((b";", "semicolons"), (b"\t", "tabs"), (b",", "commas")):
-        if own not in header and other in header:
-            wanted = "tabs" if kind == ".tsv" else "commas"
-            raise FirthshotError(
-                f"{path} separates its columns by {name}: save it with {wanted} (and numbers with "
-                "a decimal point)" + (", or name it .tsv." if other == b"\t" else ".")
-            )
-    refuse_duplicates(header.decode(errors="replace"), own.decode(), str(path))
+def _load(path: Path, label: str) -> pl.DataFrame:
+    """Return a table; the label column of a text file is its text: 01 and 1 are two classes."""
+    import polars as pl
 
-
-def refuse_duplicates(header: str, separator: str, source: str) -> None:
-    """Refuse a header in which two columns have one name: neither could be asked for."""
-    import csv
-
-    names = next(csv.reader([header.strip("\ufeff\r\n")], delimiter=separator), [])
-    twice = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
-    if twice:
-        raise FirthshotError(
-            f"{source} has more than one column called {twice[0]!r}: rename or remove all but one."
-        )
-
-
-def _plainly(reason: str, path: Path) -> str:
-    """Return a sentence for the reader's own words about a file that cannot be read."""
-    if "more fields" in reason:
-        return f"{path} cannot be read: a row has more cells than the header; mend or quote it."
-    if "utf-8" in reason:
-        return f"{path} cannot be read: it is not in UTF-8; save it as UTF-8."
-    return reason
+    if path.suffix.lower() == ".parquet":
+        return load_table(path)
+    return pl.read_csv(
+        path,
+        separator=SEPARATORS[path.suffix.lower()],
+        infer_schema_length=None,
+        schema_overrides={label: pl.String()},
+    )
 
 
 def table_examples(
@@ -100,18 +68,34 @@ def table_examples(
     special = [name for name in (label, id_column) if name is not None]
     for name in (*special, *columns.drop):
         if name not in table.columns:
-            raise FirthshotError(unknown_column(name, table.columns, source))
+            way_out = " Name the column of the classes with --label." if name == label else ""
+            raise FirthshotError(unknown_column(name, table.columns, source) + way_out)
     index = [name for name in table.columns if index_column(name)]
     rest = table.drop([*dict.fromkeys([*special, *columns.drop, *index])])
-    features, names = _features(_chosen(rest, columns.features, source), source)
+    chosen = _chosen(rest, columns.features, source)
+    features, names = _features(chosen, source)
     return Examples(
         source,
         features,
-        None if label is None else _labels(table[label], source),
+        None if label is None else read_labels(table[label], source, columns.classes),
         names,
         None if id_column is None else np.array(table[id_column].to_list()),
         "row" if id_column is None or index_column(id_column) else id_column,
+        unused=tuple(_unused(rest.drop(chosen.columns), columns.classes)),
+        label_name=label,
     )
+
+
+def _unused(table: pl.DataFrame, classes: frozenset[str]) -> list[str]:
+    """Return the columns that hold something other than a model's classes."""
+    import polars as pl
+
+    def is_label(column: pl.Series) -> bool:
+        if not (column.dtype == pl.String or column.dtype.is_integer()):
+            return False
+        return set(map(str, column.drop_nulls().unique().to_list())) <= classes
+
+    return [name for name in table.columns if not is_label(table[name])]
 
 
 def _chosen(table: pl.DataFrame, names: tuple[str, ...] | None, source: str) -> pl.DataFrame:
@@ -148,28 +132,15 @@ def index_column(name: str) -> bool:
     return name.strip().lower() in _INDICES
 
 
-def _labels(column: pl.Series, source: str) -> Array:
-    if column.null_count():
-        row = int(column.is_null().arg_max() or 0) + 1
-        raise FirthshotError(
-            f"{source} has no label in row {row} of column {column.name!r}: fill it in or remove "
-            "the row."
-        )
-    if column.dtype.is_float():
-        raise FirthshotError(
-            f"Column {column.name!r} of {source} holds fractional numbers, which are no classes: "
-            "write them as words or whole numbers, or name another --label."
-        )
-    values = column.to_list()
-    return np.array(values if column.dtype.is_integer() else [str(value) for value in values])
-
-
 def _features(table: pl.DataFrame, source: str) -> tuple[Array, tuple[str, ...] | None]:
     """Return the features and their names; one column of lists has features without names."""
     import polars as pl
 
     if not table.width:
-        raise FirthshotError(f"{source} has no feature columns beside label and id.")
+        raise FirthshotError(
+            f"{source} has no feature columns beside label and id: add columns of numbers, or name "
+            "the label with --label."
+        )
     first = table.to_series(0)
     if table.width == 1 and isinstance(first.dtype, pl.List | pl.Array):
         return _lists(first, source), None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.store import raise_clearly, write_whole
+from firthshot.files import raise_clearly, write_whole
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.wording import counted
 
@@ -109,10 +109,12 @@ def render(
         "eyebrow": view.eyebrow_of(gathered),
         "alerts": run_view.alerts(gathered),
         "topics": view.TOPICS,
+        "class_intervals": _has_class_intervals(gathered),
         "verdicts": [view.verdict_view(verdict) for verdict in verdicts],
         "tables": [table_view(table) for table in tables],
         "downloads": downloads,
-        **_pictures(figures),
+        **(shown := _pictures(figures)),
+        "folded_words": _folded(len(figures), **shown),
         "beside": _beside(figures, tables),
         "notes": run_view.notes(gathered),
         "runs": [run_view.describe_run(run) for run in gathered.runs],
@@ -124,6 +126,13 @@ def render(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     return world.get_template("page.html.j2").render(context)
+
+
+def _has_class_intervals(gathered: Gathered) -> bool:
+    """Tell whether the chart of improvements shows intervals that also resample classes."""
+    chosen = gathered.summary.chosen
+    names = ("improvement_classes_low", "theory_improvement_classes_low")
+    return any(bool(chosen[name].is_not_null().any()) for name in names)
 
 
 def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
@@ -193,7 +202,7 @@ def _downloads(
     found = {name: getattr(gathered.summary, name) for name in names}
     found = {name: frame for name, frame in found.items() if not frame.is_empty()}
     files = [
-        {"id": f"file-{name}", "name": f"{name}.csv", "lines": f"{len(frame):,} lines"}
+        {"id": f"file-{name}", "name": f"{name}.csv", "lines": counted(len(frame), "line")}
         for name, frame in found.items()
     ]
     texts = {f"file-{name}": frame.write_csv() for name, frame in found.items()}
@@ -225,6 +234,16 @@ def _pictures(figures: Sequence[FigureFile]) -> dict[str, list[dict[str, str]]]:
         where = "pictures" if figure.name.startswith(_UNLIKE_CHARTS) else "folded_pictures"
         found[where].append({"title": figure.title, "caption": figure.caption, "source": source})
     return found
+
+
+def _folded(total: int, pictures: Sequence[Any], folded_pictures: Sequence[Any]) -> str:
+    """Say how many figures are here, and where the others are."""
+    said = [counted(len(folded_pictures), "figure")]
+    if pictures:
+        said.append(f"{len(pictures)} more above")
+    if rest := total - len(pictures) - len(folded_pictures):
+        said.append(f"{rest} more in figures/")
+    return ", ".join(said)
 
 
 def _beside(figures: Sequence[FigureFile], tables: Sequence[Table]) -> str:

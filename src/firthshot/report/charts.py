@@ -8,48 +8,18 @@ page's own CSS variables, so that a chart follows light, dark and print without 
 
 from __future__ import annotations
 
-from typing import Any
+from firthshot.report.chart_parts import (
+    CONFIG,
+    Spec,
+    hints,
+    labelled,
+    parameters,
+    series,
+    value,
+    zero,
+)
 
-Spec = dict[str, Any]
-
-SANS = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_SERIES = [f"var(--s{at})" for at in range(1, 9)]
 _KINDS = ["of the grid", "chosen on val", "theory"]
-
-CONFIG: Spec = {
-    "background": "transparent",
-    "font": SANS,
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": "var(--muted)",
-        "titleColor": "var(--ink)",
-        "titleFontWeight": 500,
-        "titleFontSize": 12,
-        "labelFontSize": 11,
-        "domainColor": "var(--line)",
-        "tickColor": "var(--line)",
-        "gridColor": "var(--grid)",
-        "titlePadding": 8,
-        "labelPadding": 5,
-    },
-    "legend": {
-        "orient": "top",
-        "direction": "horizontal",
-        "labelColor": "var(--ink)",
-        "titleColor": "var(--muted)",
-        "titleFontWeight": 400,
-        "titleFontSize": 11,
-        "labelFontSize": 11,
-        "symbolStrokeWidth": 2,
-        "titleOrient": "left",
-        "titlePadding": 8,
-        "columnPadding": 14,
-        "offset": 6,
-        "padding": 0,
-    },
-    "header": {"labelColor": "var(--ink)", "labelFontSize": 12.5, "labelFontWeight": 600},
-    "range": {"category": _SERIES},
-}
 
 
 def make_charts() -> dict[str, Spec]:
@@ -65,62 +35,10 @@ def make_charts() -> dict[str, Spec]:
     }
 
 
-def _tooltip(**titles: str) -> list[Spec]:
-    return [{"field": field, "title": title, "type": "nominal"} for field, title in titles.items()]
-
-
-def _zero(axis: str) -> Spec:
-    return {
-        "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--muted)", "opacity": 0.7},
-        "encoding": {axis: {"datum": 0, "type": "quantitative"}},
-    }
-
-
-def _labelled(field: str, title: str) -> Spec:
-    """Return an axis whose ticks stand at ``$ticks`` and read the parameter ``labels``."""
-    return {
-        "field": field,
-        "type": "quantitative",
-        "scale": {"domain": "$domain", "nice": False, "zero": False},
-        "axis": {
-            "values": "$ticks",
-            "labelExpr": "labels[indexof(ticks, datum.value)]",
-            "grid": False,
-            "title": title,
-            "labelAngle": "$labelAngle",
-            "labelOverlap": "$labelOverlap",
-        },
-    }
-
-
-def _parameters() -> list[Spec]:
-    return [{"name": "ticks", "value": "$ticks"}, {"name": "labels", "value": "$labels"}]
-
-
-def _series() -> Spec:
-    return {
-        "field": "series",
-        "type": "nominal",
-        "sort": "$series",
-        "scale": {"domain": "$series", "range": _SERIES},
-        "legend": {"title": "$seriesTitle", "columns": "$legendColumns", "symbolOpacity": 1},
-    }
-
-
-def _value(field: str, title: str, **more: Any) -> Spec:
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "scale": {"zero": False},
-        **more,
-    }
-
-
 def _improvement() -> Spec:
     """Improvement against shots or ways; one panel per method, series by the other of the two."""
-    y = _value("value", "$metric", axis={"tickCount": 6})
-    tooltip = _tooltip(
+    y = value("value", "$metric", axis={"tickCount": 6})
+    tooltip = hints(
         title="Method",
         setting="Setting",
         shown="$metric",
@@ -132,7 +50,7 @@ def _improvement() -> Spec:
         p="p (Holm)",
     )
     layers = [
-        _zero("y"),
+        zero("y"),
         {
             "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.18},
             "encoding": {"y": {"field": "classesLow"}, "y2": {"field": "classesHigh"}},
@@ -151,13 +69,13 @@ def _improvement() -> Spec:
         },
     ]
     # The rule at zero belongs to all series: colour and x are those of the other layers.
-    shared = {"x": _labelled("x", "$xTitle"), "color": _series()}
+    shared = {"x": labelled("x", "$xTitle"), "color": series()}
     for layer in layers[1:]:
         layer["encoding"] = {**shared, **layer["encoding"]}
         layer["encoding"]["y"] = {**y, **layer["encoding"]["y"]}
     return {
         "data": {"name": "rows"},
-        "params": _parameters(),
+        "params": parameters(),
         "facet": {
             "field": "title",
             "type": "nominal",
@@ -181,7 +99,7 @@ def _kind() -> Spec:
 
 
 def _along() -> list[Spec]:
-    return _tooltip(
+    return hints(
         setting="Setting",
         lambda_="λ",
         kind="Which",
@@ -200,7 +118,7 @@ def _marked(x: Spec, y: Spec) -> Spec:
         "encoding": {
             "x": x,
             "y": y,
-            "color": _series(),
+            "color": series(),
             "tooltip": _along(),
             **_kind(),
         },
@@ -209,11 +127,11 @@ def _marked(x: Spec, y: Spec) -> Spec:
 
 def _path() -> Spec:
     """Scores along λ, with the chosen and the theory's value marked."""
-    x, y = _labelled("x", "λ"), _value("value", "$metric", axis={"tickCount": 6})
+    x, y = labelled("x", "λ"), value("value", "$metric", axis={"tickCount": 6})
     on_grid = {"filter": "datum.kind !== 'theory'"}
     return {
         "data": {"name": "rows"},
-        "params": _parameters(),
+        "params": parameters(),
         "width": "$width",
         "height": "$height",
         "layer": [
@@ -224,13 +142,13 @@ def _path() -> Spec:
                     "x": x,
                     "y": {**y, "field": "low"},
                     "y2": {"field": "high"},
-                    "color": _series(),
+                    "color": series(),
                 },
             },
             {
                 "mark": {"type": "line", "strokeWidth": 1.8},
                 "transform": [on_grid],
-                "encoding": {"x": x, "y": y, "color": _series()},
+                "encoding": {"x": x, "y": y, "color": series()},
             },
             _marked(x, y),
         ],
@@ -240,8 +158,8 @@ def _path() -> Spec:
 def _tradeoff() -> Spec:
     """Accuracy against calibration: one path per series, each point a λ."""
     roomy = {"zero": False, "nice": False, "padding": 24}  # for the tags at the ends of the paths
-    x = _value("loss", "$lossTitle", axis={"tickCount": 6}, scale=roomy)
-    y = _value("percent", "Accuracy (%)", axis={"tickCount": 6}, scale=roomy)
+    x = value("loss", "$lossTitle", axis={"tickCount": 6}, scale=roomy)
+    y = value("percent", "Accuracy (%)", axis={"tickCount": 6}, scale=roomy)
     return {
         "data": {"name": "rows"},
         "width": "$width",
@@ -250,7 +168,7 @@ def _tradeoff() -> Spec:
             {
                 "mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.6},
                 "transform": [{"filter": "datum.kind !== 'theory'"}],
-                "encoding": {"x": x, "y": y, "color": _series(), "order": {"field": "coefficient"}},
+                "encoding": {"x": x, "y": y, "color": series(), "order": {"field": "coefficient"}},
             },
             _marked(x, y),
             {
@@ -281,7 +199,7 @@ def _reliability() -> Spec:
     unit = {"scale": {"domain": [0, 1], "nice": False}, "axis": {"format": "%", "tickCount": 5}}
     x = {"field": "confidence", "type": "quantitative", "title": "Confidence", **unit}
     y = {"field": "hit", "type": "quantitative", "title": "Accuracy", **unit}
-    tooltip = _tooltip(
+    tooltip = hints(
         series="Which", bin="Bin", shown="Accuracy", sure="Mean confidence", share="Queries"
     )
     diagonal = [{"confidence": 0, "hit": 0}, {"confidence": 1, "hit": 1}]
@@ -320,7 +238,7 @@ def _reliability() -> Spec:
 
 def _differences() -> Spec:
     """Histogram of the per-trial differences in accuracy to λ = 0."""
-    x = _value("low", "Accuracy gained in a trial (points)", axis={"tickCount": 7, "grid": False})
+    x = value("low", "Accuracy gained in a trial (points)", axis={"tickCount": 7, "grid": False})
     theory_is = {"test": "datum.theory"}  # an outline over the filled bars of the chosen
     bars = {
         "mark": {"type": "rect", "strokeWidth": 1.5},
@@ -339,14 +257,14 @@ def _differences() -> Spec:
             "stroke": _states(),
             "fillOpacity": {"condition": {**theory_is, "value": 0.08}, "value": 0.5},
             "strokeOpacity": {"condition": {**theory_is, "value": 1}, "value": 0},
-            "tooltip": _tooltip(series="Which", range="Gained", shown="Trials"),
+            "tooltip": hints(series="Which", range="Gained", shown="Trials"),
         },
     }
     return {
         "data": {"name": "rows"},
         "width": "$width",
         "height": "$height",
-        "layer": [bars, _zero("x")],
+        "layer": [bars, zero("x")],
     }
 
 
@@ -359,9 +277,9 @@ def _contrasts() -> Spec:
         "title": None,
         "axis": {"labelLimit": 150, "ticks": False, "domain": False},
     }
-    x = _value("value", "Accuracy gained over the other (points)", axis={"tickCount": 6})
-    shared = {"y": y, "yOffset": {"field": "series", "sort": "$series"}, "color": _series()}
-    tooltip = _tooltip(
+    x = value("value", "Accuracy gained over the other (points)", axis={"tickCount": 6})
+    shared = {"y": y, "yOffset": {"field": "series", "sort": "$series"}, "color": series()}
+    tooltip = hints(
         setting="Setting",
         series="Against",
         shown="Difference",
@@ -375,7 +293,7 @@ def _contrasts() -> Spec:
         "width": "$width",
         "height": "$height",
         "layer": [
-            _zero("x"),
+            zero("x"),
             {
                 "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.18},
                 "encoding": {

@@ -16,19 +16,21 @@ import numpy as np
 import polars as pl
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments._summary_columns import ALL, CHOSEN, CONTRASTS
-from firthshot.experiments._summary_reading import Index, check_schema, read_index
-from firthshot.experiments._summary_scores import load_scored
-from firthshot.experiments.schema import BINS, KEYS
+from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
 from firthshot.experiments.summary import Summary, read_summary, summarise, summarise_many
+from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
+from firthshot.experiments.summary.reading import (
+    Index,
+    check_schema,
+    read_index,
+    refuse_overlap,
+)
+from firthshot.experiments.summary.scores import load_scored
 from firthshot.report.runs import TRIALS, Run, read_run
 
 HISTOGRAM_BINS = 41  # odd: the middle one is around zero
-# What tells one line of the summary's table `chosen` from another.
-METHOD = tuple(name for name in KEYS if name != "split")
-
 HISTOGRAM: dict[str, Any] = {
-    **{name: getattr(pl, KEYS[name]) for name in METHOD},
+    **{name: getattr(pl, KEYS[name]) for name in SPLITLESS},
     "coefficient": pl.Float64,
     "theory": pl.Boolean,
     "low": pl.Float64,
@@ -101,7 +103,7 @@ class Gathered:
 
     def _histograms(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         assert self.index is not None
-        about = {name: row[name] for name in METHOD}
+        about = {name: row[name] for name in SPLITLESS}
         key = tuple({**about, "split": "novel"}[name] for name in KEYS)
         scored = load_scored(self.index, key)
         accuracy = scored.scores["accuracy"]
@@ -122,7 +124,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
     ------
     FirthshotError
         In one sentence, where a folder is not a run's, has nothing finished or is of another
-        version.
+        version, or where two folders share some trials of a setting, but not all.
     """
     if not folders:
         raise FirthshotError("There is nothing to report: name at least one run folder.")
@@ -131,6 +133,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
     if not trials:
         return Gathered(_empty(), runs)
     index = read_index(trials)
+    refuse_overlap(index)
     return Gathered(_summary(trials), runs, index)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from firthshot.report.outcomes import SAME_ECE, SMALL, Outcome
+from firthshot.experiments.summary import Unjudged
+from firthshot.report.outcomes import SAME_ECE, SMALL, Outcome, needed_words
 from firthshot.report.verdict import Verdict
 from firthshot.report.wording import (
     Condition,
@@ -17,6 +19,8 @@ from firthshot.report.wording import (
     points,
     points_ci,
 )
+
+_CHOSE = "the validation classes chose λ = 0"
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,18 @@ class Headline:
     counts: tuple[tuple[str, int, str], ...] = ()
 
 
-def make_headline(verdicts: Sequence[Verdict]) -> Headline:
-    """Answer the question of the page from the verdicts on Firth, else on what was run."""
+def make_headline(verdicts: Sequence[Verdict], unjudged: Sequence[Unjudged] = ()) -> Headline:
+    """Answer the question of the page from the verdicts on Firth, else on what was run.
+
+    Settings that could not be judged are counted, so that none is missed in silence.
+    """
     main = [v for v in verdicts if (v.key["penalty"], v.key["prior"]) == ("firth", "uniform")]
     main = main or [v for v in verdicts if v.key["penalty"] == "firth"] or list(verdicts)
     if not main:
-        return Headline("What was found?", "No setting is finished on novel classes.", "plain")
+        lost = " ".join(_headline_unjudged(unjudged))
+        answer = lost or "No setting is finished on novel classes."
+        return Headline("What was found?", answer, "plain")
+    kinds = {(v.key["penalty"], v.key["prior"]) for v in main}
     names = dict.fromkeys(penalty_name(v.key["penalty"], v.key["prior"]) for v in main)
     name = next(iter(names)) if len(names) == 1 else "a penalty"
     outcomes = [outcome for verdict in main for outcome in verdict.outcomes]
@@ -53,6 +63,7 @@ def make_headline(verdicts: Sequence[Verdict]) -> Headline:
         *_headline_references(main),
         *_headline_theory(outcomes),
         *_headline_others(main),
+        *_headline_unjudged([one for one in unjudged if (one.penalty, one.prior) in kinds]),
     ]
     return Headline(f"Does {name} help here?", answer, tone, tuple(lines), _counts(outcomes))
 
@@ -60,7 +71,10 @@ def make_headline(verdicts: Sequence[Verdict]) -> Headline:
 def _counts(outcomes: Sequence[Outcome]) -> tuple[tuple[str, int, str], ...]:
     """Count the outcomes, but not where there is but one setting."""
     words = {"helps": "help", "costs": "cost", "unclear": "not significant", "unchanged": "λ = 0"}
-    found = [(kind, sum(o.kind == kind for o in outcomes), word) for kind, word in words.items()]
+    kinds = ["few" if o.too_few else o.kind for o in outcomes]
+    found = [(kind, kinds.count(kind), word) for kind, word in words.items()]
+    if few := kinds.count("few"):
+        found.append(("unclear", few, "too few trials"))
     return tuple(each for each in found if each[1]) if len(outcomes) > 1 else ()
 
 
@@ -71,14 +85,42 @@ def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
         both = f"helps in {count['helps']} and costs accuracy in {count['costs']}"
         return f"It depends: it {both} of {total} settings.", "mixed"
     if count["costs"]:
-        return f"No: it costs accuracy in {count['costs']} of {total} settings.", "bad"
+        among = f" in {count['costs']} of {total} settings" if total > 1 else ""
+        return f"No: it costs accuracy{among}.", "bad"
     if not count["helps"]:
-        return f"No effect that can be told from chance in {counted(total, 'setting')}.", "plain"
+        return _nothing(outcomes), "plain"
     if count["helps"] == total:
         return (f"Yes, {everywhere(total)}." if total > 1 else "Yes."), "good"
     if 2 * count["helps"] < total:
         return f"Only in {count['helps']} of {total} settings.", "mixed"
     return f"Yes, in {count['helps']} of {total} settings.", "good"
+
+
+def _nothing(outcomes: Sequence[Outcome]) -> str:
+    """Answer where nothing is significant.
+
+    A λ = 0 that was chosen is no null result, nor is a test that could not have found anything.
+    """
+    total, few = len(outcomes), [outcome for outcome in outcomes if outcome.too_few]
+    unchanged = sum(outcome.kind == "unchanged" for outcome in outcomes)
+    if unchanged == total:
+        return f"Not in use: {_CHOSE}{f' {everywhere(total)}' if total > 1 else ''}."
+    unclear = total - unchanged - len(few)
+    lead = "No effect that can be told from chance" if unclear else "Too few trials to tell"
+    count = unclear or len(few)
+    others = [(unchanged, _CHOSE)] if unchanged else []
+    if few and unclear:
+        others.insert(0, (len(few), "there are too few trials to tell"))
+    rest = "".join(f"; in {_others(n, len(others))} {words}" for n, words in others)
+    among = counted(total, "setting") if count == total else f"{count} of {total} settings"
+    return f"{lead} in {among}{rest}{f': {needed_words(few)}' if few else ''}."
+
+
+def _others(count: int, kinds: int) -> str:
+    """Name settings besides those named first: "the other", or a number where there are kinds."""
+    if kinds > 1:
+        return str(count)
+    return f"the other {count}" if count > 1 else "the other"
 
 
 def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -99,18 +141,23 @@ def _small(helps: Sequence[tuple[Verdict, Outcome]]) -> str:
     small = sum(outcome.row["improvement"] < SMALL for _, outcome in helps)
     if not small:
         return ""
-    return f" {small} of the {len(helps)} gains {'is' if small == 1 else 'are'} below 0.1 points."
+    which = f"{small} of the {len(helps)} gains" if len(helps) > 1 else "It"
+    return f" {which} {'is' if small == 1 else 'are'} below 0.1 points."
 
 
 def _quiet(outcomes: Sequence[Outcome], costs: bool) -> Iterator[str]:
     """Say in how many settings nothing can be told, or nothing was changed."""
-    unclear = sum(outcome.kind == "unclear" for outcome in outcomes)
+    few = [outcome for outcome in outcomes if outcome.too_few]
+    unclear = sum(outcome.kind == "unclear" for outcome in outcomes) - len(few)
     unchanged = sum(outcome.kind == "unchanged" for outcome in outcomes)
     said = []
     if unclear:
         said.append(f"in {counted(unclear, 'setting')} the effect is not significant")
+    if few:
+        where = f"in {counted(len(few), 'setting')}"
+        said.append(f"{where} there are too few trials to tell ({needed_words(few)})")
     if unchanged:
-        said.append(f"in {counted(unchanged, 'setting')} the validation classes chose λ = 0")
+        said.append(f"in {counted(unchanged, 'setting')} {_CHOSE}")
     if not costs:
         said.append("it costs accuracy significantly nowhere")
     if said:
@@ -129,14 +176,16 @@ def _headline_references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     matched = sum(len(verdict.matched) for verdict in verdicts)
     if not known:
         return
-    settings = f"settings where it helps{' and they were run' if _partly(verdicts) else ''}"
-    count = {0: f"none of the {known}", known: f"all {known}"}.get(
-        matched, f"{matched} of the {known}"
-    )
-    yield (
-        "A reference head (nearest class mean or least squares, no penalty) is not significantly "
-        f"worse in {count} {settings}."
-    )
+    head = "a reference head without penalty (nearest class mean or least squares)"
+    settings = f"where it helps{' and one was run' if _partly(verdicts) else ''}"
+    if not matched:
+        among = "the one setting" if known == 1 else f"each of the {known} settings"
+        yield f"In {among} {settings}, {head} is worse."
+        return
+    among = {1: "the one setting", 2: "both settings"}.get(known, f"all {known} settings")
+    if matched < known:
+        among = f"{matched} of the {known} settings"
+    yield f"In {among} {settings}, {head} does as well or better."
 
 
 def _partly(verdicts: Sequence[Verdict]) -> bool:
@@ -149,15 +198,13 @@ def _headline_theory(outcomes: Sequence[Outcome]) -> Iterator[str]:
     if bad:
         worst = min(bad, key=lambda row: row["theory_improvement"])
         yield (
-            f"Without tuning (λ from theory) it costs accuracy in {len(bad)} of {len(known)} "
-            f"settings, up to {points(worst['theory_improvement'])} points "
+            "Without tuning (λ from theory) the gain’s interval is below zero "
+            f"{_of(len(bad), len(known))}, down to {points(worst['theory_improvement'])} points "
             f"({head_name(worst['head'])} head, {Condition.of(worst).words})."
         )
     elif known:
-        yield (
-            "Without tuning (λ from theory) it costs accuracy significantly in none of "
-            f"{counted(len(known), 'setting')}."
-        )
+        where = _of(0, len(known))
+        yield f"Without tuning (λ from theory) the gain’s interval is below zero {where}."
 
 
 def _headline_others(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -169,7 +216,17 @@ def _headline_others(verdicts: Sequence[Verdict]) -> Iterator[str]:
     worse, better = sum(c > SAME_ECE for c in changes), sum(c < -SAME_ECE for c in changes)
     if worse or better:
         word, count = ("worse", worse) if worse >= better else ("better", better)
-        yield (
-            f"Probabilities get {word} calibrated in {count} of {len(moved)} settings where it is "
-            "in use."
-        )
+        yield (f"Probabilities get {word} calibrated {_of(count, len(moved))} where it is in use.")
+
+
+def _headline_unjudged(unjudged: Sequence[Unjudged]) -> Iterator[str]:
+    """Count the settings of which nothing can be said, by reason."""
+    for reason, count in Counter(one.reason for one in unjudged).items():
+        yield f"{counted(count, 'setting')} could not be judged: {reason}."
+
+
+def _of(count: int, total: int) -> str:
+    """Return "in 2 of 5 settings", and of one setting what is grammar."""
+    if total == 1:
+        return "in the one setting" if count else "nowhere"
+    return f"in {count or 'none'} of {total} settings"

@@ -14,7 +14,7 @@ def write_listing(folder: Path, words: dict[str, str], files: Sequence[str]) -> 
 
     Only what the earlier record lists is removed: a figure that no longer has data, for example.
     """
-    from firthshot.experiments.store import raise_clearly, write_whole
+    from firthshot.files import raise_clearly, write_whole
 
     try:
         for name in set(_recorded(folder)) - set(files):

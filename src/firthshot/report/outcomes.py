@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firthshot.report.wording import Condition, parts, points_ci, where
+from firthshot.experiments.statistics import ALPHA
+from firthshot.report.wording import Condition, counted, parts, points_ci, where
 
-ALPHA = 0.05
 SMALL = 0.001  # a tenth of a point of accuracy
+MUCH = 0.01  # a loss of a point of accuracy is worth a word on its cause
 SAME_ECE = 0.005
 SAME_NLL = 0.005
 WIDER = 2.0  # intervals over classes are worth a sentence from this ratio on
@@ -27,12 +28,19 @@ class Outcome:
     """What the chosen coefficient does in one setting.
 
     ``kind`` is ``helps``, ``costs``, ``unclear`` (not significant) or ``unchanged`` (the validation
-    classes chose coefficient 0).
+    classes chose coefficient 0). ``trials_needed`` is how many trials a test in this table needs
+    to be significant at all.
     """
 
     condition: Condition
     kind: str
     row: Row
+    trials_needed: int = 1
+
+    @property
+    def too_few(self) -> bool:
+        """Return whether there are so few trials that no effect could be significant."""
+        return self.kind == "unclear" and self.row["trials"] < self.trials_needed
 
     @property
     def sure_over_classes(self) -> bool:
@@ -80,3 +88,12 @@ def amount(effects: list[tuple[float, float | None]]) -> str:
 def effects(outcomes: Iterable[Outcome]) -> list[Effect]:
     """Return the improvements of outcomes."""
     return [(o.condition, o.row["improvement"], o.row["improvement_ci"]) for o in outcomes]
+
+
+def needed_words(few: Sequence[Outcome]) -> str:
+    """Say how many trials settings with too few of them have, and how many they need."""
+    there = max(outcome.row["trials"] for outcome in few)
+    needed = few[0].trials_needed
+    return (
+        f"with {counted(there, 'trial')} nothing can be significant, at least {needed} are needed"
+    )

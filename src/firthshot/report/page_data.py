@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from firthshot.report.gather import METHOD, Gathered
+from firthshot.experiments.schema import METHOD, SPLITLESS
+from firthshot.report.gather import Gathered
 from firthshot.report.verdict import GROUP, Verdict
 from firthshot.report.wording import Condition, capital, head_name, penalty_name
 
@@ -96,7 +97,7 @@ def _reliability(gathered: Gathered) -> list[dict[str, Any]]:
     bins = gathered.bins.filter(
         pl.col("split") == "novel", pl.col("penalty") != "none", pl.col("count") > 0
     )
-    chosen = gathered.summary.chosen.select(*METHOD, chosen=pl.col("coefficient"))
+    chosen = gathered.summary.chosen.select(*SPLITLESS, chosen=pl.col("coefficient"))
     series = (
         pl.when(pl.col("theory"))
         .then(pl.lit("theory"))
@@ -106,7 +107,7 @@ def _reliability(gathered: Gathered) -> list[dict[str, Any]]:
         .then(pl.lit("chosen"))
     )
     return (
-        bins.join(chosen, on=METHOD, how="inner", nulls_equal=True)
+        bins.join(chosen, on=SPLITLESS, how="inner", nulls_equal=True)
         .with_columns(
             series=series,
             confidence=pl.col("confidence_sum") / pl.col("count"),
@@ -128,14 +129,13 @@ def _both_ways(contrasts: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _turned(row: dict[str, Any]) -> dict[str, Any]:
-    against = ("head", "solver", "penalty", "prior", "l2_kind", "l2")
     low, high = row["difference_classes_low"], row["difference_classes_high"]
     signs = {name: -row[name] for name in ("difference", "nll_difference", "ece_difference")}
     ends = {
         "difference_classes_low": None if high is None else -high,
         "difference_classes_high": None if low is None else -low,
     }
-    other = {name: row[f"against_{name}"] for name in against}
+    other = {name: row[f"against_{name}"] for name in METHOD}
     return {**row, **other, **signs, **ends, "against": _opponent(row, "")}
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firthshot.report.outcomes import (
+    MUCH,
     SAME_ECE,
     SAME_NLL,
     WIDER,
@@ -20,17 +21,23 @@ from firthshot.report.outcomes import (
     amount,
     effects,
     kind_of,
+    needed_words,
     phrases,
 )
 from firthshot.report.wording import (
     Condition,
     capital,
-    counted,
     head_name,
     listed,
     parts,
     penalty_name,
     where,
+)
+
+# What λ = K rank/(2N) is derived for, and where it is compared with a chosen λ at length.
+_WHY = (
+    " It is derived to remove the first-order bias of the weights, not to raise accuracy; "
+    "docs/reproduction.md compares it with a chosen λ."
 )
 
 
@@ -43,10 +50,13 @@ def accuracy(key: Row, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
         ("costs", f"{name} costs accuracy", "bad"),
         ("unclear", "no significant effect", "plain"),
     ):
-        own = effects(outcome for outcome in outcomes if outcome.kind == kind)
+        own = effects(o for o in outcomes if o.kind == kind and not o.too_few)
         if own:
             listed_parts = "; ".join(phrases(own, among))
             yield Remark("accuracy", tone, f"{capital(words)} {listed_parts}.")
+    if few := [outcome for outcome in outcomes if outcome.too_few]:
+        places = "; ".join(phrases(effects(few), among))
+        yield Remark("accuracy", "plain", f"Too few trials to tell {places}: {needed_words(few)}.")
     unchanged = [outcome.condition for outcome in outcomes if outcome.kind == "unchanged"]
     if unchanged:
         places = listed(where(part, among) for part in parts(unchanged, among))
@@ -99,17 +109,28 @@ def theory(outcomes: Sequence[Outcome]) -> Iterator[Remark]:
     ]
     bad = [(c, mean, ci) for c, mean, ci in effects if mean + ci < 0]
     if bad:
-        text = f"costs accuracy {'; '.join(phrases(bad, among))}"
-        yield Remark("theory", "bad", f"The tuning-free λ of the theory is not safe: it {text}.")
+        text = f"interval is below zero {'; '.join(phrases(bad, among))}"
+        much = min(mean for _, mean, _ in bad) <= -MUCH
+        yield Remark(
+            "theory",
+            "bad",
+            f"The tuning-free λ of the theory is not safe: its {text}.{_WHY if much else ''}",
+        )
     else:
         good = sum(mean - ci > 0 for _, mean, ci in effects)
         yield Remark(
             "theory",
             "good",
-            "The tuning-free λ of the theory is safe here: no significant loss in any setting, a "
-            f"significant gain in {good} of {counted(len(effects), 'setting')} "
+            f"The tuning-free λ of the theory is safe here: its {_intervals(good, len(effects))} "
             f"({amount([(mean, ci) for _, mean, ci in effects])}).",
         )
+
+
+def _intervals(above: int, total: int) -> str:
+    """Say where intervals lie of which none is below zero."""
+    if total == 1:
+        return "interval is above zero" if above else "interval includes zero"
+    return f"interval is below zero in no setting, above zero in {above} of {total}"
 
 
 @dataclass(frozen=True)
@@ -183,15 +204,25 @@ def rivals(key: Row, contrasts: list[Row]) -> Iterator[Remark]:
     name = penalty_name(key["penalty"], key["prior"])
     for other, rows in _by_opponent(rivals, _opponent_penalty).items():
         among = [Condition.of(row) for row in rows]
+        tested = [row for row in rows if not _both_zero(row)]
         for kind, words, tone in (
             ("helps", f"{name} beats {other}", "good"),
             ("costs", f"{other} beats {name}", "bad"),
             ("unclear", f"{name} and {other} do not differ significantly", "plain"),
         ):
-            own = [row for row in rows if kind_of(row["difference"], row["p_holm"]) == kind]
+            own = [row for row in tested if kind_of(row["difference"], row["p_holm"]) == kind]
             if own:
                 said = "; ".join(phrases(_differences(own, turned=kind == "costs"), among))
                 yield Remark("rivals", tone, f"{capital(words)} {said}.")
+        if same := [Condition.of(row) for row in rows if _both_zero(row)]:
+            places = listed(where(part, among) for part in parts(same, among))
+            text = f"{capital(name)} and {other} both chose λ = 0 {places}."
+            yield Remark("rivals", "plain", text)
+
+
+def _both_zero(row: Row) -> bool:
+    """Return whether two methods are the same head, both without their penalty."""
+    return bool(row["coefficient"] == 0 and row["against_coefficient"] == 0)
 
 
 def _opponent_penalty(row: Mapping[str, Any]) -> str:

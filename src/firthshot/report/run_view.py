@@ -12,6 +12,7 @@ import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.folder_spec import toml_value
+from firthshot.experiments.spec import BANK_FIELDS, WORDS
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import TRIALS, BankFacts, Run
 from firthshot.report.wording import counted, listed
@@ -28,6 +29,7 @@ _SETTINGS = {
     "ways": "Ways",
     "shots": "Shots",
     "trials": "Trials per setting",
+    "first_trial": "First trial",
     "queries": "Queries per class",
     "until_ci": "Trials added until ± (points)",
     "p": "True probability",
@@ -83,7 +85,7 @@ def _progress(run: Run) -> Iterator[Fact]:
 
 def _sessions(run: Run) -> Iterator[Fact]:
     """Yield when, how long, on what machine and with what versions; each distinct answer once."""
-    from firthshot.experiments.progress import duration
+    from firthshot.experiments.wording import duration
 
     if not run.sessions:
         yield "Machine", "not recorded"
@@ -121,15 +123,19 @@ def rerun_command(run: Run) -> str:
     """Return the command that repeats a run elsewhere: a preset with what differs, or the spec."""
     from firthshot.experiments.reading import preset_names
 
+    folder = run.path.resolve().name
+    out = f"--out {shlex.quote(f'runs/{folder}')}"
     if run.name in preset_names(run.kind):
         with contextlib.suppress(FirthshotError):
-            return " ".join([f"firthshot run {run.name}", *_flags(run, _preset(run))])
-    return f"firthshot run spec.toml --out {shlex.quote(f'runs/{run.name}')}"
+            elsewhere = [out] if folder != run.name else []
+            flags = _flags(run, _preset(run))
+            return " ".join([f"firthshot run {run.name}", *flags, *elsewhere])
+    return f"firthshot run spec.toml {out}"
 
 
 def _preset(run: Run) -> dict[str, Any]:
     """Return the fields of the preset of a run's name."""
-    from firthshot.experiments.geometric_spec import load_geometric
+    from firthshot.experiments.geometric.spec import load_geometric
     from firthshot.experiments.reading import load_spec
 
     load = load_spec if run.kind == TRIALS else load_geometric
@@ -138,18 +144,10 @@ def _preset(run: Run) -> dict[str, Any]:
 
 def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:
     preset = msgspec.json.decode(msgspec.json.encode(preset))  # lists, as TOML has them
-    if preset.get("banks", []) != run.spec.get("banks", []):
-        for bank in run.spec.get("banks", []):
-            yield f"--bank {shlex.quote(Path(bank).name)}"
+    yield from _bank_flags(preset, run.spec)
     fields = {**dict.fromkeys(preset), **run.spec}
     for name, value in fields.items():
-        if name in (
-            "banks",
-            "reproduces",
-            "remark",
-            "paper_banks",
-            "stand_ins",
-        ) or value == preset.get(name):
+        if name in (*WORDS, *BANK_FIELDS) or value == preset.get(name):
             continue
         if isinstance(value, dict):
             was = preset.get(name, {})
@@ -162,10 +160,34 @@ def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:
             yield f"--set {shlex.quote(f'{name}={toml_value(value)}')}"
 
 
+def _bank_flags(preset: dict[str, Any], spec: dict[str, Any]) -> Iterator[str]:
+    """Yield the banks where they are not the preset's; elsewhere they lie in other folders."""
+    if preset.get("banks", []) != spec.get("banks", []):
+        for bank in spec.get("banks", []):
+            yield f"--bank {shlex.quote(Path(bank).name)}"
+    source = spec.get("source", [])
+    if preset.get("source", []) != source:
+        names = [Path(name).name for name in ([source] if isinstance(source, str) else source)]
+        yield f"--set {shlex.quote(f'source={toml_value(names)}')}"
+
+
 def alerts(gathered: Gathered) -> list[dict[str, str]]:
     """Return what a reader must know before the verdict."""
     found = [_unfinished(run) for run in gathered.runs if not run.progress.complete]
-    return [*found, *_other_banks(gathered.runs)]
+    dropped = [alert for run in gathered.runs for alert in _dropped(run)]
+    return [*found, *dropped, *_other_banks(gathered.runs)]
+
+
+def _dropped(run: Run) -> Iterator[dict[str, str]]:
+    """Say how many trials a run refused: what it found rests on the others alone."""
+    from firthshot.experiments.dropped import dropped_trials, dropped_words
+
+    if words := dropped_words(dropped_trials(run.path)):
+        text = (
+            f"{words}, as some of their features are NaN or infinite; look at them with: firthshot "
+            "bank doctor BANK"
+        )
+        yield {"what": f"{run.name} lacks trials.", "text": f"{text}."}
 
 
 def _unfinished(run: Run) -> dict[str, str]:

@@ -215,6 +215,7 @@ def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -
     """Name the settings that lack cells; nothing where the plan cannot be made again."""
     if not banks:  # another kind of run, whose cells are blocks of trials
         return ()
+    from firthshot.experiments.folder_spec import trial_steps
     from firthshot.experiments.plan import make_plan
     from firthshot.experiments.reading import build_spec
 
@@ -224,7 +225,9 @@ def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -
     with contextlib.suppress(FirthshotError):
         if None in opened:
             return ()
-        for cell in make_plan(build_spec(fields), [b for b in opened if b]).cells:
+        spec = build_spec(fields)
+        plan = make_plan(spec, [b for b in opened if b], trial_steps(path, spec))
+        for cell in plan.cells:
             words = f"{cell.condition.words}, {cell.method.head}, {cell.method.family}"
             count = lacking.setdefault(words, [0, 0])
             count[0] += cell.identity not in there

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firthshot.experiments.schema import PENALTY
+from firthshot.experiments.statistics import ALPHA
 from firthshot.report.figures.series import TRAINED, Group, Row, distinct, group, method_name
-from firthshot.report.outcomes import ALPHA
 from firthshot.report.tables_beyond import (
-    METHOD_DETAILS,
     calibration_table,
     contrast_tables,
     drawn_tables,
@@ -45,7 +45,7 @@ def make_tables(gathered: Gathered) -> list[Table]:
 
 def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Write each table as CSV, Markdown and LaTeX; return the files."""
-    from firthshot.experiments.store import raise_clearly, write_whole
+    from firthshot.files import raise_clearly, write_whole
     from firthshot.report.listing import write_listing
     from firthshot.report.tables_writers import WRITERS
 
@@ -172,7 +172,7 @@ def _beside(row: Row, source: str) -> Row:
 
 def _methods(gathered: Gathered) -> Iterator[Table]:
     """Put the improvements of several methods of a head side by side, as Table A4 does."""
-    frame = tuple(name for name in TRAINED if name not in METHOD_DETAILS)
+    frame = tuple(name for name in TRAINED if name not in PENALTY)
     for part in group(gathered.summary.chosen, frame):
         names = list(dict.fromkeys(method_name(row) for row in part.rows))
         if len(names) < 2:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from firthshot.experiments.schema import PENALTY
+from firthshot.experiments.statistics import ALPHA
 from firthshot.report.figures.series import (
     TRAINED,
     Group,
@@ -15,7 +17,6 @@ from firthshot.report.figures.series import (
     labels,
     method_name,
 )
-from firthshot.report.outcomes import ALPHA
 from firthshot.report.tables_cells import (
     WIDTH,
     Number,
@@ -31,10 +32,9 @@ from firthshot.report.tables_cells import (
 from firthshot.report.wording import Condition, head_name
 
 if TYPE_CHECKING:
-    from firthshot.experiments.geometric_summary import GeometricResult
+    from firthshot.experiments.geometric.summary import GeometricResult
     from firthshot.report.gather import Gathered
 
-METHOD_DETAILS = ("penalty", "prior", "l2_kind", "l2")
 _SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
 
 
@@ -132,7 +132,7 @@ def _contrast_order(row: Row) -> tuple[Any, ...]:
 
 
 def _contrast(row: Row, many: bool) -> Row:
-    against = {name: row[f"against_{name}"] for name in ("head", *METHOD_DETAILS)}
+    against = {name: row[f"against_{name}"] for name in ("head", *PENALTY)}
     same = against["head"] == row["head"]
     other = method_name(against) if same else head_name(against["head"])
     return place(row, many) | {
@@ -152,7 +152,7 @@ def _contrast(row: Row, many: bool) -> Row:
 
 def geometric_tables(gathered: Gathered) -> Iterator[Table]:
     """Return a table for each geometric run."""
-    from firthshot.experiments.geometric_summary import read_geometric
+    from firthshot.experiments.geometric.summary import read_geometric
 
     runs = [run for run in gathered.runs if run.kind == "geometric"]
     for number, run in enumerate(runs, 1):

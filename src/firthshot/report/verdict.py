@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from firthshot.experiments.schema import KEYS
+from firthshot.experiments.statistics import trials_needed
 from firthshot.report import remarks
 from firthshot.report.gather import Gathered
 from firthshot.report.outcomes import Outcome, Remark, Row, kind_of
@@ -87,6 +88,7 @@ def _detail(name: str, value: Any) -> str:
 def _verdict(gathered: Gathered, named: Row, rows: list[Row], details: dict[str, str]) -> Verdict:
     name = capital(penalty_name(named["penalty"], named["prior"]))
     title = ", ".join([name, f"{head_name(named['head'])} head", *details.values()])
+    needed = trials_needed(_tests(gathered.summary.chosen))
     beside = tuple(words for what, words in details.items() if what != "bank")
     outcomes = tuple(
         sorted(
@@ -95,6 +97,7 @@ def _verdict(gathered: Gathered, named: Row, rows: list[Row], details: dict[str,
                     Condition.of(row),
                     kind_of(row["improvement"], row["p_holm"], row["coefficient"]),
                     row,
+                    needed,
                 )
                 for row in rows
             ),
@@ -125,6 +128,11 @@ def _verdict(gathered: Gathered, named: Row, rows: list[Row], details: dict[str,
         tuple(sorted(referenced)),
         tuple(sorted(matched)),
     )
+
+
+def _tests(chosen: pl.DataFrame) -> int:
+    """Return the size of the family that Holm's rule corrects."""
+    return len(chosen.filter(pl.col("penalty") != "none"))
 
 
 def _lean(gathered: Gathered, key: Row) -> remarks.Lean | None:

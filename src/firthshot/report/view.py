@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Sequence
 from typing import Any
 
+from firthshot.experiments.summary import not_judged, penalised
 from firthshot.report.gather import Gathered
 from firthshot.report.headline import Headline, make_headline
 from firthshot.report.outcomes import Outcome
@@ -34,14 +36,25 @@ _WORDS = {
 
 def headline_of(gathered: Gathered, verdicts: Sequence[Verdict]) -> Headline:
     """Return the answer at the top: on the trials, else on the geometric experiment."""
+    unjudged = gathered.summary.unjudged
+    if not verdicts and not unjudged and "novel" in gathered.summary.all["split"]:
+        return Headline("What was found?", _nothing_chosen(gathered), "plain")
     if verdicts or any(run.kind == TRIALS for run in gathered.runs):
-        return make_headline(verdicts)
+        headline = make_headline(verdicts, unjudged)
+        lines = (*headline.lines, *not_judged(gathered.summary))
+        return dataclasses.replace(headline, lines=lines)
     return _geometric_headline(gathered)
+
+
+def _nothing_chosen(gathered: Gathered) -> str:
+    if not penalised(gathered.summary):
+        return "No penalty was trained: there is nothing to choose."
+    return "No λ was chosen: the novel trials have no validation trials beside them."
 
 
 def _geometric_headline(gathered: Gathered) -> Headline:
     """Answer for all geometric runs together; the least favourable of them decides."""
-    from firthshot.experiments.geometric_summary import read_geometric
+    from firthshot.experiments.geometric.summary import read_geometric
 
     results = [read_geometric(run.path) for run in gathered.runs]
     if any(result.firth_is_biased for result in results):
@@ -85,7 +98,8 @@ def verdict_view(verdict: Verdict) -> dict[str, Any]:
         for ways in sorted({condition.ways for condition in by_condition})
     ]
     return {
-        "title": verdict.title,
+        # A title that breaks after "3-" is hard to read.
+        "title": verdict.title.replace("3-layer", "3\N{NON-BREAKING HYPHEN}layer"),
         "bank": verdict.key["bank"],
         "title_has_bank": verdict.key["bank"] in verdict.title,
         "columns": [shots_words(Condition(0, *shots)) for shots in columns],
@@ -104,14 +118,15 @@ def _tile(outcome: Outcome | None) -> dict[str, str] | None:
     row = outcome.row
     unchanged = outcome.kind == "unchanged"
     width = row["improvement_ci"]
+    word = "too few trials to tell" if outcome.too_few else _WORDS[outcome.kind]
     return {
         "kind": outcome.kind,
         "sign": _SIGNS[outcome.kind],
-        "word": _WORDS[outcome.kind],
+        "word": word,
         "gain": "λ = 0" if unchanged else points(row["improvement"]),
         "width": "" if unchanged or width is None else f"± {100 * width:.2f}",
         "hint": (
-            f"{_WORDS[outcome.kind]}; λ = {row['coefficient']:g}, accuracy "
+            f"{word}; λ = {row['coefficient']:g}, accuracy "
             f"{100 * row['base_accuracy']:.2f} % without, {100 * row['accuracy']:.2f} % with; "
             f"{counted(row['trials'], 'trial')}, p (Holm) {row['p_holm']:.2g}"
         ),

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firthshot.objective import cosine_scale
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -82,7 +84,7 @@ class CosineHead(nn.Module):
         start = nn.Linear(features_dim, classes, bias=False).weight.detach()
         self.direction = nn.Parameter(start.clone())
         self.norm = nn.Parameter(torch.full((classes,), self.START_NORM))
-        self.scale = 2.0 if classes <= 200 else 10.0
+        self.scale = cosine_scale(classes)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the scores ``(n, classes)`` of features ``(n, d)``."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from firthshot.backbones.datasets._examples import Example, Found
 from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
 from firthshot.errors import FirthshotError
+from firthshot.tables import SEPARATORS, naming_table, refuse_foreign
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,16 +59,13 @@ def load_table(path: Path, rows: int | None = None) -> pl.DataFrame:
     import polars as pl
 
     kind = path.suffix.lower()
-    try:
+    with naming_table(path):
         if kind == ".parquet":
             return pl.read_parquet(path, n_rows=rows)
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(path, infer_schema_length=None, n_rows=rows)
-        separator = "\t" if kind == ".tsv" else ","
-        return pl.read_csv(path, separator=separator, infer_schema=False, n_rows=rows)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise FirthshotError(f"The table {path} cannot be read: {reason}.") from None
+        refuse_foreign(path)
+        return pl.read_csv(path, separator=SEPARATORS[kind], infer_schema=False, n_rows=rows)
 
 
 def text_column(table: pl.DataFrame, path: Path, text: str | None, others: tuple[str, ...]) -> str:

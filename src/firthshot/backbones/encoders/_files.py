@@ -1,4 +1,4 @@
-"""Networks of the user's own by path: checkpoints, TorchScript, ONNX."""
+"""Networks of the user's own that carry their code, by path: TorchScript and ONNX."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ from firthshot.backbones.encoders._base import (
 )
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.images import Preparation
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from firthshot.backbones.encoders._options import EncoderOptions
+
 _USUAL = 224
 
 
-def load_onnx(path: Path, size: int | None, resize: int | None) -> ImageEncoder:
+def load_onnx(path: Path, options: EncoderOptions) -> ImageEncoder:
     """Load an ONNX file: input (n, 3, size, size), first output (n, dim) or (n, dim, h, w)."""
     runtime = require("onnxruntime", str(path), "onnx")
     try:
         session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 - onnxruntime has its own family of errors
-        raise FirthshotError(f"{path} is not a usable ONNX file: {_words(error)}.") from None
+        raise FirthshotError(f"{path} is not a usable ONNX file: {reason(error)}.") from None
     shape = session.get_inputs()[0].shape
     colours = shape[1] if len(shape) == 4 else None
     if len(session.get_inputs()) != 1 or colours is None or colours not in (3, str(colours)):
         raise FirthshotError(f"{path} does not take pictures (n, 3, size, size) but {shape}.")
     side = shape[2] if isinstance(shape[2], int) else None
-    if side and size and side != size:
-        raise FirthshotError(f"{path} takes pictures of {side} px only: leave out --size {size}.")
-    prepared = Preparation(side or size or _USUAL, resize)
+    if side and options.size not in (None, side):
+        raise FirthshotError(
+            f"{path} takes pictures of {side} px only: leave out --size {options.size}."
+        )
+    prepared = options.prepare(Preparation(side or _USUAL))
     run = _onnx_runner(session, shape[0] if isinstance(shape[0], int) else None)
     dim = int(run(np.zeros((1, 3, prepared.size, prepared.size), np.float32)).shape[1])
     return ImageEncoder(
@@ -71,7 +75,7 @@ def _onnx_runner(session: Any, fixed: int | None) -> Callable[[np.ndarray], np.n
     return run
 
 
-def load_torchscript(path: Path, size: int | None, resize: int | None) -> ImageEncoder:
+def load_torchscript(path: Path, options: EncoderOptions) -> ImageEncoder:
     """Load a TorchScript file."""
     torch = require("torch", str(path), "torch")
     try:
@@ -79,10 +83,10 @@ def load_torchscript(path: Path, size: int | None, resize: int | None) -> ImageE
             warnings.simplefilter("ignore")  # TorchScript is deprecated; people's files remain
             module = torch.jit.load(str(path), map_location="cpu")
     except (RuntimeError, ValueError) as error:
-        raise FirthshotError(f"{path} is not a usable TorchScript file: {_words(error)}.") from None
+        raise FirthshotError(f"{path} is not a usable TorchScript file: {reason(error)}.") from None
     return torch_encoder(
         module,
-        Preparation(size or _USUAL, resize),
+        options.prepare(Preparation(_USUAL)),
         name=path.stem,
         weights=digest_files([path]),
         description=f"{path.name} (TorchScript)",
@@ -96,7 +100,3 @@ def is_torchscript(path: Path) -> bool:
         return False
     with zipfile.ZipFile(path) as archive:
         return any(name.endswith("/constants.pkl") for name in archive.namelist())
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
-from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.errors import FirthshotError, MissingExtraError, reason
 
 
 def installed(*modules: str) -> bool:
@@ -44,8 +45,13 @@ def load_weights(path: Path) -> Any:
 
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        reason = " ".join(str(error).split())[:160].rstrip(".")
+    except pickle.UnpicklingError as error:
+        # torch's own words say how to run the file's code: the opposite of what is right here
+        found = re.search(r"GLOBAL (\S+)", str(error))
+        named = f" ({found[1]})" if found else ""
         raise FirthshotError(
-            f"{path} is damaged or holds more than tensors, and is not loaded: {reason}."
+            f"{path} is damaged or holds more than tensors{named}, such as a whole network, whose "
+            "loading would run code: save net.state_dict(), or torch.jit.trace(net, x).save(…)."
         ) from None
+    except (RuntimeError, EOFError, OSError, LookupError, ValueError) as error:
+        raise FirthshotError(f"{path} is damaged, or no file of torch: {reason(error)}.") from None

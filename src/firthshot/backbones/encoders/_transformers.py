@@ -18,15 +18,17 @@ from firthshot.backbones.encoders._base import (
     fingerprint,
     torch_encoder,
 )
+from firthshot.backbones.encoders._options import refuse_for_texts
 from firthshot.backbones.encoders._packages import package_file, require
 from firthshot.backbones.images import Preparation
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from firthshot.backbones.encoders._base import ImageEncoder
+    from firthshot.backbones.encoders._options import EncoderOptions
 
 BATCH = 64
 _DEFAULT_TOKENS = 512
@@ -47,11 +49,13 @@ def load_minilm() -> TextEncoder:
     )
 
 
-def load_folder(folder: Path, size: int | None, resize: int | None) -> ImageEncoder | TextEncoder:
+def load_folder(folder: Path, options: EncoderOptions) -> ImageEncoder | TextEncoder:
     """Load whatever a transformers folder holds: pictures if it says how to prepare them."""
     if (folder / "preprocessor_config.json").is_file():
-        return load_image_folder(folder, size, resize)
-    return load_text_folder(folder, name=folder.resolve().name)
+        return load_image_folder(folder, options)
+    name = folder.resolve().name
+    refuse_for_texts(name, options)
+    return load_text_folder(folder, name=name)
 
 
 def load_text_folder(folder: Path, *, name: str, **words: str) -> TextEncoder:
@@ -72,7 +76,7 @@ def load_text_folder(folder: Path, *, name: str, **words: str) -> TextEncoder:
     return TextEncoder(name, dim, mark, run, **words)
 
 
-def load_image_folder(folder: Path, size: int | None, resize: int | None) -> ImageEncoder:
+def load_image_folder(folder: Path, options: EncoderOptions) -> ImageEncoder:
     """Load a picture encoder: the pooled output, or the mean over places where there is none."""
     name = folder.resolve().name
     with _offline():
@@ -80,7 +84,7 @@ def load_image_folder(folder: Path, size: int | None, resize: int | None) -> Ima
         model = _loaded(folder, library.AutoModel, dtype="float32")
     return torch_encoder(
         model,
-        _folder_preparation(folder).sized(size, resize),
+        options.prepare(_folder_preparation(folder)),
         name=name,
         weights=_digest(folder),
         embed=_pooled,
@@ -149,8 +153,9 @@ def _loaded(folder: Path, kind: Any, **options: Any) -> Any:
     try:
         return kind.from_pretrained(str(folder), local_files_only=True, **options)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise FirthshotError(f"{folder} is not a usable transformers folder: {reason}.") from None
+        raise FirthshotError(
+            f"{folder} is not a usable transformers folder: {reason(error)}."
+        ) from None
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from firthshot.backbones.training._setup import best_record
+from firthshot.files import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from firthshot.backbones.training._setup import EpochRecord
 
+FAR = 5.0  # times the highest loss of the training: a common scale would flatten its curve
 TRAINED, MONITORED = "#8a8a8a", "#0b6e99"
 
 
@@ -22,12 +24,10 @@ def write_history(history: list[EpochRecord], path: Path) -> None:
     """Write the records as a table, a line per epoch."""
     import csv
 
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(asdict(history[0])))
         writer.writeheader()
         writer.writerows(asdict(record) for record in history)
-    partial.replace(path)
 
 
 def draw_curves(history: list[EpochRecord], path: Path, title: str = "") -> None:
@@ -38,10 +38,7 @@ def draw_curves(history: list[EpochRecord], path: Path, title: str = "") -> None
     left, right = figure.subplots(1, 2)
     _draw_pair(left, history, "loss", 1.0)
     _draw_pair(right, history, "accuracy", 100.0)
-    # The monitored loss of a first epoch, with immature batch norms, may dwarf all others.
-    highest = max(record.loss for record in history)
-    left.set_ylim(top=min(left.get_ylim()[1], 1.5 * highest))
-    left.set_ylabel("loss")
+    _scale_losses(left, history)
     right.set_ylabel("accuracy (%)")
     best = best_record(history)
     right.annotate(
@@ -49,15 +46,29 @@ def draw_curves(history: list[EpochRecord], path: Path, title: str = "") -> None
         (best.epoch, 100 * best.monitored_accuracy),
         textcoords="offset points",
         xytext=(0, -14 if best.accuracy > best.monitored_accuracy else 6),
-        ha="right",
+        ha="center",  # a rising curve comes from the left
         color=MONITORED,
     )
     left.legend(frameon=False)
     if title:
         figure.suptitle(title, fontsize=10)
-    partial = path.with_name(f".{path.name}.partial")
-    figure.savefig(partial, dpi=130, format="png")
-    partial.replace(path)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=130, format="png")
+
+
+def _scale_losses(axes: Axes, history: list[EpochRecord]) -> None:
+    """Show every loss: from 0 on, or in powers of ten where some would dwarf the others.
+
+    The monitored loss of first epochs, with immature batch norms, may be a thousand times that of
+    the training.
+    """
+    losses = [loss for record in history for loss in (record.loss, record.monitored_loss)]
+    if min(losses) > 0 and max(losses) > FAR * max(record.loss for record in history):
+        axes.set_yscale("log")
+        axes.set_ylabel("loss (log scale)")
+    else:
+        axes.set_ylim(bottom=max(0.0, axes.get_ylim()[0]))
+        axes.set_ylabel("loss")
 
 
 def _draw_pair(axes: Axes, history: list[EpochRecord], quantity: str, scale: float) -> None:

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError
+from firthshot.files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor], notes: dict[str, Any]) -> None:
-    """Write tensors and their notes (plain JSON values, kept in the header) as one whole file.
-
-    The file is complete or absent at every moment: it is written beside its place, flushed to the
-    disk and renamed.
-    """
+    """Write tensors and their notes (plain JSON values, kept in the header) as one whole file."""
     from safetensors.torch import save
 
     flat = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with partial.open("wb") as file:
-        file.write(save(flat, metadata={"firthshot": json.dumps(notes)}))
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_whole(path, save(flat, metadata={"firthshot": json.dumps(notes)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -84,6 +76,6 @@ def export_weights(source: Path, out: Path) -> None:
     """
     tensors, notes = read_tensors(source)
     if any(name.startswith("learner.") for name in tensors):
-        raise FirthshotError(f"{source} holds a whole run: export its best.safetensors.")
+        raise FirthshotError(f"{source} holds a whole run: export its {BEST}.")
     half = {name: t.half() if t.ndim > 1 else t for name, t in tensors.items()}
     write_tensors(out, half, notes)

@@ -26,7 +26,14 @@ from firthshot.backbones.training._files import (
 )
 from firthshot.backbones.training._lanes import Lanes
 from firthshot.backbones.training._losses import OBJECTIVES, Learner
-from firthshot.backbones.training._setup import EpochRecord, Setup, Watcher, best_record
+from firthshot.backbones.training._setup import (
+    EpochRecord,
+    Setup,
+    Watcher,
+    best_record,
+    setup_differences,
+)
+from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError
 from firthshot.streams import stream_key
 
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from firthshot.backbones.pixels import Pixels
     from firthshot.backbones.training._recipes import Stage
 
-BEST, LAST = "best.safetensors", "last.safetensors"
+LAST = "last.safetensors"
 
 
 class _Share(NamedTuple):
@@ -247,17 +254,15 @@ class Run:
 
     def _refuse_other(self, notes: dict[str, Any]) -> None:
         """Refuse to continue a run of other options or pictures, and name the difference."""
-        here = self._describe() | {"setup": self.setup}
-        there = notes | {"setup": Setup.from_notes(notes["setup"])}
-        options = {f: getattr(there["setup"], f) for f in Setup.__dataclass_fields__}
-        differing = [f for f, value in options.items() if value != getattr(self.setup, f)]
-        differing += [w for w in ("classes", "counts", "side") if there.get(w, here[w]) != here[w]]
+        here = self._describe()
+        there = notes | {"setup": Setup.from_notes(notes["setup"]).as_notes()}
+        differing = setup_differences(there["setup"], here["setup"])
+        what = {"classes": "classes", "counts": "number of pictures", "side": "stored side"}
+        differing += [word for key, word in what.items() if there.get(key, here[key]) != here[key]]
         if differing:
-            what = {"counts": "number of pictures", "side": "stored side"}
-            named = ", ".join(what.get(field, field) for field in differing)
             raise FirthshotError(
-                f"{self.folder} holds a run with other {named}: continue it with its own options "
-                "or choose a new folder."
+                f"{self.folder} holds a run with other {', '.join(differing)}: continue it with "
+                "its own options or choose a new folder."
             )
 
 

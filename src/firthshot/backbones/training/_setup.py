@@ -49,6 +49,25 @@ class Setup:
         return cls(**{**notes, "recipe": Recipe(stages=stages, **recipe)})
 
 
+def setup_differences(there: Any, here: Any, name: str = "") -> list[str]:
+    """Name the fields in which the notes of two setups differ, with both values."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        return [
+            words
+            for key in {**there, **here}
+            for words in setup_differences(there.get(key), here.get(key), key)
+        ]
+    if isinstance(there, list | tuple) and isinstance(here, list | tuple):
+        if len(there) == len(here):
+            return [
+                f"{words} in stage {number}" if len(there) > 1 else words
+                for number, (one, other) in enumerate(zip(there, here, strict=True), 1)
+                for words in setup_differences(one, other, name)
+            ]
+        there, here = len(there), len(here)
+    return [] if there == here else [f"{name.replace('_', ' ')} ({there} there, {here} here)"]
+
+
 @dataclass(frozen=True)
 class EpochRecord:
     """What one epoch gave.

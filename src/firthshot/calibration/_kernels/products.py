@@ -19,15 +19,13 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from firthshot.engine._kernels.dense import emit_cases, name_values
-from firthshot.engine._kernels.simd import call, load, splat, store
-from firthshot.engine._kernels.sweep import INDEX
-from firthshot.engine._kernels.sweep import TILE_ROWS as _REGISTERS
+from firthshot.engine._kernels.simd import fma, load, splat, store
+from firthshot.engine._kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, name_values
 
 LANES = 16
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
 # A tile's sums, and what is multiplied into them, have to fit the registers.
-TILE_ROWS, TILE_CLASSES, TILE_VECTORS = (4, 5, 4) if _REGISTERS > 5 else (2, 2, 2)
+TILE_ROWS, TILE_CLASSES, TILE_VECTORS = (4, 5, 4) if MANY_REGISTERS else (2, 2, 2)
 
 
 def _sum_of_lanes(builder: Any, vector: Any) -> Any:
@@ -56,7 +54,7 @@ def _cells(builder: Any, count: int) -> list[Any]:
 
 
 def _accumulate(builder: Any, cell: Any, left: Any, right: Any) -> None:
-    builder.store(call(builder, "fma", _VECTOR, left, right, builder.load(cell)), cell)
+    builder.store(fma(builder, left, right, builder.load(cell)), cell)
 
 
 def _emit_project(builder: Any, values: dict[str, Any], rows: int, classes: int) -> None:

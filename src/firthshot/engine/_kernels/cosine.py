@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from firthshot.engine._kernels.linear import advance, draw_order
+from firthshot.engine._kernels.momentum import advance, draw_order
 from firthshot.engine._kernels.simd import (
     lanes_in,
     vadd,
@@ -113,30 +113,30 @@ def _step(gram, rows, n_rows, d, z, ze, table, scale, keep, l2_share, eta, mu, e
 
 @njit(nogil=True, cache=True)
 def train_cosine(
-    gram, p0, labels, n_classes, n_coefficients, scale,
-    probability, target, label, confidence, scratch, decay_with_batch,
-    key, trial, shuffle, batch, first_epoch, last_epoch, eta, mu, dampening, scale_partial,
-    a, e, table, clock,
+    gram, p0, labels, n_classes, n_coefficients, scale, form, a, e, table, schedule, clock,
+    first, last,
 ):  # fmt: skip
-    """Train all coefficients of one trial over some epochs, going on from the state given.
+    """Train all coefficients of one trial over the epochs first … last - 1, from the state given.
 
     Parameters
     ----------
     gram : (N, N) of unit support rows; p0 : (N, columns), X v_0 repeated for every coefficient
-    probability … scratch : see :func:`logit_gradient`
+    form : probability … scratch, see :func:`logit_gradient`
     a, e : (blocks, N, lanes); table : (COLUMN_NUMBERS, columns), the state
         As for the linear head, the last step of v is still pending at the end; g and the scalars
         are those after it.
+    schedule : :class:`.momentum.Schedule`
     clock : (1,), the share of the next gradient in the velocity
     """
-    n, wide = gram.shape[0], p0.shape[1]
+    n, wide, batch = gram.shape[0], p0.shape[1], schedule.batch
+    eta, mu = schedule.eta, schedule.mu
     z = np.zeros((batch, wide + lanes_in(a)), a.dtype)
     ze, d = np.zeros_like(z), np.zeros_like(z)
-    logits = np.zeros_like(target)
+    logits = np.zeros_like(form.target)
     order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
     batch_labels = np.empty(batch, np.int64)
-    for epoch in range(first_epoch, last_epoch):
-        draw_order(key, trial, epoch, shuffle, order, words)
+    for epoch in range(first, last):
+        draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, order, words)
         for start in range(0, n, batch):
             n_rows = min(batch, n - start)
             rows = order[start : start + n_rows]
@@ -148,10 +148,10 @@ def train_cosine(
                 batch_labels[i] = labels[rows[i]]
             logit_gradient(
                 logits, batch_labels, n_rows, n_coefficients,
-                probability, target, label, confidence, scratch,
+                form.probability, form.target, form.label, form.confidence, form.scratch,
             )  # fmt: skip
-            divisor = batch if scale_partial else n_rows
+            divisor = batch if schedule.scale_partial else n_rows
             to_row_layout(logits, n_rows, n_classes, n_coefficients, 1.0 / divisor, d)
-            share = n_rows / batch if decay_with_batch else 1.0
+            share = n_rows / batch if schedule.decay_with_batch else 1.0
             _step(gram, rows, n_rows, d, z, ze, table, scale, clock[0], share, eta, mu, e)
-            clock[0] = 1.0 - dampening
+            clock[0] = 1.0 - schedule.dampening

@@ -12,7 +12,6 @@ registers for the whole sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,12 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-from firthshot.engine._kernels.sweep import INDEX, TILE_ROWS
+from firthshot.engine._kernels.simd import fma, load, pointer_to, splat, store
+from firthshot.engine._kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, name_values
 
 OCTET = 8
 # Accumulators, a row of `right` and an entry of `left` have to fit the registers.
-TILE_X, TILE_Y = (6, 4) if TILE_ROWS > 5 else (3, 3)
+TILE_X, TILE_Y = (6, 4) if MANY_REGISTERS else (3, 3)
 
 
 class Octet(types.Type):  # type: ignore[misc]
@@ -47,46 +47,13 @@ class _OctetModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(dmm, fe_type, ir_octet(fe_type.scalar))
 
 
-def _bits(octet: ir.VectorType) -> int:
-    return 32 if isinstance(octet.element, ir.FloatType) else 64
-
-
-def load(builder: Any, pointer: Any, octet: ir.VectorType) -> Any:
-    """Load an octet whose numbers are only aligned as scalars."""
-    return builder.load(builder.bitcast(pointer, octet.as_pointer()), align=_bits(octet) // 8)
-
-
-def store(builder: Any, value: Any, pointer: Any) -> None:
-    """Store an octet where numbers are only aligned as scalars."""
-    address = builder.bitcast(pointer, value.type.as_pointer())
-    builder.store(value, address, align=_bits(value.type) // 8)
-
-
-def fma(builder: Any, left: Any, right: Any, addend: Any) -> Any:
-    """Return ``left * right + addend``, rounded once."""
-    octet = left.type
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(octet, [octet] * 3), f"llvm.fma.v{OCTET}f{_bits(octet)}"
-    )
-    return builder.call(function, (left, right, addend))
-
-
-def splat(builder: Any, scalar: Any, octet: ir.VectorType) -> Any:
-    """Return an octet of eight times the same number."""
-    undefined, first = ir.Constant(octet, ir.Undefined), ir.Constant(ir.IntType(32), 0)
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), OCTET), None)
-    return builder.shuffle_vector(
-        builder.insert_element(undefined, scalar, first), undefined, zeros
-    )
-
-
 @intrinsic
 def octet_load(typingctx, array, offset):
     """Load the octet that starts at flat ``offset``."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(array)(context, builder, args[0]).data
-        return load(builder, builder.gep(data, [args[1]]), ir_octet(array.dtype))
+        pointer = pointer_to(context, builder, array, args[0], args[1])
+        return load(builder, pointer, ir_octet(array.dtype))
 
     return Octet(array.dtype)(array, types.intp), codegen
 
@@ -96,8 +63,7 @@ def octet_store(typingctx, array, offset, value):
     """Store ``value`` at flat ``offset``."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(array)(context, builder, args[0]).data
-        store(builder, args[2], builder.gep(data, [args[1]]))
+        store(builder, args[2], pointer_to(context, builder, array, args[0], args[1]))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
@@ -133,47 +99,6 @@ def gate(typingctx, unit, value):
         return builder.select(builder.fcmp_ordered("<=", args[0], zero), zero, args[1])
 
     return value(unit, value), codegen
-
-
-def emit_cases(
-    builder: Any,
-    sizes: Any,
-    limits: tuple[int, int, int],
-    emit: Callable[[int, int, int], None],
-) -> None:
-    """Emit a tile for all (rows, columns, flag) and branch to the one that ``sizes`` names.
-
-    ``limits`` are the most rows, the most columns and the number of flags.
-    """
-
-    def number(rows: Any, columns: Any, flag: Any) -> Any:
-        eight, two = ir.Constant(INDEX, 8), ir.Constant(INDEX, 2)
-        return builder.add(builder.mul(builder.add(builder.mul(rows, eight), columns), two), flag)
-
-    done = builder.append_basic_block("tile.done")
-    switch = builder.switch(number(*sizes), done)
-    for rows in range(1, limits[0] + 1):
-        for columns in range(1, limits[1] + 1):
-            for flag in range(limits[2]):
-                block = builder.append_basic_block("tile")
-                switch.add_case((rows * 8 + columns) * 2 + flag, block)
-                builder.position_at_end(block)
-                emit(rows, columns, flag)
-                builder.branch(done)
-    builder.position_at_end(done)
-
-
-def name_values(context: Any, builder: Any, names: Any, kinds: Any, args: Any) -> dict[str, Any]:
-    """Name the arguments; an array and the offset after it become one pointer."""
-    values: dict[str, Any] = {}
-    rest = iter(zip(kinds, args, strict=True))
-    for name in names:
-        kind, value = next(rest)
-        if isinstance(kind, types.Array):
-            data = context.make_array(kind)(context, builder, value).data
-            value = builder.gep(data, [next(rest)[1]])
-        values[name] = value
-    return values
 
 
 class _Tile:

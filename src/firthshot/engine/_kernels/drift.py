@@ -15,30 +15,30 @@ from typing import Any
 from numba import njit, types
 from numba.extending import intrinsic
 
-from firthshot.engine._kernels.dense import emit_cases, name_values
-from firthshot.engine._kernels.simd import Vector, call, ir_type, load, store
-from firthshot.engine._kernels.sweep import TILE_ROWS, TILE_VECTORS, _Tile
+from firthshot.engine._kernels.simd import Vector, fma, ir_type, load, splat, store
+from firthshot.engine._kernels.tiles import (
+    TILE_ROWS,
+    TILE_VECTORS,
+    Tile,
+    emit_cases,
+    name_values,
+)
 
 
-class _DriftTile(_Tile):
-    def _advance(
-        self,
-        offset: Any,
-        decay: Any,  # noqa: ARG002
-        step: Any,
-        momentum: Any,  # noqa: ARG002
-        update: bool,
-    ) -> tuple[Any, Any]:
-        """Move one row of one column vector along its velocity; return the new (a, e)."""
-        b, p = self.builder, self.values
+class _DriftTile(Tile):
+    def prepare(self, v: int) -> tuple[Any, ...]:  # noqa: ARG002
+        b = self.builder
+        return (b.fneg(splat(b, self.values["eta"], self.vector)),)
+
+    def advance(self, offset: Any, constants: tuple[Any, ...], update: bool) -> tuple[Any, ...]:
+        """Move one row of one column vector along its velocity; return the new a."""
+        b, p, (back,) = self.builder, self.values, constants
         pointer = b.gep(p["a"], [offset])
         a = load(b, pointer, self.vector)
-        if not update:
-            return a, a
-        e = load(b, b.gep(p["e"], [offset]), self.vector)
-        a = call(b, "fma", self.vector, b.fneg(step), e, a)
-        store(b, a, pointer)
-        return a, e
+        if update:
+            a = fma(b, back, load(b, b.gep(p["e"], [offset]), self.vector), a)
+            store(b, a, pointer)
+        return (a,)
 
 
 _NAMES = ("block", "row", "n", "eta", "k", "k_stride", "rows", "a", "e", "z", "z_stride")
@@ -52,11 +52,10 @@ def _tile(typingctx, tile_rows, vectors, update, block, row, n, eta, k, k_at, k_
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         p = name_values(context, builder, _NAMES, kinds, args[3:])
-        p |= {"decay": p["a"], "mu": p["eta"]}  # never used
         tile = _DriftTile(builder, ir_type(vector), p)
 
         def emit(rows: int, vectors: int, flag: int) -> None:
-            tile.emit(rows, vectors, bool(flag), 1)
+            tile.emit(rows, vectors, bool(flag), ("z",))
 
         emit_cases(builder, args[:3], (TILE_ROWS, TILE_VECTORS, 2), emit)
         return context.get_dummy_value()

@@ -222,7 +222,7 @@ def minimise(
     matrix, level, curvature, ridge : see :func:`precondition`
     root, back, weights : (n,), √s, 1 / √s (0 for padding) and s
     free : whether there is an intercept; shift : see :func:`largest_entry_bound`
-    targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._converged`
+    targets : (C, n), probability, decay : the objective, see :mod:`firthshot.engine._problem`
     drift : what the rounding of float32 may hide of the gradient
     nu : (C, n), b : (C,), z_scaled : (C, n), ν G
     grad_z : (C, n), receives dLoss/dZ

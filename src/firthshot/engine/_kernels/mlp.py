@@ -26,7 +26,7 @@ from firthshot.engine._kernels.dense import (
     rectify,
 )
 from firthshot.engine._kernels.drift import drift
-from firthshot.engine._kernels.linear import (
+from firthshot.engine._kernels.momentum import (
     SMALLEST_FACTOR,
     add_rows,
     advance,
@@ -65,33 +65,31 @@ class Work(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def train_mlp(
-    gram, z0, labels, n_coefficients, probability, target, label, confidence, scratch,
-    decays, weight_decay, bias_decay, decay_with_batch,
-    key, trial, shuffle, batch, first_epoch, last_epoch, eta, mu, dampening, scale_partial,
-    a, e, bias, bias_e, s, s_e, small, clock, work,
+    gram, z0, labels, n_coefficients, form, decays, layer, small, schedule, clock, work,
+    first, last,
 ):  # fmt: skip
-    """Train up to eight coefficients of a trial over some epochs, going on from the state given.
+    """Train up to eight coefficients over the epochs first … last - 1, from the state given.
 
     Parameters
     ----------
     gram : (N, N), K = X X'
     z0 : (N, h0), X W_0 of the first layer
-    probability … scratch : see :func:`logit_gradient`, for eight coefficients
+    form : probability … scratch for eight coefficients, see :func:`logit_gradient`
     decays : whether anything decays; where nothing does, velocities drift (:mod:`.drift`)
-    weight_decay, bias_decay : (columns + lanes,), of the first layer: unit by unit, each for all
-        coefficients
-    decay_with_batch : whether a partial batch scales the decay too (it is part of the loss)
-    a, e : (columns / lanes, N, lanes); bias, bias_e, s, s_e : (columns + lanes,)
-        First layer: values and pending steps (:mod:`.sweep`).
+    layer, schedule : :class:`.momentum.Layer` and :class:`.momentum.Schedule`
+        The first layer's columns are unit by unit, each for all coefficients; all but ``a`` and
+        ``e`` end in one vector of padding.
     clock : (3,), the share of the decay in the pending step, that of the next gradient, and the
         factor of drifting velocities
     """
-    n, lanes, number, z = gram.shape[0], lanes_in(a), a.dtype.type, work.z
+    n, lanes, number, z = gram.shape[0], lanes_in(z0), z0.dtype.type, work.z
+    a, e, bias, bias_e, s, s_e, weight_decay, bias_decay = layer
+    batch, eta, mu = schedule.batch, schedule.eta, schedule.mu
     decay = np.zeros_like(weight_decay)
     order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
     batch_labels = np.empty(batch, np.int64)
-    for epoch in range(first_epoch, last_epoch):
-        draw_order(key, trial, epoch, shuffle, order, words)
+    for epoch in range(first, last):
+        draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, order, words)
         for start in range(0, n, batch):
             n_rows = min(batch, n - start)
             rows = order[start : start + n_rows]
@@ -111,10 +109,10 @@ def train_mlp(
             _forward(n_rows, z0.shape[1], small, work)
             logit_gradient(
                 work.logits, batch_labels, n_rows, OCTET,
-                probability, target, label, confidence, scratch,
+                form.probability, form.target, form.label, form.confidence, form.scratch,
             )  # fmt: skip
-            scale = clock[1] / ((batch if scale_partial else n_rows) * clock[2])
-            share = clock[1] * (n_rows / batch if decay_with_batch else 1.0)
+            scale = clock[1] / ((batch if schedule.scale_partial else n_rows) * clock[2])
+            share = clock[1] * (n_rows / batch if schedule.decay_with_batch else 1.0)
             rescale(work.logits.ravel(), scale)
             step = eta * number(clock[2])
             _backward(n_rows, z0.shape[1], small, work, decays, share, step, mu)
@@ -123,7 +121,7 @@ def train_mlp(
             add_rows(z, n_rows, bias_e)
             clock[0] = share
             # torch's first gradient enters the velocity undampened.
-            clock[1] = 1.0 - dampening
+            clock[1] = 1.0 - schedule.dampening
             if clock[2] < SMALLEST_FACTOR:
                 for velocity in (e.ravel(), bias_e, small.v2, small.v3):
                     rescale(velocity, clock[2])

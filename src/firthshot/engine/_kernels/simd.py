@@ -70,7 +70,7 @@ def store(builder: Any, value: Any, pointer: Any) -> None:
 
 
 def _scalar_bytes(vector: ir.VectorType) -> int:
-    return VECTOR_BYTES // int(vector.count)
+    return 4 if isinstance(vector.element, ir.FloatType) else 8
 
 
 def splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
@@ -90,6 +90,11 @@ def call(builder: Any, name: str, vector: ir.VectorType, *arguments: Any) -> Any
         builder.module, function_type, f"llvm.{name}.{suffix}"
     )
     return builder.call(function, arguments)
+
+
+def fma(builder: Any, left: Any, right: Any, addend: Any) -> Any:
+    """Return ``left * right + addend``, rounded once."""
+    return call(builder, "fma", left.type, left, right, addend)
 
 
 @intrinsic
@@ -167,7 +172,7 @@ def vfma(typingctx, left, right, addend):
     """Return ``left * right + addend``, rounded once."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return call(builder, "fma", args[0].type, *args)
+        return fma(builder, *args)
 
     return left(left, right, addend), codegen
 
@@ -219,18 +224,14 @@ def vexp(typingctx, value):
         integers = ir.VectorType(ir.IntType(bits), vector.count)
         lowest = constant(_EXP_LOWEST[bits])
         x = builder.select(builder.fcmp_ordered("<", args[0], lowest), lowest, args[0])
-        turns = call(
-            builder,
-            "floor",
-            vector,
-            call(builder, "fma", vector, x, constant(1 / math.log(2)), constant(0.5)),
-        )
-        rest = call(builder, "fma", vector, turns, constant(-_LN2_HIGH[bits]), x)
-        rest = call(builder, "fma", vector, turns, constant(-_LN2_LOW[bits]), rest)
+        turns = fma(builder, x, constant(1 / math.log(2)), constant(0.5))
+        turns = call(builder, "floor", vector, turns)
+        rest = fma(builder, turns, constant(-_LN2_HIGH[bits]), x)
+        rest = fma(builder, turns, constant(-_LN2_LOW[bits]), rest)
         series = constant(_EXP_POLYNOMIAL[bits][0])
         for coefficient in _EXP_POLYNOMIAL[bits][1:]:
-            series = call(builder, "fma", vector, series, rest, constant(coefficient))
-        series = call(builder, "fma", vector, builder.fmul(series, rest), rest, rest)
+            series = fma(builder, series, rest, constant(coefficient))
+        series = fma(builder, builder.fmul(series, rest), rest, rest)
         exponent = builder.add(builder.fptosi(turns, integers), whole(bias))
         power = builder.bitcast(builder.shl(exponent, whole(mantissa)), vector)
         return builder.fmul(builder.fadd(series, constant(1.0)), power)

@@ -10,6 +10,7 @@ import polars as pl
 from firthshot.experiments.schema import KEYS
 from firthshot.report.figures.axes import LambdaAxis, number, panel_inches
 from firthshot.report.figures.grid import Family, draw_settings, one_per_bank
+from firthshot.report.figures.labels import label_point
 from firthshot.report.figures.series import Row
 from firthshot.report.figures.style import BLUE, GREEN, RED, Drawing
 
@@ -122,31 +123,27 @@ def _diamond(axes: Axes, x: float, y: float) -> None:
 
 def _trade(axes: Axes, chosen: Row, lines: list[Row]) -> None:
     grid, theory = _parts(lines)
-    across = [100 * line["ece_pooled"] for line in grid]
-    upwards = [100 * line["accuracy"] for line in grid]
-    axes.plot(across, upwards, color=BLUE, marker="o", markersize=3)
-    axes.plot(
-        across[:1],
-        upwards[:1],
-        linestyle="none",
-        marker="o",
-        markersize=6,
-        color=BLUE,
-        markerfacecolor="white",
-        label="λ = 0",
-    )
-    for line, x, y in zip(grid, across, upwards, strict=True):
-        if line["coefficient"] == chosen["coefficient"]:
-            _star(axes, x, y)
-    if theory:
-        _diamond(axes, 100 * theory["ece_pooled"], 100 * theory["accuracy"])
-    left = across[-1] < (min(across) + max(across)) / 2
-    axes.annotate(
-        f"λ = {number(grid[-1]['coefficient'])}",
-        (across[-1], upwards[-1]),
-        xytext=(5 if left else -5, 0),
-        textcoords="offset points",
-        ha="left" if left else "right",
-        va="center",
-    )
-    axes.margins(0.12, 0.15)
+    path = [_traded(line) for line in grid]
+    stars = [_traded(line) for line in grid if line["coefficient"] == chosen["coefficient"]]
+    diamonds = [_traded(theory)] if theory else []
+    axes.plot(*zip(*path, strict=True), color=BLUE, marker="o", markersize=3)
+    _hollow(axes, *path[0], ring=path[0] in stars)
+    for place in stars:
+        _star(axes, *place)
+    for place in diamonds:
+        _diamond(axes, *place)
+    axes.margins(0.12, 0.22)
+    words = f"λ = {number(grid[-1]['coefficient'])}"
+    label_point(axes, words, -1, path, [path[0], *stars, *diamonds])
+
+
+def _traded(line: Row) -> tuple[float, float]:
+    return 100 * line["ece_pooled"], 100 * line["accuracy"]
+
+
+def _hollow(axes: Axes, x: float, y: float, *, ring: bool) -> None:
+    """Mark λ = 0 by a circle, or by a wide ring where a star will stand in it."""
+    look: dict[str, Any] = {"linestyle": "none", "marker": "o", "color": BLUE, "zorder": 3}
+    axes.plot([x], [y], markersize=6, markerfacecolor="white", label="λ = 0", **look)
+    if ring:
+        axes.plot([x], [y], markersize=12, markerfacecolor="white", markeredgewidth=0.8, **look)

@@ -12,7 +12,7 @@ from firthshot.report.figures.style import BLUE, GREEN, GREY, RED, Drawing, pane
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from firthshot.experiments.geometric_summary import GeometricResult
+    from firthshot.experiments.geometric.summary import GeometricResult
     from firthshot.report.gather import Gathered
 
 _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
@@ -20,7 +20,7 @@ _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
 
 def draw(gathered: Gathered) -> Iterator[Drawing]:
     """Draw each geometric run."""
-    from firthshot.experiments.geometric_summary import read_geometric
+    from firthshot.experiments.geometric.summary import read_geometric
 
     runs = [run for run in gathered.runs if run.kind == "geometric"]
     for number, run in enumerate(runs, 1):
@@ -48,7 +48,7 @@ def caption(result: GeometricResult) -> str:
         f"bias; the slope of log |bias| over N = {first} to {last} is {minus(result.slope)} ± "
         f"{result.slope_ci:.3f} for maximum likelihood (exactly {minus(result.exact_slope)}). "
         f"From N = 2 the bias of Firth is farthest from 0 at N = {size}, t = {minus(t, 2)}; the "
-        "shaded band is its 95 % noise (1.96 standard errors). Bars are 95 % intervals."
+        "shaded band is the half-width of its 95 % interval. Bars are 95 % intervals."
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from firthshot.report.figures.series import TRAINED, Group, Row, about, group
-from firthshot.report.figures.style import ONE_COLUMN, TWO_COLUMNS, Drawing, legend_above, panels
+from firthshot.report.figures.style import Drawing, legend_above, panels
 from firthshot.report.wording import Condition
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ MOST_PANELS = 12  # per figure: a page
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of figure made of small panels: its name, labels, and how a panel is drawn.
-
-    ``draw_panel(axes, condition)`` draws one setting.
-    """
+    """A kind of figure made of small panels: its name, title, caption, labels and panel height."""
 
     name: str
     title: str
@@ -33,7 +30,7 @@ class Family:
     height: float = 1.8
 
 
-DrawPanel = Callable[["Axes", Row], None]
+DrawPanel = Callable[["Axes", Row], None]  # draws one line of ``chosen``
 
 
 def one_per_bank(chosen: pl.DataFrame) -> list[Group]:
@@ -80,9 +77,3 @@ def _columns(rows: Sequence[Row]) -> int:
     """Return as many columns as there are shots where that fits, else up to three."""
     shots = len({Condition.of(row).label for row in rows})
     return shots if shots in (2, 3, 4) else min(len(rows), 3)
-
-
-def panel_width(rows: Sequence[Row]) -> float:
-    """Return about how many inches the inside of a panel has."""
-    columns = _columns(rows)
-    return (ONE_COLUMN if columns == 1 else TWO_COLUMNS) / columns - 0.55

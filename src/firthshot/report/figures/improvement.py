@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from firthshot.experiments.statistics import ALPHA
 from firthshot.report.figures.axes import dodged, dress_counts, panel_inches
 from firthshot.report.figures.series import (
     CHOSEN,
@@ -29,7 +30,6 @@ from firthshot.report.figures.style import (
     shortened,
     zero_line,
 )
-from firthshot.report.outcomes import ALPHA
 from firthshot.report.wording import Condition, head_name
 
 if TYPE_CHECKING:

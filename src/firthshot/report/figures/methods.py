@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from firthshot.experiments.schema import PENALTY, PLACE
 from firthshot.report.figures.improvement import IMPROVEMENT, draw_panel, drawable, in_words, layout
 from firthshot.report.figures.series import (
     CHOSEN,
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 
     from firthshot.report.gather import Gathered
 
-_FRAME = tuple(n for n in TRAINED if n not in ("penalty", "prior", "l2_kind", "l2"))
-_PLACE = ("bank", "ways", "shots", "shots_scheme")
+_FRAME = tuple(name for name in TRAINED if name not in PENALTY)
 _HATCHES = ("", "////", "....", "xxxx")
 
 
@@ -53,7 +53,7 @@ def _methods(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _place(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _PLACE)
+    return tuple(row[name] for name in PLACE)
 
 
 def _side_by_side(part: Group) -> Iterator[Drawing]:

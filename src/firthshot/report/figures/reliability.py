@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from firthshot.experiments.schema import KEYS
+from firthshot.experiments.schema import SPLITLESS
 from firthshot.report.figures.grid import Family, draw_settings, one_per_bank
 from firthshot.report.figures.series import Row
 from firthshot.report.figures.style import BLUE, GREY, RED, Drawing
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from firthshot.report.gather import Gathered
 
-_METHOD = tuple(name for name in KEYS if name != "split")
 _STRIP = 0.22  # height of the histogram of confidences below a diagram
 
 RELIABILITY = Family(
@@ -73,7 +72,7 @@ def _by_method(frame: pl.DataFrame) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def _method(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _METHOD)
+    return tuple(row[name] for name in SPLITLESS)
 
 
 def _vary(bins: list[Row]) -> bool:
@@ -130,8 +129,14 @@ def _histogram(axes: Axes, chosen: Row, bins: list[Row]) -> None:
             axes.stairs(*_stairs(mine), **its)
     axes.axvline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)))
     mean, width = 100 * chosen["improvement"], 100 * (chosen["improvement_ci"] or 0.0)
-    axes.axvline(mean, color="black", linewidth=1)
-    axes.axvspan(mean - width, mean + width, color="black", alpha=0.15, linewidth=0)
+    axes.axvline(mean, color="black", linewidth=1, label="mean at the chosen λ")
+    band: dict[str, Any] = {
+        "color": "black",
+        "alpha": 0.15,
+        "linewidth": 0,
+        "label": "its 95 % interval",
+    }
+    axes.axvspan(mean - width, mean + width, **band)
     axes.set_ylim(bottom=0)
 
 

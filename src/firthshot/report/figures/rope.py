@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,9 +83,7 @@ def fit_paths(bank: Bank, transform: str = "none") -> Paths | None:
 
     Returns None where no split has three classes with enough finite rows.
     """
-    from firthshot.engine._converged import solve
-    from firthshot.engine._form import gradient_form
-    from firthshot.engine.options import Penalty
+    from firthshot.engine import Converged, Linear, Penalty, train
     from firthshot.episodes import sample_episodes
     from firthshot.errors import FirthshotError
     from firthshot.experiments.features import transform_split
@@ -94,20 +92,28 @@ def fit_paths(bank: Bank, transform: str = "none") -> Paths | None:
     split = next((s for s in ("novel", "val", "base") if _is_enough(bank, s)), None)
     if split is None:
         return None
-    trial = next(iter(sample_episodes(bank, split, ways=WAYS, shots=SHOTS, queries=QUERIES)))
+    sampled = sample_episodes(bank, split, ways=WAYS, shots=SHOTS, queries=QUERIES)
     try:
         features = transform_split(bank, split, transform)
     except FirthshotError:
         return None
-    support = features.values[features.positions(trial.support)].astype(np.float64)
-    query = features.values[features.positions(trial.query)].astype(np.float64)
+    episodes = replace(
+        sampled,
+        support=features.positions(sampled.support),
+        query=features.positions(sampled.query),
+    )
+    trial = episodes[0]
+    support, query = (
+        features.values[rows].astype(np.float64) for rows in (trial.support, trial.query)
+    )
     if not (np.isfinite(support).all() and np.isfinite(query).all()):
         return None
-    penalty = Penalty("firth", COEFFICIENTS)
-    form = gradient_form(penalty, trial.support_labels, WAYS, WAYS * (support.shape[1] + 1))
-    found = solve(support, trial.support_labels, form, tolerance=1e-8)
+    penalty, solver = Penalty("firth", COEFFICIENTS), Converged(tolerance=1e-8)
+    found = train(
+        features.values, episodes, Linear(), solver, penalty, dtype="float64", keep=("weights",)
+    ).kept["weights"][0]
     predicted = [
-        softmax(X @ found.coef.transpose(0, 2, 1) + found.intercept[:, None])
+        softmax(X @ found["coef"].transpose(0, 2, 1) + found["intercept"][:, None])
         for X in (support, query)
     ]
     names = bank.classes(split)

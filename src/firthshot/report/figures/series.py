@@ -9,16 +9,13 @@ from typing import Any
 
 import polars as pl
 
+from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE, penalty_rank
 from firthshot.report.wording import Condition, capital, counted, head_name, listed, penalty_name
 
 Row = dict[str, Any]
 
 # What is trained; within it, figures compare banks, ways and shots.
-TRAINED = (
-    *("head", "solver", "penalty", "prior", "l2_kind", "l2", "transform", "source", "artificial"),
-)
-_RANKS = ("firth", "label-smoothing", "confidence", "l2")
-_PLACE = ("bank", "ways", "shots", "shots_scheme")
+TRAINED = (*METHOD, "transform", *ARTIFICIAL)
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def group(frame: pl.DataFrame, by: Sequence[str] = TRAINED) -> list[Group]:
 
 def _ambiguous(rows: list[Row], by: Sequence[str]) -> bool:
     """Tell whether two lines differ only in their query rule."""
-    names = dict.fromkeys((*by, *_PLACE))
+    names = dict.fromkeys((*by, *PLACE))
     places = {tuple(row[name] for name in names) for row in rows}
     rules = {tuple(row[name] for name in (*names, "query_rule")) for row in rows}
     return len(rules) > len(places)
@@ -71,9 +68,7 @@ def _ambiguous(rows: list[Row], by: Sequence[str]) -> bool:
 
 def method_rank(row: Row) -> tuple[Any, ...]:
     """Return a key that sorts by head, then Firth before what it is compared with."""
-    penalty = row["penalty"]
-    rank = _RANKS.index(penalty) if penalty in _RANKS else len(_RANKS)
-    return row["head"], rank, row["prior"] != "uniform"
+    return row["head"], penalty_rank(row["penalty"]), row["prior"] != "uniform"
 
 
 def _order(row: Row) -> tuple[Any, ...]:

@@ -111,7 +111,7 @@ def panels(
 
 def write_drawing(drawing: Drawing, folder: Path) -> dict[str, Path]:
     """Write a figure in all formats, each file whole or not at all; return paths by format."""
-    from firthshot.experiments.store import raise_clearly, write_whole
+    from firthshot.files import raise_clearly, write_whole
 
     paths = {}
     for kind, content in _rendered(drawing.figure).items():

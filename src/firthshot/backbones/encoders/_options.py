@@ -1,0 +1,111 @@
+"""What a user says about an encoder besides its name, and both in one line of text.
+
+A model file keeps that line, ``net.ts?size=32&mean=0,0,0``, so that the encoder of a fit is the
+one of its predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from firthshot.backbones.images import Preparation
+
+Three = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """Changes to how an encoder is loaded; None leaves what suits it.
+
+    Attributes
+    ----------
+    size, resize : int, optional
+        Side of the pictures that the network sees, and length of the shorter side before the
+        centre is cropped.
+    mean, std : tuple of 3 floats, optional
+        Subtracted from and divided into the pixels, which are scaled to 0 … 1.
+    architecture : str, optional
+        The network of a state dict that does not name it.
+    """
+
+    size: int | None = None
+    resize: int | None = None
+    mean: Three | None = None
+    std: Three | None = None
+    architecture: str | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def prepare(self, usual: Preparation) -> Preparation:
+        """Return the preparation of pictures with what was given changed."""
+        colours = {k: v for k, v in self.given.items() if k in ("mean", "std")}
+        return replace(usual.sized(self.size, self.resize), **colours)
+
+
+def refuse_for_texts(name: str, options: EncoderOptions) -> None:
+    """Refuse options of pictures for an encoder of texts."""
+    if options.given:
+        named = " and ".join(f"--{option}" for option in options.given)
+        raise FirthshotError(f"Encoder {name} reads texts: leave out {named}.")
+
+
+def three_numbers(values: str | float | tuple[float, ...] | None, name: str) -> Three | None:
+    """Return one number per colour, out of three, or of one for all, as numbers or as text."""
+    if values is None:
+        return None
+    parts = values if isinstance(values, tuple) else str(values).replace(",", " ").split()
+    try:
+        numbers = tuple(float(part) for part in parts)
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in (1, 3):
+        raise FirthshotError(
+            f"{name} {values} is not one number, nor three with commas between them: write for "
+            f"instance {name} 0.5 or {name} 0.485,0.456,0.406."
+        )
+    return (numbers[0], numbers[-2], numbers[-1]) if len(numbers) == 3 else (numbers[0],) * 3
+
+
+def join_spec(spec: str, options: EncoderOptions) -> str:
+    """Return an encoder and its options in one line; a path is kept whole, for any later folder.
+
+    The encoder may be such a line already: then the options are added to it and win.
+    """
+    if not options.given:
+        return spec
+    place, told = split_spec(spec)
+    if Path(place).exists():
+        place = str(Path(place).resolve())
+    values = {
+        name: ",".join(f"{number}" for number in value) if isinstance(value, tuple) else value
+        for name, value in replace(told, **options.given).given.items()
+    }
+    return f"{place}?{urlencode(values, safe=',')}"
+
+
+def split_spec(spec: str) -> tuple[str, EncoderOptions]:
+    """Undo `join_spec`; a file that has such a name is itself."""
+    place, mark, tail = spec.rpartition("?")
+    if not mark or Path(spec).exists():
+        return spec, EncoderOptions()
+    told: dict[str, Any] = dict(parse_qsl(tail))
+    strange = set(told) - {field.name for field in fields(EncoderOptions)}
+    if strange or not told:
+        unknown = ", ".join(sorted(strange)) or tail
+        raise FirthshotError(f"There is no file {spec}, and an encoder has no option {unknown}.")
+    for name in {"size", "resize"} & set(told):
+        if not told[name].isdigit():
+            raise FirthshotError(f"{name}={told[name]} of the encoder {place} is not a number.")
+        told[name] = int(told[name])
+    for name in {"mean", "std"} & set(told):
+        told[name] = three_numbers(told[name], name)
+    return place, EncoderOptions(**told)

@@ -1,0 +1,96 @@
+"""What commands put on the screen: text as it is, facts, tables, lines and a bar."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+
+def plain(words: str, style: str = "") -> Text:
+    """Return text as it is: no markup, and no control characters out of somebody's file."""
+    from rich.text import Text
+
+    return Text(
+        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words), style
+    )
+
+
+def facts(lines: Mapping[str, str]) -> Table:
+    """Return names in bold, each with what is to be said of it, which may take several lines."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, words in lines.items():
+        grid.add_row(plain(name, "bold"), plain(words))
+    return grid
+
+
+def pair(left: Text, right: Text, width: int) -> Table:
+    """Return a short word in a column of its own and a sentence beside it."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=width, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(left, right)
+    return grid
+
+
+def table(*columns: str, right: Collection[str] = (), one_line: bool = False) -> Table:
+    """Return an empty table; ``one_line`` keeps its rows from wrapping and its columns close."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if one_line else (0, 1))
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="ellipsis" if one_line else "fold",
+            no_wrap=one_line,
+        )
+    return made
+
+
+def say(console: Console, line: str) -> None:
+    """Print a line as it is; the terminal breaks it, so that paths can be copied."""
+    console.print(line, markup=False, soft_wrap=True)
+
+
+class Bar:
+    """A bar with words behind it on a terminal, nothing elsewhere or where all is to be quiet."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.shown = console.is_terminal and not console.quiet
+        self._progress = Progress(
+            BarColumn(bar_width=20),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("", words="", total=None)
+
+    def move(self, done: int, total: int, words: str) -> None:
+        """Say how far it is."""
+        self._progress.update(self._task, completed=done, total=total, words=words)
+
+    def start(self) -> None:
+        """Show it."""
+        if self.shown:
+            self._progress.start()
+
+    def stop(self) -> None:
+        """Take it away."""
+        if self.shown:  # stopping what was never started prints an empty line
+            self._progress.stop()

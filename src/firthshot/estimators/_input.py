@@ -1,0 +1,121 @@
+"""What an estimator is given: rows and labels, validated as scikit-learn does."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sklearn.utils.validation import validate_data
+
+from firthshot.errors import ScaleWarning
+from firthshot.estimators._columns import ColumnScale, column_scale, wide_columns
+from firthshot.estimators._support import (
+    FLOATS,
+    Array,
+    Support,
+    check_labels,
+    check_weights,
+    class_prior,
+    encode,
+    is_plain,
+    used_rows,
+    weigh_classes,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+class Input:
+    """What lets an estimator take rows: plain arrays without ado, all else by `validate_data`.
+
+    Expected parameters: ``prior`` and ``class_weight``, and ``standardize`` where a head has it.
+    """
+
+    prior: Any
+    class_weight: Any
+    standardize: bool = False
+    column_scale_: ColumnScale | None = None
+
+    _accepts_sparse: ClassVar[bool] = False
+
+    def _prepare(self, X: Any) -> Any:
+        """Return validated rows as the head sees them; ``support.X`` holds them so."""
+        return X
+
+    def _support(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, reset: bool = True
+    ) -> Support:
+        """Validate everything and set ``classes_`` and what describes the features."""
+        if is_plain(X, 2, "f") and is_plain(y, 1, "iubU") and len(X) == len(y):
+            self._note_features(X, reset)
+            labels = y
+        else:
+            X, labels = validate_data(
+                self, X, y, accept_sparse=self._sparse_format, dtype=FLOATS, reset=reset
+            )
+            check_labels(labels)
+        classes, labels = encode(labels)
+        if reset:
+            self.classes_ = classes
+        weights = check_weights(sample_weight, len(labels))
+        if sample_weight is not None:
+            used = used_rows(weights, classes, labels)
+            if len(used) < len(labels):
+                X, labels, weights = X[used], labels[used], weights[used]
+        if reset:
+            self._warn_of_columns(X)
+            self.column_scale_ = column_scale(X, weights) if self.standardize else None
+        weights = weigh_classes(self.class_weight, classes, labels, weights)
+        X = self._as_seen(X)
+        return Support(X, labels, weights, class_prior(self.prior, labels, weights, len(classes)))
+
+    def _as_seen(self, X: Any) -> Any:
+        """Return validated rows with columns on one scale, if wished, as the head sees them."""
+        return self._prepare(X if self.column_scale_ is None else self.column_scale_.apply(X))
+
+    def _column_faults(self, X: Any) -> list[tuple[Array, str]]:
+        """Return columns of the user's rows that decide alone, and in what way."""
+        return [(wide_columns(X), "varies so much more than most that it decides alone")]
+
+    def _warn_of_columns(self, X: Any) -> None:
+        if self.standardize:
+            return
+        for found, what in self._column_faults(X):
+            if not len(found):
+                continue
+            names = getattr(self, "feature_names_in_", range(X.shape[1]))
+            rest = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            remedy = "put a StandardScaler in front"
+            if "standardize" in self.get_params():  # type: ignore[attr-defined]
+                remedy += ", or set standardize=True"
+            warnings.warn(
+                f"Column {names[found[0]]!r}{rest} {what}: {remedy}.",
+                ScaleWarning,
+                stacklevel=4,  # where fit was called
+            )
+
+    def _note_features(self, X: Array, reset: bool) -> None:
+        """Do for a plain array what `validate_data` does: set, or compare, the features."""
+        if reset:
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        elif X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
+            validate_data(self, X, reset=False)  # raises, or warns, in scikit-learn's own words
+
+    def _new_rows(self, X: Any) -> Any:
+        """Validate rows to predict and return them as the head sees them."""
+        if is_plain(X, 2, "f"):
+            self._note_features(X, reset=False)
+            return self._as_seen(X)
+        rows = validate_data(self, X, accept_sparse=self._sparse_format, dtype=FLOATS, reset=False)
+        return self._as_seen(rows)
+
+    @property
+    def _sparse_format(self) -> str | bool:
+        return "csr" if self._accepts_sparse else False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = self._accepts_sparse
+        return tags

@@ -1,0 +1,259 @@
+"""Read a saved estimator, with suspicion.
+
+Only the classes that can be saved are built, from checked parameters and from arrays of the shapes
+that these imply.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot import __version__
+from firthshot.errors import FirthshotError
+from firthshot.estimators._columns import ColumnScale
+from firthshot.estimators._parameters import COEFFICIENT_WORDS
+from firthshot.estimators._saving import (
+    CHECKSUM,
+    COLUMNS,
+    FITTED,
+    FORMAT,
+    LABEL_TYPES,
+    LOO_PATH,
+    META_KEY,
+    PARAMETERS,
+    SHAPES,
+    Array,
+    Shapes,
+    checksum,
+    class_of,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SOURCES = {"given", "fallback"}.union(*COEFFICIENT_WORDS.values())
+
+
+def load_model(path: str | Path) -> Any:
+    """Read an estimator that was saved with its ``save`` method.
+
+    Returns
+    -------
+    FirthClassifier, FirthCosineClassifier or FirthMLPClassifier
+        Its predictions are those of the saved one, bit for bit.
+
+    Raises
+    ------
+    FirthshotError
+        When the file is missing, damaged, of another kind, or from a newer version of firthshot.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FirthshotError(f"There is no model file {path}.")
+    try:
+        meta, tensors = _read(path)
+        model = _build(meta, tensors)
+        _check_sum(meta, tensors)
+        return model
+    except FirthshotError as error:
+        reason = str(error).rstrip(".")
+        raise FirthshotError(f"{path} cannot be loaded as a model: {reason}.") from None
+    except OSError as error:
+        raise FirthshotError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the metadata and the tensors of a model file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            meta = _parse((file.metadata() or {}).get(META_KEY))
+            names = file.keys()
+            odd = {file.get_slice(name).get_dtype() for name in names} - {"F32", "F64"}
+            if odd:
+                raise FirthshotError(f"it holds tensors of type {', '.join(sorted(odd))}")
+            return meta, {name: file.get_tensor(name) for name in names}
+    except SafetensorError:
+        raise FirthshotError("it is damaged, cut short, or another kind of file") from None
+
+
+def _check_sum(meta: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
+    """Refuse content other than what was saved; files from before there was a checksum pass."""
+    try:
+        sound = CHECKSUM not in meta or meta[CHECKSUM] == checksum(meta, tensors)
+    except RecursionError:  # of an entry that no model has
+        sound = False
+    if not sound:
+        raise FirthshotError("its content has changed since it was saved: fit and save it again")
+
+
+def _parse(text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise FirthshotError("it is a safetensors file, but not a firthshot model")
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError):
+        raise FirthshotError("its description is not JSON") from None
+    version = meta.get("format") if isinstance(meta, dict) else None
+    if type(version) is not int or version < 1:
+        raise FirthshotError("it does not say which format it has")
+    if version > FORMAT:
+        raise FirthshotError(
+            f"it was written by firthshot {meta.get('firthshot')} in format {version}, and this is "
+            f"firthshot {__version__}: upgrade it"
+        )
+    if version < FORMAT:
+        raise FirthshotError(
+            f"it is of format {version}, from before the first release: fit and save it again"
+        )
+    return dict(meta)
+
+
+def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
+    """Return the estimator that metadata and tensors describe, or refuse them."""
+    try:
+        model = _with_parameters(class_of(meta["class"]), meta["params"])
+        classes = _decode_classes(meta["classes"])
+        d, names = _features(meta["n_features"], meta["feature_names"])
+        fitted = _fitted_numbers(meta["fitted"])
+        encoder, fingerprint = meta["encoder"], meta["fingerprint"]
+        label = meta.get("label_name")
+        if not all(one is None or isinstance(one, str) for one in (encoder, fingerprint, label)):
+            raise FirthshotError("its encoder or its label column is not a name")
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        if isinstance(error, FirthshotError):
+            raise
+        raise FirthshotError("its description is incomplete or ill-formed") from None
+    parameters, path, columns = _sorted_tensors(tensors)
+    _check_shapes(parameters, SHAPES[type(model).__name__](model, d, len(classes)))
+    model.column_scale_ = _column_scale(columns, d, model.standardize)
+    model.classes_, model.n_features_in_ = classes, d
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    for name, value in {**fitted, **parameters}.items():
+        setattr(model, name, value)
+    model._fitted_names = tuple(parameters)
+    if path:
+        model.loo_path_ = path
+    model.encoder_name_, model.encoder_fingerprint_ = encoder, fingerprint
+    model.label_name_ = label
+    return model
+
+
+def _with_parameters(cls: Any, params: Any) -> Any:
+    known = set(cls().get_params())
+    if not isinstance(params, dict) or set(params) != known:
+        odd = sorted(set(params) ^ known) if isinstance(params, dict) else []
+        raise FirthshotError(f"its parameters are not those of {cls.__name__}: {', '.join(odd)}")
+    model = cls(**{name: _decode(value) for name, value in params.items()})
+    model._check_parameters()
+    return model
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "float":
+        return float(content)
+    if kind == "array":
+        return np.array(_decode(content))
+    if kind == "tuple":
+        return tuple(_decode(one) for one in content)
+    if kind == "dict":
+        return {_decode(key): _decode(one) for key, one in content}
+    raise FirthshotError(f"it holds a value of the unknown kind {kind!r}")
+
+
+def _decode_classes(described: Any) -> Array:
+    """Return the labels in their own type, sorted and different, two or more."""
+    values, kind = [_decode(one) for one in described["values"]], described["dtype"]
+    if not LABEL_TYPES.fullmatch(kind) or len(values) < 2:
+        raise FirthshotError("its classes are not labels, or fewer than two")
+    classes = np.empty(len(values), kind)
+    classes[:] = values
+    if [encode(one) for one in classes.tolist()] != described["values"]:
+        raise FirthshotError("its classes do not fit their type")
+    if len(set(values)) < len(values):
+        raise FirthshotError("its classes are not all different")
+    return classes
+
+
+def _features(n_features: Any, names: Any) -> tuple[int, list[str] | None]:
+    if type(n_features) is not int or n_features < 1:
+        raise FirthshotError("it has no features")
+    if names is not None and not (
+        isinstance(names, list)
+        and len(names) == n_features
+        and all(isinstance(name, str) for name in names)
+    ):
+        raise FirthshotError("the names of its features do not fit their number")
+    return n_features, names
+
+
+def _fitted_numbers(fitted: Any) -> dict[str, Any]:
+    """Return the fitted numbers, or refuse a set that no fit can give."""
+    values = {name: fitted[name] for name in FITTED}
+    coefficients = [values["lam_"], values["l2_"]]
+    sources = [values["lam_source_"], values["l2_source_"]]
+    sound = (
+        all(type(c) in (int, float) and 0 <= c < math.inf for c in coefficients)
+        and all(source in SOURCES for source in sources)
+        and type(values["temperature_"]) in (int, float)
+        and 0 < values["temperature_"] < math.inf
+        and type(values["n_iter_"]) is int
+        and type(values["converged_"]) is bool
+    )
+    if not sound:
+        raise FirthshotError("its fitted numbers are impossible")
+    return values
+
+
+def _sorted_tensors(
+    tensors: dict[str, Array],
+) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+    parameters: dict[str, Array] = {}
+    path: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
+    groups = {PARAMETERS: parameters, LOO_PATH: path, COLUMNS: columns}
+    for name, values in tensors.items():
+        prefix = next((prefix for prefix in groups if name.startswith(prefix)), None)
+        if prefix is None:
+            raise FirthshotError(f"it holds a tensor {name!r}, which a model does not have")
+        groups[prefix][name.removeprefix(prefix)] = values
+    return parameters, path, columns
+
+
+def _column_scale(columns: dict[str, Array], d: int, standardized: bool) -> ColumnScale | None:
+    """Return the scale of the columns, which a standardized model has and no other."""
+    expected: Shapes = {"mean": (d,), "spread": (d,)} if standardized else {}
+    _check_shapes(columns, expected)
+    if not columns:
+        return None
+    if not (columns["spread"] > 0).all():
+        raise FirthshotError("its columns have a spread that is not above zero")
+    return ColumnScale(**columns)
+
+
+def _check_shapes(parameters: dict[str, Array], expected: Shapes) -> None:
+    found = {name: values.shape for name, values in parameters.items()}
+    if found != expected:
+        raise FirthshotError("its arrays do not fit its classes, features and parameters")
+    if not all(np.isfinite(values).all() for values in parameters.values()):
+        raise FirthshotError("its arrays hold a NaN or an infinity")

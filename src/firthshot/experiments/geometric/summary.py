@@ -1,0 +1,212 @@
+"""What the geometric experiment found: both estimators' means, and the slope of the bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from firthshot.experiments.geometric.run import read_sums
+from firthshot.experiments.geometric.spec import GeometricSpec, load_geometric
+from firthshot.experiments.statistics import Z, t_quantile
+from firthshot.files import write_whole
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class GeometricResult:
+    """The result of a run, finished or not.
+
+    Attributes
+    ----------
+    spec : GeometricSpec
+    trials : int
+        Finished trials.
+    table : pl.DataFrame
+        One line per sample size: the mean estimates with the half-widths of their 95 % intervals,
+        their biases, the exact expectation of the maximum-likelihood estimate, and the t-statistic
+        of Firth's bias.
+    slope, slope_ci : float
+        Of log |bias of maximum likelihood| over log N, with the half-width of its 95 % interval
+        (delete-one-block jackknife: the sizes of a trial share draws, so their errors are not
+        independent). NaN where it is not known.
+    exact_slope : float
+        The same slope of the exact biases.
+    """
+
+    spec: GeometricSpec
+    trials: int
+    table: pl.DataFrame
+    slope: float
+    slope_ci: float
+    exact_slope: float
+
+    @property
+    def largest_t(self) -> tuple[int, float]:
+        """Return the size from 2 at which Firth's bias is farthest from 0, and its t."""
+        tested = self.table.filter(pl.col("size") >= 2, pl.col("firth_t").is_finite())
+        if tested.is_empty():
+            return 2, float("nan")
+        worst = tested.sort(pl.col("firth_t").abs(), descending=True).row(0, named=True)
+        return worst["size"], worst["firth_t"]
+
+    @property
+    def bound_of_t(self) -> float:
+        """Return what |t| exceeds somewhere with at most 5 % chance if there is no bias.
+
+        Student's t rather than the normal, which would find a bias in few trials too often; NaN
+        where one trial leaves nothing to estimate the noise from.
+        """
+        from scipy.special import stdtrit
+
+        if self.trials < 2:
+            return float("nan")
+        return float(-stdtrit(self.trials - 1, 0.025 / (self.spec.sample_size - 1)))
+
+    @property
+    def firth_is_biased(self) -> bool:
+        """Return whether noise does not explain Firth's bias, at some size from 2."""
+        return abs(self.largest_t[1]) > self.bound_of_t
+
+    @property
+    def likelihood_is_biased(self) -> bool:
+        """Return whether the bias of maximum likelihood shows; where it does not, nothing would."""
+        rows = self.table.filter(pl.col("size") >= 2, pl.col("mle_ci") > 0)
+        t = (rows["mle_bias"] / rows["mle_ci"] * t_quantile(self.trials)).abs()
+        return bool((t > self.bound_of_t).any())
+
+    def sentences(self) -> list[str]:
+        """Say the result in words."""
+        first, last = self.spec.slope
+        size, t = self.largest_t
+        some = self.trials < self.spec.trials
+        begun = f" of {self.spec.trials:,}: the run is not finished" if some else ""
+        noun = "trial" if self.trials == 1 else "trials"
+        about = f"{self.trials:,} {noun}{begun}; p = {self.spec.p:g}."
+        if not np.isfinite([self.slope, self.slope_ci, t]).all():
+            return [about, "That is too few trials for the slope and its interval."]
+        likelihood = (
+            f"Maximum likelihood: log |bias| over N = {first}…{last} has slope "
+            f"{_signed(self.slope)} ± {self.slope_ci:.3f} (95 %); exactly "
+            f"{_signed(self.exact_slope)}, and −1 in the limit."
+        )
+        firth = (
+            f"Firth: the bias is farthest from 0 at N = {size}, t = {_signed(t, 2)}, of "
+            f"{self.spec.sample_size - 1} sizes from N = 2 (without bias, |t| stays below "
+            f"{self.bound_of_t:.2f} everywhere in 95 % of runs or more)."
+        )
+        return [about, likelihood, firth]
+
+    def write(self, folder: Path) -> None:
+        """Write ``geometric.csv`` and ``geometric.json``."""
+        size, t = self.largest_t
+        record = {
+            "trials": self.trials,
+            "slope": self.slope,
+            "slope_ci": self.slope_ci,
+            "exact_slope": self.exact_slope,
+            "largest_t": t,
+            "largest_t_size": size,
+            "bound_of_t": self.bound_of_t,
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "geometric.csv", self.table.write_csv().encode())
+        text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+        write_whole(folder / "geometric.json", text)
+
+
+def read_geometric(folder: Path) -> GeometricResult:
+    """Compute the result from the blocks that a run folder holds.
+
+    Raises
+    ------
+    FirthshotError
+        When it holds another kind of run, no finished block, or a damaged one.
+    """
+    spec = load_geometric(str(folder))
+    return result_of(spec, *read_sums(folder, spec))
+
+
+def result_of(spec: GeometricSpec, trials: Array, sums: Array) -> GeometricResult:
+    """Return the result of blocks with these numbers of trials (B,) and sums (B, sizes, 4)."""
+    table = _table(spec, int(trials.sum()), sums.sum(0))
+    first, last = spec.slope
+    used = slice(first - 1, last)
+    slope, slope_ci = jackknife_slope(np.arange(first, last + 1), trials, sums[:, used, 0])
+    exact = table["mle_exact"].to_numpy()[used] - spec.p
+    return GeometricResult(
+        spec,
+        int(trials.sum()),
+        table,
+        slope,
+        slope_ci,
+        float(_log_slope(np.arange(first, last + 1), exact)),
+    )
+
+
+def _table(spec: GeometricSpec, trials: int, sums: Array) -> pl.DataFrame:
+    sizes = np.arange(1, spec.sample_size + 1)
+    columns: dict[str, Any] = {"size": sizes, "trials": np.full(len(sizes), trials)}
+    for name, (errors, squares) in {"mle": sums[:, :2].T, "firth": sums[:, 2:].T}.items():
+        bias = errors / trials
+        variance = np.maximum(squares - trials * bias**2, 0) / max(trials - 1, 1)
+        error = np.sqrt(variance / trials) if trials > 1 else np.full(len(sizes), np.nan)
+        ci = t_quantile(trials) * error
+        columns |= {name: spec.p + bias, f"{name}_ci": ci, f"{name}_bias": bias}
+        if name == "mle":
+            columns["mle_exact"] = exact_mle_mean(sizes, spec.p)
+        else:
+            ratio = np.divide(bias, error, out=np.full(len(sizes), np.nan), where=error > 0)
+            columns["firth_t"] = ratio
+    return pl.DataFrame(columns)
+
+
+def exact_mle_mean(sizes: Array, p: float) -> Array:
+    """Return E[1 / ȳ] of samples of these sizes.
+
+    With S = Σ y (negative binomial) and q = 1 − p,
+
+        E[N / S] = N ∫₀¹ E[t^(S−1)] dt = p ₂F₁(1, 1; N + 1; q) = p (1 + q/(N+1) + …).
+    """
+    from scipy.special import hyp2f1
+
+    mean: Array = p * hyp2f1(1.0, 1.0, np.asarray(sizes) + 1.0, 1.0 - p)
+    return mean
+
+
+def jackknife_slope(sizes: Array, trials: Array, errors: Array) -> tuple[float, float]:
+    """Return the slope of log |bias| over log N and the half-width of its 95 % interval.
+
+    Parameters
+    ----------
+    sizes : (n,), trials : (B,)
+    errors : (B, n)
+        Sums of errors of each block.
+    """
+    total = errors.sum(0)
+    slope = float(_log_slope(sizes, total / trials.sum()))
+    if len(trials) < 2:
+        return slope, float("nan")
+    without = (total - errors) / (trials.sum() - trials)[:, None]
+    slopes = _log_slope(sizes, without)
+    variance = (len(slopes) - 1) * np.mean((slopes - slopes.mean()) ** 2)
+    return slope, float(Z * np.sqrt(variance))
+
+
+def _log_slope(sizes: Array, biases: Array) -> Array:
+    """Return the least-squares slope of log |bias| (…, n) over log N (n,); NaN if a bias is 0."""
+    x = np.log(sizes)
+    x -= x.mean()
+    y = np.log(np.abs(biases), out=np.full(biases.shape, np.nan), where=biases != 0)
+    slope: Array = (y @ x) / (x @ x)
+    return slope
+
+
+def _signed(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}f}".replace("-", "−")

@@ -1,0 +1,92 @@
+"""Fields of a spec that nothing would read: refused where a user gave them, else dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from firthshot.experiments.spec import Spec
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What reads a field: in words, and whether a spec has it."""
+
+    words: str
+    is_in: Callable[[Spec], bool]
+
+
+def idle_fields(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield the fields that differ from their defaults and have no effect, and what they lack.
+
+    A default says no more than what is left out: the spec on record in a run folder has them all.
+    """
+    plain, usual = msgspec.to_builtins(spec), msgspec.to_builtins(Spec(name=spec.name))
+    for name, reader in _READERS.items():
+        if plain[name] == usual[name] or reader.is_in(spec):
+            continue
+        inner = plain[name] if isinstance(plain[name], dict) else {}
+        for place in [f"{name}.{key}" for key in inner] or [name]:
+            yield place, reader.words
+
+
+def without_idle(fields: dict[str, Any], keep: Container[str]) -> dict[str, Any]:
+    """Return well-typed fields without those that have no effect, save those to keep."""
+    out = {key: dict(value) if isinstance(value, dict) else value for key, value in fields.items()}
+    for place, _ in idle_fields(msgspec.convert(fields, Spec)):
+        table, dot, name = place.partition(".")
+        if place in keep or table in keep:
+            continue
+        if dot:
+            del out[table][name]
+        else:
+            del out[place]
+    return out
+
+
+def _any_has(spec: Spec, term: str) -> bool:
+    """Tell whether a penalty has a term; one that is not registered is refused elsewhere."""
+    from firthshot.engine.families import FAMILIES
+    from firthshot.experiments.methods import has_term
+
+    return any(family not in FAMILIES or has_term(family, term) for family in spec.penalties)
+
+
+def _has_l2(spec: Spec) -> bool:
+    """Tell whether any method has an L2, of its penalty or beside it."""
+    published = spec.l2 is None and "cosine" in spec.heads
+    return bool(spec.l2) or published or _any_has(spec, "l2")
+
+
+def _has_common_grid(spec: Spec) -> bool:
+    own = {"none", "label-smoothing"} | ({"l2"} if spec.l2_coefficients is not None else set())
+    return not own.issuperset(spec.penalties)
+
+
+_CALIBRATION = _Reader("[calibration]", lambda spec: spec.calibration is not None)
+_READERS: dict[str, _Reader] = {
+    "paper_sources": _CALIBRATION,
+    "source": _CALIBRATION,
+    "start": _Reader(
+        "the head 'linear' and solver = 'sgd'",
+        lambda spec: "linear" in spec.heads and spec.solver == "sgd",
+    ),
+    "scale": _Reader("the head 'cosine'", lambda spec: "cosine" in spec.heads),
+    "hidden": _Reader("the head 'mlp'", lambda spec: "mlp" in spec.heads),
+    "ridge": _Reader("references = true", lambda spec: spec.references),
+    "priors": _Reader(
+        "a penalty with a prior, such as 'firth'", lambda spec: _any_has(spec, "prior")
+    ),
+    "coefficients": _Reader("a penalty that has this grid, such as 'firth'", _has_common_grid),
+    "l2_coefficients": _Reader("the penalty 'l2'", lambda spec: "l2" in spec.penalties),
+    "smoothing": _Reader(
+        "the penalty 'label-smoothing'", lambda spec: "label-smoothing" in spec.penalties
+    ),
+    "l2_kind": _Reader("the penalty 'l2' or an l2 above 0", _has_l2),
+    "max_trials": _Reader("until_ci", lambda spec: spec.until_ci is not None),
+    "sgd": _Reader("solver = 'sgd'", lambda spec: spec.solver == "sgd"),
+    "converged": _Reader("solver = 'converged'", lambda spec: spec.solver == "converged"),
+}

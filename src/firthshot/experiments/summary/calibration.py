@@ -1,0 +1,119 @@
+"""Distribution Calibration: choose artificial rows and λ together, on val or as published.
+
+One line of ``calibration.csv`` per setting and way of choosing. *Before* is coefficient 0, *after*
+the best coefficient, each with the number of artificial rows that is best for it. Both are chosen
+on the validation classes (``chosen_on = "val"``), or, to reproduce the paper's Table 1, on the very
+novel trials that are reported (``chosen_on = "novel (as published)"``), which favours both and is
+no estimate of what a user would get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from firthshot.experiments.published import published_for
+from firthshot.experiments.schema import KEYS
+from firthshot.experiments.statistics import SAME_MEAN, half_width, paired
+from firthshot.experiments.summary.choice import Line, choose
+from firthshot.experiments.summary.columns import CHOSEN
+from firthshot.experiments.summary.scores import Scored
+
+PUBLISHED_WAY = "novel (as published)"
+_KEYS = {name: CHOSEN[name] for name in KEYS if name in CHOSEN and name != "artificial"}
+
+CALIBRATION: dict[str, Any] = {
+    **_KEYS,
+    "chosen_on": pl.String,
+    "before_artificial": pl.Int32,
+    "artificial": pl.Int32,
+    "coefficient": pl.Float64,
+    "trials": pl.Int64,
+    **dict.fromkeys(
+        (
+            *("base_accuracy", "accuracy", "accuracy_ci", "improvement", "improvement_ci"),
+            *("improvement_ci_as_published", "p_wilcoxon"),
+            *("published_before", "published_after"),
+            *("published_improvement", "published_improvement_ci"),
+        ),
+        pl.Float64,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One number of artificial rows of a setting: its validation and novel trials."""
+
+    val: Scored
+    novel: Scored
+
+    @property
+    def artificial(self) -> int:
+        """Return the artificial rows per class."""
+        return int(self.novel.key["artificial"])
+
+
+def calibration_lines(drawn: list[Drawn]) -> Iterator[Line]:
+    """Yield the lines of every setting, both ways of choosing."""
+    settings: dict[tuple[Any, ...], list[Drawn]] = {}
+    for one in drawn:
+        settings.setdefault(tuple(one.novel.key[name] for name in _KEYS), []).append(one)
+    for some in settings.values():
+        some.sort(key=lambda one: one.artificial)
+        yield _line(some, [one.val for one in some], "val")
+        yield _line(some, [one.novel for one in some], PUBLISHED_WAY)
+
+
+def _line(some: list[Drawn], judged: list[Scored], chosen_on: str) -> Line:
+    coefficients = [choose(one).coefficient for one in judged]
+    before = _best([_mean(one, 0.0) for one in judged])
+    after = _best([_mean(one, lam) for one, lam in zip(judged, coefficients, strict=True)])
+    lam = coefficients[after]
+    ours, base = some[after].novel, some[before].novel
+    _, mine, theirs = np.intersect1d(ours.trials, base.trials, return_indices=True)
+    at_lam, at_zero = ours.at(lam), ours.at(0.0)
+    accuracy = ours.scores["accuracy"][at_lam, mine]
+    differences = accuracy - base.scores["accuracy"][base.at(0.0), theirs]
+    own = ours.scores["accuracy"][at_lam] - ours.scores["accuracy"][at_zero]
+    ok = np.isfinite(differences)
+    found = paired(differences[ok])
+    return {
+        **{name: ours.key[name] for name in _KEYS},
+        "chosen_on": chosen_on,
+        "before_artificial": some[before].artificial,
+        "artificial": some[after].artificial,
+        "coefficient": lam,
+        "trials": found.trials,
+        "base_accuracy": float((accuracy - differences)[ok].mean()),
+        "accuracy": float(accuracy[ok].mean()),
+        "accuracy_ci": half_width(accuracy[ok]),
+        "improvement": found.mean,
+        "improvement_ci": found.ci,
+        "improvement_ci_as_published": half_width(own[np.isfinite(own)]),
+        "p_wilcoxon": found.p,
+        **_published(ours.key),
+    }
+
+
+def _best(means: list[float]) -> int:
+    """Return the first of the largest: of equals, the fewest artificial rows."""
+    return int(np.flatnonzero(np.array(means) >= max(means) - SAME_MEAN)[0])
+
+
+def _mean(scored: Scored, coefficient: float) -> float:
+    return float(np.nanmean(scored.scores["accuracy"][scored.at(coefficient)]))
+
+
+def _published(key: dict[str, Any]) -> Line:
+    """Return the paper's number that is itself a choice among numbers of artificial rows."""
+    for entry in published_for(key):
+        if entry.artificial is None:
+            values = {name: getattr(entry, name) for name in ("before", "after", "improvement")}
+            columns: Line = {f"published_{name}": value for name, value in values.items()}
+            return columns | {"published_improvement_ci": entry.ci}
+    return {}

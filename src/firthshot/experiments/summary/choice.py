@@ -1,0 +1,191 @@
+"""Choose the coefficient on the validation classes, and say what it does on the novel ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.experiments.published import Published, published_for
+from firthshot.experiments.statistics import SAME_MEAN, half_width, paired
+from firthshot.experiments.summary.classes import ClassDesign
+from firthshot.experiments.summary.reading import SCORES
+from firthshot.experiments.summary.scores import Scored, label
+
+Array = npt.NDArray[Any]
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A coefficient and how it was come by.
+
+    Attributes
+    ----------
+    coefficient : float
+    at_edge : bool
+        Whether it is the largest candidate of a grid of several: a larger one might be better.
+    excluded : coefficients that could not be compared, for want of an ok row in every trial
+    """
+
+    coefficient: float
+    at_edge: bool = False
+    excluded: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A method at its chosen coefficient on the novel trials, kept for contrasts."""
+
+    key: dict[str, Any]
+    coefficient: float
+    trials: Array
+    scores: dict[str, Array]
+
+
+def choose(val: Scored) -> Choice:
+    """Return the coefficient with the largest mean accuracy, of equal ones the smallest.
+
+    A candidate has an ok row in every trial that has one at coefficient 0: means over different
+    trials cannot be compared. The theory's coefficient is no candidate. Means that differ by less
+    than 2⁻²⁴ are equal: accuracies are stored as float32.
+    """
+    accuracy = val.scores["accuracy"]
+    whole = np.isfinite(accuracy).all(axis=1)
+    candidates = val.coefficients[whole]
+    means = accuracy[whole].mean(axis=1)
+    best = float(candidates[np.flatnonzero(means >= means.max() - SAME_MEAN)[0]])
+    at_edge = len(candidates) > 1 and best == candidates[-1]
+    return Choice(best, at_edge, tuple(val.coefficients[~whole].tolist()))
+
+
+def every_line(scored: Scored, pooled: dict[float | None, float]) -> list[Line]:
+    """Return the lines of ``all.csv`` for one key: each coefficient, then the theory's."""
+    lines = [
+        _scores_line(scored, {name: scored.scores[name][l] for name in SCORES})
+        | {"coefficient": value, "theory": False, "ece_pooled": pooled.get(value)}
+        for l, value in enumerate(scored.coefficients.tolist())
+    ]
+    if scored.theory:
+        about: Line = {"coefficient": scored.theory_coefficient, "theory": True}
+        about |= {"ece_pooled": pooled.get(None)}
+        lines.append(_scores_line(scored, scored.theory) | about)
+    return lines
+
+
+def _scores_line(scored: Scored, scores: dict[str, Array]) -> Line:
+    """Summarise one row of trials against coefficient 0 of the same trials."""
+    ok = np.isfinite(scores["accuracy"])
+    line: Line = {**scored.key, "trials": int(ok.sum())}
+    if not line["trials"]:
+        return line
+    accuracy = scores["accuracy"][ok]
+    differences = accuracy - scored.scores["accuracy"][scored.at(0.0)][ok]
+    line |= {name: float(scores[name][ok].mean()) for name in SCORES}
+    line |= {"accuracy_ci": half_width(accuracy), "improvement": float(differences.mean())}
+    line["improvement_ci"] = half_width(differences) if differences.any() else 0.0
+    return line
+
+
+def chosen_line(
+    novel: Scored, choice: Choice, design: ClassDesign | None, pooled: dict[float | None, float]
+) -> tuple[Line, Chosen]:
+    """Return the line of ``chosen.csv`` for one method, and what contrasts need of it."""
+    at, zero = novel.at(choice.coefficient), novel.at(0.0)
+    ok = np.isfinite(novel.scores["accuracy"][at])
+    trials = novel.trials[ok]
+    ours = {name: novel.scores[name][at, ok] for name in SCORES}
+    base = {name: novel.scores[name][zero, ok] for name in SCORES}
+    line: Line = {**novel.key, "coefficient": choice.coefficient, "at_edge": choice.at_edge}
+    line |= _difference(ours["accuracy"] - base["accuracy"], trials, design)
+    line |= {name: float(values.mean()) for name, values in ours.items()}
+    line |= {f"base_{name}": float(values.mean()) for name, values in base.items()}
+    if line["base_accuracy"]:
+        line["relative_improvement"] = line["improvement"] / line["base_accuracy"]
+    line["accuracy_ci"] = half_width(ours["accuracy"])
+    line["base_accuracy_ci"] = half_width(base["accuracy"])
+    line |= {"ece_pooled": pooled.get(choice.coefficient), "base_ece_pooled": pooled.get(0.0)}
+    line |= _theory_line(novel, design) | published_line(novel.key)
+    kept = {name: values.astype(np.float32) for name, values in ours.items()}
+    return line, Chosen(novel.key, choice.coefficient, trials, kept)
+
+
+def _difference(differences: Array, trials: Array, design: ClassDesign | None) -> Line:
+    found = paired(differences)
+    low, high = classes_interval(differences, trials, design)
+    return {
+        "trials": found.trials,
+        "improvement": found.mean,
+        "improvement_ci": found.ci,
+        "improvement_classes_low": low,
+        "improvement_classes_high": high,
+        "share_won": found.share_won,
+        "share_lost": found.share_lost,
+        "p_wilcoxon": found.p,
+    }
+
+
+def classes_interval(
+    differences: Array, trials: Array, design: ClassDesign | None
+) -> tuple[float | None, float | None]:
+    """Return the interval that also resamples classes, or nothing where it cannot be known."""
+    mine = design.only(trials) if design is not None else None
+    found = mine.interval(differences) if mine is not None else None
+    return found or (None, None)
+
+
+def _theory_line(novel: Scored, design: ClassDesign | None) -> Line:
+    """Return the columns of the tuning-free coefficient, beside the chosen one."""
+    if not novel.theory:
+        return {}
+    ok = np.isfinite(novel.theory["accuracy"])
+    line: Line = {
+        "theory_coefficient": novel.theory_coefficient,
+        "theory_exact": novel.theory_exact,
+        "theory_trials": int(ok.sum()),
+    }
+    if not ok.any():
+        return line
+    base = novel.scores["accuracy"][novel.at(0.0), ok]
+    found = _difference(novel.theory["accuracy"][ok] - base, novel.trials[ok], design)
+    line |= {f"theory_{name}": value for name, value in found.items()}
+    return line | {f"theory_{name}": float(novel.theory[name][ok].mean()) for name in SCORES}
+
+
+def published_line(key: dict[str, Any]) -> Line:
+    """Return the published numbers of the same cell: the paper's table, and the authors' file."""
+    line: Line = {}
+    for entry in reversed(published_for(key)):  # the closest last, so that it stays
+        line |= _published_columns(entry)
+    return line
+
+
+def _published_columns(entry: Published) -> Line:
+    start = f"published_{entry.source}"
+    where = entry.name if entry.source == "table" else f"{entry.name}: {entry.file}@{entry.commit}"
+    values = ("before", "after", "improvement", "coefficient")
+    columns: Line = {f"{start}_{name}": getattr(entry, name) for name in values}
+    return columns | {start: where, f"{start}_improvement_ci": entry.ci}
+
+
+def remarks(val: Scored, choice: Choice) -> list[str]:
+    """Say what a reader must know about a choice."""
+    name, said = label(val.key), []
+    if choice.at_edge:
+        said.append(
+            f"{name}: the chosen coefficient {choice.coefficient:g} is the largest of the grid; "
+            "extend the grid."
+        )
+    if choice.excluded:
+        which = ", ".join(f"{value:g}" for value in choice.excluded)
+        said.append(
+            f"{name}: no candidate for the choice, lacking an ok row in some val trial: {which}."
+        )
+    if val.key["actual_ways"] != val.key["ways"]:
+        said.append(
+            f"{name}: val has too few classes, so the coefficient was chosen at "
+            f"{val.key['actual_ways']} ways instead of {val.key['ways']}."
+        )
+    return said

@@ -1,0 +1,288 @@
+"""Summarise run folders: every coefficient, the chosen one, and methods against one another.
+
+``summarise`` writes ``summary/all``, ``chosen`` and ``contrasts`` (and ``calibration`` of runs with
+Distribution Calibration), each as CSV and Parquet, and ``summary/warnings.json``. Accuracies are
+fractions; a column ``…_ci`` is the half-width t · sd / √n (ddof 1, Student's t) of a 95 % interval
+over trials. ``docs/statistics.md`` has every rule.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from firthshot.errors import FirthshotError
+from firthshot.experiments.schema import KEYS
+from firthshot.experiments.statistics import holm
+from firthshot.experiments.summary.calibration import CALIBRATION, Drawn, calibration_lines
+from firthshot.experiments.summary.choice import (
+    Choice,
+    Chosen,
+    Line,
+    choose,
+    chosen_line,
+    every_line,
+    remarks,
+)
+from firthshot.experiments.summary.classes import ClassDesign
+from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
+from firthshot.experiments.summary.contrasts import contrast_line, pairs
+from firthshot.experiments.summary.reading import (
+    Index,
+    Key,
+    pooled_ece,
+    read_index,
+    splits,
+    trial_keys,
+)
+from firthshot.experiments.summary.scores import Scored, label, load_scored
+from firthshot.experiments.summary.warnings import few_trials, losses, no_class_interval
+from firthshot.tables import polars_errors
+
+_NAMES = ("all", "chosen", "contrasts")
+_WARNINGS = "warnings.json"
+_UNJUDGED = "unjudged.json"
+_NO_BASE = "no trial ended well at λ = 0"
+FEW_TRIALS = 20  # below, or with less than half of those asked for, a choice is worth a warning
+
+
+class Unjudged(msgspec.Struct, frozen=True):
+    """A penalty in a setting that has no line in ``chosen``, and why."""
+
+    setting: str
+    penalty: str
+    prior: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The tables of one or several runs.
+
+    Attributes
+    ----------
+    all : one line per key and coefficient, the theory's included
+    chosen : one line per method and setting, at the coefficient chosen on ``val``, on ``novel``
+    contrasts : paired differences between methods on the same trials
+    warnings : sentences that a reader of the tables should know
+    calibration : Distribution Calibration, artificial rows and coefficient chosen together; empty,
+        and not written, where there is none
+    unjudged : what has no line in ``chosen``, as its trials did not end well
+    """
+
+    all: pl.DataFrame
+    chosen: pl.DataFrame
+    contrasts: pl.DataFrame
+    warnings: list[str]
+    calibration: pl.DataFrame = field(default_factory=lambda: _table([], CALIBRATION))
+    unjudged: list[Unjudged] = field(default_factory=list)
+
+    def write(self, folder: Path) -> None:
+        """Write the tables as CSV and Parquet, and the warnings; each file whole or not at all."""
+        from firthshot.files import raise_clearly, write_whole
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            drawn = ("calibration",) if len(self.calibration) else ()
+            for name in (*_NAMES, *drawn):
+                frame: pl.DataFrame = getattr(self, name)
+                write_whole(folder / f"{name}.csv", frame.write_csv().encode())
+                buffer = io.BytesIO()
+                frame.write_parquet(buffer)
+                write_whole(folder / f"{name}.parquet", buffer.getvalue())
+            for name, content in ((_UNJUDGED, self.unjudged), (_WARNINGS, self.warnings)):
+                text = msgspec.json.format(msgspec.json.encode(content), indent=1)
+                write_whole(folder / name, text)
+        except OSError as error:
+            raise_clearly(error, folder)
+
+
+def summarise(folder: Path) -> Summary:
+    """Summarise one run folder and write ``folder/summary/``.
+
+    Raises
+    ------
+    FirthshotError
+        When the folder holds no finished cells, or files that are not a run's.
+    """
+    summary = summarise_many([folder])
+    summary.write(Path(folder) / "summary")
+    return summary
+
+
+def summarise_many(folders: Sequence[Path]) -> Summary:
+    """Summarise several run folders together, in memory.
+
+    A cell that is in two folders counts once; where the same trial and coefficient have different
+    scores, or the same trial different classes, the runs are refused.
+    """
+    if not folders:
+        raise FirthshotError("There is nothing to summarise: name at least one run folder.")
+    index = read_index([Path(folder) for folder in folders])
+    work = _Work(index, _by_key(pooled_ece(index)))
+    for _, keys in splits(index):
+        work.add_group(keys)
+    return work.finish()
+
+
+def read_summary(folder: Path) -> Summary:
+    """Read what `summarise` wrote into a run folder."""
+    there = Path(folder) / "summary"
+    try:
+        drawn = ("calibration",) if (there / "calibration.parquet").is_file() else ()
+        tables = {name: pl.read_parquet(there / f"{name}.parquet") for name in (*_NAMES, *drawn)}
+        warnings = msgspec.json.decode((there / _WARNINGS).read_bytes(), type=list[str])
+        unjudged = msgspec.json.decode((there / _UNJUDGED).read_bytes(), type=list[Unjudged])
+    except polars_errors(OSError, msgspec.DecodeError):
+        raise FirthshotError(f"{folder} holds no whole summary: run `firthshot report`.") from None
+    return Summary(**tables, warnings=warnings, unjudged=unjudged)
+
+
+@dataclass
+class _Work:
+    """The lines gathered so far."""
+
+    index: Index
+    pooled: dict[Key, dict[float | None, float]]
+    all: list[Line] = field(default_factory=list)
+    chosen: list[Line] = field(default_factory=list)
+    kept: list[Chosen] = field(default_factory=list)
+    warnings: dict[str, None] = field(default_factory=dict)
+    designs: dict[Key, ClassDesign | None] = field(default_factory=dict)
+    drawn: list[Drawn] = field(default_factory=list)
+    unjudged: list[Unjudged] = field(default_factory=list)
+    few: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    def add_group(self, keys: dict[str, list[Key]]) -> None:
+        """Add the settings that differ only in split."""
+        scored: dict[str, list[Scored]] = {"val": [], "novel": []}
+        for split, some in keys.items():
+            for key in some:
+                one = load_scored(self.index, key)
+                self.warn(*losses(one))
+                if len(one.trials):
+                    self.all += every_line(one, self.pooled.get(key, {}))
+                    scored.setdefault(split, []).append(one)
+                elif split == "novel":
+                    self.lose(one.key, _NO_BASE)
+        if not scored["novel"] and (missing := scored["val"]):
+            self.warn(f"{label(missing[0].key)}: left out, there are no usable novel rows.")
+        for novel in scored["novel"]:
+            if keys.get("val") and not scored["val"]:
+                self.lose(novel.key, _NO_BASE)
+            self.add_chosen(novel, scored["val"])
+
+    def add_chosen(self, novel: Scored, vals: list[Scored]) -> None:
+        """Choose on val, apply to novel."""
+        choice = self.choice_for(novel, vals)
+        if choice is None:
+            return
+        at = novel.at(choice.coefficient)
+        if at < 0 or not (novel.scores["accuracy"][at] >= 0).any():
+            self.warn(
+                f"{label(novel.key)}: left out, the chosen coefficient {choice.coefficient:g} has "
+                "no novel rows that ended well."
+            )
+            self.lose(novel.key, "no novel trial ended well at the chosen λ")
+            return
+        key = tuple(novel.key.values())
+        line, kept = chosen_line(novel, choice, self.design(key), self.pooled.get(key, {}))
+        self.chosen.append(line)
+        self.kept.append(kept)
+        val = _partner(novel, vals)
+        if novel.key["source"] and val is not None:
+            self.drawn.append(Drawn(val, novel))
+
+    def choice_for(self, novel: Scored, vals: list[Scored]) -> Choice | None:
+        """Return the choice that belongs to a novel setting, None where there is none to be had."""
+        if novel.key["penalty"] == "none":
+            return Choice(0.0)
+        val = _partner(novel, vals)
+        if val is None:
+            which = (
+                "several val settings fit" if vals else "there are no usable val rows to choose on"
+            )
+            self.warn(f"{label(novel.key)}: left out, {which}.")
+            return None
+        choice = choose(val)
+        self.warn(*remarks(val, choice))
+        trials, asked = len(val.trials), len(val.trials) + val.dropped
+        if trials < FEW_TRIALS or 2 * trials < asked:
+            self.few.setdefault((trials, asked), []).append(label(val.key))
+        return choice
+
+    def design(self, key: Key) -> ClassDesign | None:
+        """Return which classes the trials of a setting drew."""
+        place = trial_keys(key)
+        if place not in self.designs:
+            found = self.index.classes(place)
+            self.designs[place] = made = ClassDesign.of(*found) if found else None
+            if made is None or made.solve is None:
+                self.warn(no_class_interval(dict(zip(KEYS, key, strict=True)), made))
+        return self.designs[place]
+
+    def lose(self, key: dict[str, Any], reason: str) -> None:
+        """Remember a penalty in a setting that cannot be judged."""
+        if key["penalty"] != "none":
+            self.unjudged.append(Unjudged(label(key), key["penalty"], key["prior"], reason))
+
+    def warn(self, *sentences: str) -> None:
+        """Keep each sentence once, in order."""
+        self.warnings |= dict.fromkeys(sentences)
+
+    def finish(self) -> Summary:
+        """Contrast the methods, correct for their number, and make tables."""
+        lines = []
+        for one, other in pairs(self.kept):
+            line = contrast_line(one, other, self.design(tuple(one.key.values())))
+            if line is None:
+                self.warn(f"{label(one.key)} and {label(other.key)} share no trials.")
+            else:
+                lines.append(line)
+        self.warn(*(few_trials(*counts, settings) for counts, settings in self.few.items()))
+        return Summary(
+            _table(self.all, ALL),
+            _with_holm(_table(self.chosen, CHOSEN), pl.col("penalty") != "none"),
+            _with_holm(_table(lines, CONTRASTS), pl.lit(True)),
+            list(self.warnings),
+            _table(list(calibration_lines(self.drawn)), CALIBRATION),
+            self.unjudged,
+        )
+
+
+def _by_key(pooled: dict[tuple[Key, float | None], float]) -> dict[Key, dict[float | None, float]]:
+    nested: dict[Key, dict[float | None, float]] = {}
+    for (key, coefficient), value in pooled.items():
+        nested.setdefault(key, {})[coefficient] = value
+    return nested
+
+
+def _partner(novel: Scored, vals: list[Scored]) -> Scored | None:
+    """Find the val setting of a novel one: the only one, or the one with the same query rule."""
+    if len(vals) > 1:
+        vals = [val for val in vals if val.key["query_rule"] == novel.key["query_rule"]]
+    return vals[0] if len(vals) == 1 else None
+
+
+def _table(lines: list[Line], schema: dict[str, Any]) -> pl.DataFrame:
+    """Make a table with all its columns, empty ones too, sorted by its keys."""
+    rows = [{name: line.get(name) for name in schema} for line in lines]
+    frame = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+        pl.selectors.float().fill_nan(None)
+    )
+    keys = [name for name in schema if name in KEYS or name.startswith("against_")]
+    others = [name for name in ("theory", "coefficient") if name in schema]
+    return frame.sort(*keys, *others, nulls_last=True)
+
+
+def _with_holm(frame: pl.DataFrame, tests: pl.Expr) -> pl.DataFrame:
+    """Correct the p-values of a table as one family; lines that test nothing are not part of it."""
+    p = frame.select(pl.when(tests).then("p_wilcoxon")).to_series().fill_null(float("nan"))
+    corrected = pl.Series("p_holm", holm(p.to_numpy()), dtype=pl.Float64)
+    return frame.with_columns(corrected.fill_nan(1.0))

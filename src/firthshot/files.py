@@ -1,0 +1,90 @@
+"""Files that appear whole or not at all, and the folders of the user that they go to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def user_cache() -> Path:
+    """Return the folder for what can be made again: ``FIRTHSHOT_CACHE``, or the system's place."""
+    if given := os.environ.get("FIRTHSHOT_CACHE"):
+        return Path(given)
+    if sys.platform == "win32":
+        return _local_app_data() / "firthshot" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "firthshot"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "firthshot"
+
+
+def user_data() -> Path:
+    """Return the folder for what this user keeps, such as banks."""
+    if sys.platform == "win32":
+        return _local_app_data() / "firthshot"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "firthshot"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "firthshot"
+
+
+def _local_app_data() -> Path:
+    return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; what is written there takes its place in the end.
+
+    The content is on the disk before it gets the name, so that the file outlives a power cut. After
+    an error, Ctrl-C included, an older file is as it was and nothing half stays behind.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        _sync(temporary, os.O_RDWR)
+        temporary.replace(path)
+        if os.name != "nt":  # a folder cannot be opened there
+            _sync(path.parent, os.O_RDONLY)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, content: bytes | memoryview) -> None:
+    """Write a file of these bytes in the place of an older one."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def raise_clearly(error: OSError, path: Path) -> NoReturn:
+    """Turn an error of the file system into a sentence with a way out."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        sentence = (
+            f"There is no room left for {path}: free some, then run the same command again; "
+            "finished cells are kept."
+        )
+    elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        sentence = f"{path} cannot be written to ({error.strerror}): choose another --out."
+    elif error.errno in (errno.ENOTDIR, errno.EEXIST):
+        sentence = f"{path} is not a folder: choose another --out."
+    else:
+        sentence = f"{path} cannot be written to: {error.strerror or error}."
+    raise FirthshotError(sentence) from None

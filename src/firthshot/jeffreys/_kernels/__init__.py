@@ -1,0 +1,58 @@
+"""The compiled core: the penalised log-likelihood, its gradient, its maximum and its profiles.
+
+The model is the baseline-category logit with K = J + 1 classes, class 0 the reference::
+
+    l*(θ) = Σ_i w_i log p(y_i | z_i) + τ log det F(θ),     F = Σ_i w_i M_i ⊗ z_i z_i'
+
+with ``M_i = diag(p_i) - p_i p_i'`` over the J other classes; two classes are the case J = 1.
+The gradient of the penalty needs, for each row, only the J x J matrix ``V_i`` with entries
+``z_i' (F⁻¹)_{jk} z_i``::
+
+    ∂ log det F / ∂η_il = w_i p_il (V_ll - 2 (V p)_l - Σ_j p_j V_jj + 2 p'V p)
+
+Arrays hold observations along their last axis, so that loops over observations run through
+memory; BLAS reads a row-major array as its transpose, hence the design is stored as Z' and its
+n x r columns are what BLAS sees. Observations are taken in blocks that stay in the cache.
+All q x q matrices (q = J r) are symmetric or triangular, the triangle being BLAS's lower one.
+
+`evaluate` computes l* and its gradient, `maximise` climbs it, `profile` finds where its profiles
+fall to a level; `memory` holds the data and the scratch memory of all three.
+
+Every step of the solvers uses B = F + A, where A is a symmetric rank-one (SR1) estimate of the
+curvature of the penalty: Fisher scoring at first, superlinear at the end. Constraints
+``C θ = b`` hold at the start and are kept by every step, so a restricted fit keeps the
+information of the full model in its penalty.
+"""
+
+from __future__ import annotations
+
+from firthshot.jeffreys._kernels.evaluate import gradient, value
+from firthshot.jeffreys._kernels.maximise import (
+    CONVERGED,
+    ILL_CONDITIONED,
+    NO_ASCENT,
+    SINGULAR,
+    TOO_MANY_STEPS,
+    maximise,
+    test_each,
+)
+from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work, make_work
+from firthshot.jeffreys._kernels.profile import profile_bound, profile_each
+
+__all__ = [
+    "CONVERGED",
+    "ILL_CONDITIONED",
+    "NO_ASCENT",
+    "SINGULAR",
+    "TOO_MANY_STEPS",
+    "Data",
+    "FloatArray",
+    "Work",
+    "gradient",
+    "make_work",
+    "maximise",
+    "profile_bound",
+    "profile_each",
+    "test_each",
+    "value",
+]

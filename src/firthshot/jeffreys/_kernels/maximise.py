@@ -1,0 +1,158 @@
+"""The maximum of the penalised log-likelihood, free or under linear constraints."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from firthshot.jeffreys._blas import LOWER, dpotrf, dpotrs
+from firthshot.jeffreys._elementary import add, apply, copy, dot, fill
+from firthshot.jeffreys._kernels.evaluate import gradient, value
+from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
+
+CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
+SHORTEST_STEP = 1e-10
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
+    """Factor F + A into ``B``; forget A where the sum is not positive definite."""
+    q = B.shape[0]
+    for i in range(q):
+        for j in range(q):
+            B[i, j] = work.F[i, j] + A[i, j]
+    dpotrf((LOWER, q, B, q, work.info))
+    if work.info[0] != 0:
+        fill(A, 0.0)
+        copy(work.L, B)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_parts(
+    work: Work, A: FloatArray, B: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
+) -> None:
+    """Fill ``step`` with B⁻¹U projected on C δ = 0, and the rows of ``S`` with B⁻¹U and B⁻¹C'."""
+    q, m = B.shape[0], C.shape[0]
+    _factor_curvature(work, A, B)
+    copy(work.score[:1], S[:1])
+    copy(C, S[1:])
+    dpotrs((LOWER, q, m + 1, B, q, S, q, work.info))
+    add(S[0], 0.0, S[0], step)
+    if m == 0:
+        return
+    pull, along = np.empty((m, m)), np.empty(m)
+    for i in range(m):
+        for j in range(m):
+            pull[i, j] = dot(C[i], S[1 + j])
+    dpotrf((LOWER, m, pull, m, work.info))
+    for _ in range(2):  # the second time removes what rounding has left of a very long step
+        for i in range(m):
+            along[i] = dot(C[i], step)
+        dpotrs((LOWER, m, 1, pull, m, along, m, work.info))
+        for i in range(m):
+            add(step, -along[i], S[1 + i], step)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def learn_curvature(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
+    """Update A by the rank-one matrix that makes ``A step = change``; spoils ``change``."""
+    q = step.size
+    for i in range(q):
+        change[i] -= dot(A[i], step)
+    along = dot(change, step)
+    if abs(along) > 1e-8 * np.sqrt(dot(change, change) * dot(step, step)):
+        for i in range(q):
+            share = change[i] / along
+            for j in range(q):
+                A[i, j] += share * change[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def maximise(
+    data: Data,
+    work: Work,
+    theta: FloatArray,
+    A: FloatArray,
+    C: FloatArray,
+    tol: float,
+    max_iter: int,
+    least_pivot: float,
+) -> tuple[float, float, int, int]:
+    """Climb from ``theta`` (overwritten by the maximum) keeping ``C θ`` as it is.
+
+    Gives up at once where a pivot of F is below ``least_pivot``, relative to its diagonal.
+
+    Returns
+    -------
+    lp, decrement, iterations, status
+        ``decrement`` is sqrt(U'B⁻¹U) at the result: the last step in standard errors.
+    """
+    q, m = theta.size, C.shape[0]
+    B, S = np.empty((q, q)), np.empty((m + 1, q))
+    step, change, trial = np.empty(q), np.empty(q), np.empty(q)
+    lp = value(data, work, theta)
+    if lp == -np.inf:
+        return lp, np.inf, 0, SINGULAR
+    for s in range(q):
+        if work.L[s, s] ** 2 < least_pivot * work.F[s, s]:
+            return lp, np.inf, 0, ILL_CONDITIONED
+    gradient(data, work)
+    for iteration in range(max_iter + 1):
+        newton_parts(work, A, B, C, S, step)
+        decrement = np.sqrt(max(0.0, dot(work.score[0], step)))
+        if decrement <= tol:
+            return lp, decrement, iteration, CONVERGED
+        if iteration == max_iter:
+            break
+        add(work.score[1], 0.0, step, change)
+        add(theta, 1.0, step, trial)
+        higher = value(data, work, trial)
+        # Below the resolution of lp in double precision a decrease means nothing.
+        slack = 4e-15 * (q + abs(lp))
+        while higher < lp - slack or not higher > -np.inf:
+            add(step, -0.5, step, step)
+            decrement *= 0.5
+            if decrement < SHORTEST_STEP:
+                value(data, work, theta)
+                gradient(data, work)
+                return lp, 2.0 * decrement, iteration, NO_ASCENT
+            add(theta, 1.0, step, trial)
+            higher = value(data, work, trial)
+        add(theta, 1.0, step, theta)
+        lp = higher
+        gradient(data, work)
+        add(change, -1.0, work.score[1], change)
+        learn_curvature(A, step, change)
+    return lp, decrement, max_iter, TOO_MANY_STEPS
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def test_each(
+    data: Data,
+    work: Work,
+    top: FloatArray,
+    inverse: FloatArray,
+    A: FloatArray,
+    forms: FloatArray,
+    tol: float,
+    max_iter: int,
+) -> tuple[FloatArray, FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Maximise under ``forms[k]'θ = 0`` for each k, from the free maximum ``top``.
+
+    Returns
+    -------
+    lp, decrements, iterations, status
+        Arrays with one entry per form.
+    """
+    m = forms.shape[0]
+    lp, decrements = np.empty(m), np.empty(m)
+    iterations, status = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    path, theta = np.empty(top.size), np.empty(top.size)
+    for k in range(m):
+        apply(inverse, forms[k], path)
+        add(top, -dot(forms[k], top) / dot(forms[k], path), path, theta)
+        lp[k], decrements[k], iterations[k], status[k] = maximise(
+            data, work, theta, A.copy(), forms[k : k + 1], tol, max_iter, 0.0
+        )
+    return lp, decrements, iterations, status

@@ -1,0 +1,66 @@
+"""The data of a fit and the scratch memory of its evaluations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+_CACHE_DOUBLES, _FEWEST_ROWS = 16_384, 256
+# Below this many columns gemm beats syrk and trmm although it does twice the work, and OpenBLAS
+# keeps products of fewer multiplications than _ONE_THREAD to one thread, which is quicker.
+NARROW, _ONE_THREAD = 40, 250_000
+
+
+class Data(NamedTuple):
+    """What stays constant during a fit: n observations, r columns, J = K - 1 contrasts."""
+
+    Z: FloatArray  # (r, n) the design, transposed
+    y: NDArray[np.int64]  # (n,) class numbers, 0 is the reference
+    w: FloatArray  # (n,)
+    offset: FloatArray  # (J, n)
+    tau: float
+
+
+class Work(NamedTuple):
+    """Scratch memory; after `value` and `gradient` it describes the point last evaluated."""
+
+    P: FloatArray  # (J, n) probabilities of the non-reference classes
+    P0: FloatArray  # (n,) probability of the reference
+    F: FloatArray  # (q, q) Fisher information, both triangles
+    L: FloatArray  # (q, q) its Cholesky factor
+    Linv: FloatArray  # (q, q)
+    score: FloatArray  # (2, q): of the penalised log-likelihood, and of the penalty alone
+    hat: FloatArray  # (n,) w_i tr(M_i V_i)
+    V: FloatArray  # (J, J, n), filled when the penalty is on
+    block: FloatArray  # (r, rows)
+    G: FloatArray  # (J, q, rows)
+    residual: FloatArray  # (2 J, rows)
+    rows: FloatArray  # (3, rows)
+    info: NDArray[np.int64]  # (1,)
+
+
+def make_work(n: int, r: int, J: int) -> Work:
+    """Allocate scratch memory for ``n`` observations, ``r`` columns and ``J`` contrasts."""
+    q = J * r
+    rows = max(_FEWEST_ROWS, _CACHE_DOUBLES // max(1, J * q))
+    if 0 < r < NARROW:
+        rows = min(rows, _ONE_THREAD // r**2)
+    rows = min(n, rows)
+    return Work(
+        P=np.empty((J, n)),
+        P0=np.empty(n),
+        F=np.zeros((q, q)),
+        L=np.zeros((q, q)),
+        Linv=np.zeros((q, q)),
+        score=np.zeros((2, q)),
+        hat=np.zeros(n),
+        V=np.zeros((J, J, n)),
+        block=np.empty((r, rows)),
+        G=np.zeros((J, q, rows)),
+        residual=np.empty((2 * J, rows)),
+        rows=np.empty((3, rows)),
+        info=np.zeros(1, dtype=np.int64),
+    )

@@ -1,0 +1,47 @@
+"""Say which entry of a table a model cannot use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+
+
+def explained(error: ValueError, X: Any) -> ValueError:
+    """Return an error that names row and column, or the one at hand if X is not to blame."""
+    names = [str(name) for name in getattr(X, "columns", [])]
+    for k, name in enumerate(names):
+        text = _text_in(X.iloc[:, k] if hasattr(X, "iloc") else X[name])
+        if text is not None:
+            return FirthshotError(
+                f"Column {name!r} holds text ({text!r}): code it in numbers, or give a formula to "
+                "firthshot.regress, which codes such columns itself."
+            )
+    try:
+        values = np.asarray(X)
+        numbers = values.astype(np.float64) if values.dtype.kind in "fiubO" else np.zeros(0)
+    except (TypeError, ValueError):
+        return error
+    if numbers.ndim != 2 or np.isfinite(numbers).all():
+        return error
+    rows, columns = np.nonzero(~np.isfinite(numbers))
+    what = "NaN" if np.isnan(numbers[rows[0], columns[0]]) else "inf"
+    more = f" (and {len(rows) - 1} more such values)" if len(rows) > 1 else ""
+    label = repr(names[columns[0]]) if names else f"{columns[0]}"
+    return FirthshotError(
+        f"X contains {what} in row {rows[0] + 1}, column {label}{more}: "
+        "fill what is missing or remove such rows."
+    )
+
+
+def _text_in(column: Any) -> str | None:
+    """Return a text in a column that is no number."""
+    for value in column:
+        if isinstance(value, str):
+            try:
+                float(value)
+            except ValueError:
+                return value
+    return None

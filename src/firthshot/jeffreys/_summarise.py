@@ -1,0 +1,194 @@
+"""From a fitted estimator to its table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names
+from firthshot.jeffreys._summary import Row, Summary, TermRow
+from firthshot.jeffreys._tests import HIGHER, TestResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from firthshot.jeffreys.estimator import JeffreysLogisticRegression
+
+_PENALTIES = {0.0: "maximum likelihood (no penalty)", 0.5: "Firth's penalised likelihood (τ = ½)"}
+
+_NO_ESTIMATE_NOTE = (
+    "Warning: the classes are separated and tau is 0, so the estimates only tell where the "
+    "solver stopped on its way to infinity, and standard errors mean nothing: use tau = 0.5."
+)
+
+_LOCAL_NOTE = (
+    "Warning: the penalised likelihood has several maxima, and this one is not the highest: a "
+    "test without a value (–) found a higher one. Fit a simpler model."
+)
+
+
+def summarise(
+    model: JeffreysLogisticRegression,
+    level: float,
+    method: str,
+    *,
+    odds_ratios: bool = False,
+    terms: Mapping[str, TestResult] | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> Summary:
+    """Collect the table of a fitted estimator.
+
+    Parameters
+    ----------
+    terms : mapping of str to TestResult, default=None
+        Tests of the terms of a formula.
+    source : mapping, default=None
+        What the header says of formula, weights and offset besides what the estimator knows.
+    """
+    bounds = model.conf_int(level, method)
+    tests = model.test(method="wald" if method == "wald" else "likelihood-ratio")
+    tests = _wald_where_needed(model, tests)
+    columns, labels = model._columns(), [str(c) for c in model.contrasts_]
+    pairs = [(label, column) for label in labels for column in columns]
+    rows = tuple(
+        Row(label, column, *map(float, numbers))
+        for (label, column), *numbers in zip(
+            pairs,
+            model.params_,
+            model.bse(),
+            bounds[:, 0],
+            bounds[:, 1],
+            [test.chi2 for test in tests],
+            [test.p_value for test in tests],
+            strict=True,
+        )
+    )
+    missing = np.isnan(bounds).any(axis=1) & ~np.isnan(model.bse())
+    lost = [name for name, is_lost in zip(model.parameter_names_, missing, strict=True) if is_lost]
+    header = _origin(model) | dict(source or {}) | _header(model, level)
+    tested = tuple(
+        TermRow(k, t.df, float(t.chi2), float(t.p_value)) for k, t in (terms or {}).items()
+    )
+    notes = [*_notes(model, method, odds_ratios), *_table_notes(bool(tested), odds_ratios)]
+    if any(test.reason == HIGHER for test in (*tests, *(terms or {}).values())):
+        notes.append(_LOCAL_NOTE)
+    if model.tau == 0.0 and model.separation():
+        header |= {"converged": False, "reason": NO_ESTIMATE.rstrip(".")}
+        notes.append(_NO_ESTIMATE_NOTE)
+    elif model.converged_:
+        notes += _lost_bounds(lost)
+    return Summary(header, rows, tuple(notes), tested, odds_ratios)
+
+
+def _origin(model: JeffreysLogisticRegression) -> dict[str, Any]:
+    """Say which version fitted what, as far as the estimator knows."""
+    from firthshot import __version__
+
+    data = model.fit_.model.data
+    return {
+        "version": __version__,
+        "weights": None if np.all(data.w == 1.0) else "sample_weight",
+        "offset": "offset" if np.any(data.offset) else None,
+    }
+
+
+def _table_notes(terms: bool, odds_ratios: bool) -> list[str]:
+    notes = []
+    if terms:
+        notes.append("Test of term: all its coefficients are zero, those of the others free.")
+    if odds_ratios:
+        notes.append("Odds ratios: exp(estimate), and the odds at the intercept.")
+    return notes
+
+
+def _lost_bounds(names: list[str]) -> list[str]:
+    if not names:
+        return []
+    listing = ", ".join(names)
+    why = "a restricted fit failed; use the Wald interval or another level."
+    return [f"Warning: a profile bound (–) of {listing} was not found, because {why}"]
+
+
+def _wald_where_needed(
+    model: JeffreysLogisticRegression, tests: tuple[TestResult, ...]
+) -> tuple[TestResult, ...]:
+    """Give FLIC's intercepts, which do not maximise the penalised likelihood, their Wald test."""
+    if model.correction != "flic":
+        return tests
+    from firthshot.jeffreys._tests import chi2_tail
+
+    squares = (model.params_ / model.bse()) ** 2
+    walds = {k: float(squares[k]) for k in model._intercept_rows()}
+    return tuple(
+        TestResult(walds[k], 1, float(chi2_tail(walds[k], 1)), np.nan, True, "Wald test")
+        if k in walds
+        else test
+        for k, test in enumerate(tests)
+    )
+
+
+def _header(model: JeffreysLogisticRegression, level: float) -> dict[str, Any]:
+    data = model.fit_.model.data
+    counts = np.bincount(data.y, weights=data.w)
+    names = [str(model.reference_), *map(str, model.contrasts_)]
+    penalty = _PENALTIES.get(float(model.tau), f"Jeffreys penalty with τ = {model.tau:g}")
+    overall = _overall_test(model)
+    return {
+        "kind": "Binary" if len(names) == 2 else "Multinomial",
+        "method": penalty + ("" if model.correction == "none" else f", {model.correction.upper()}"),
+        "tau": float(model.tau),
+        "correction": model.correction,
+        "level": level,
+        "rows": int(data.y.size),
+        "weights_sum": float(data.w.sum()),
+        "classes": dict(zip(names, counts.tolist(), strict=True)),
+        "contrasts": len(names) - 1,
+        "reference": names[0],
+        "rank": model.rank_,
+        "loglik": model.loglik_,
+        "penalised_loglik": model.penalised_loglik_,
+        "converged": bool(model.converged_),
+        "reason": model.reason_,
+        "lr_chi2": overall.chi2,
+        "lr_df": overall.df,
+        "lr_p_value": overall.p_value,
+    }
+
+
+def _overall_test(model: JeffreysLogisticRegression) -> TestResult:
+    """Test all slopes at once; without slopes or with undetermined ones there is no test."""
+    columns = model._columns()
+    slopes = [c for c in columns if c != INTERCEPT]
+    if not slopes or model.rank_ < len(columns) or len(set(columns)) < len(columns):
+        return TestResult(np.nan, 0, np.nan, np.nan, True, "")
+    labels = [str(c) for c in model.contrasts_]
+    result = model.test(coefficient_names(slopes, labels))
+    assert isinstance(result, TestResult)
+    return result
+
+
+def _notes(model: JeffreysLogisticRegression, method: str, odds_ratios: bool) -> tuple[str, ...]:
+    errors = "" if odds_ratios else f"Standard errors: {model.standard_errors}. "
+    notes = [f"{errors}Intervals: {_interval_words(model, method)}."]
+    if model.correction == "flic":
+        notes.append("FLIC: the intercept has a Wald interval and test.")
+    if model.rank_ < len(model._columns()):
+        notes.append(
+            f"The design has rank {model.rank_} < {len(model._columns())} columns: coefficients of "
+            "least norm; those that the data do not determine have no standard error."
+        )
+    if not model.converged_:
+        notes.append(f"Warning: {model.reason_}; there are no tests and intervals (–) until then.")
+    return tuple(notes)
+
+
+def _interval_words(model: JeffreysLogisticRegression, method: str) -> str:
+    if method == "wald":
+        return "Wald; χ²: Wald on 1 df"
+    if model.tau == 0.0:
+        return "profile likelihood; χ²: likelihood ratio on 1 df"
+    return (
+        "profile penalised likelihood; χ²: penalised likelihood ratio on 1 df, with the full "
+        "model's information"
+    )

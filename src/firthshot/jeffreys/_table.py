@@ -1,0 +1,137 @@
+"""Tables: reading them, and what to do with rows in which a value is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.jeffreys._model import check_choice
+from firthshot.tables import SEPARATORS, naming_table, refuse_foreign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import pandas as pd  # type: ignore[import-untyped]
+    import polars as pl
+
+_MISSING = ["NA", "NaN", "nan", ""]
+MISSING_CHOICES = ("error", "drop")
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """Read a table by the suffix of its name; text such as "NA" is a missing value."""
+    import polars as pl
+
+    readers: dict[str, Callable[[Path], pl.DataFrame]] = {
+        ".csv": _read_text,
+        ".tsv": _read_text,
+        ".parquet": pl.read_parquet,
+        ".json": pl.read_json,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise FirthshotError(f"{path} is of no known kind: give a .csv, .tsv, .parquet or .json.")
+    if not path.is_file():
+        raise FirthshotError(f"There is no file {path}: check the path.")
+    with naming_table(path):
+        refuse_foreign(path)
+        table = reader(path)
+    if table.height == 0:
+        raise FirthshotError(f"{path} has no rows: give a table with data below its header.")
+    text = pl.col(pl.String)
+    return table.with_columns(pl.when(~text.str.strip_chars().is_in(_MISSING)).then(text))
+
+
+def _read_text(path: Path) -> pl.DataFrame:
+    import polars as pl
+
+    separator = SEPARATORS[path.suffix.lower()]
+    # All rows decide the type of a column: 1.5 may follow after a thousand whole numbers.
+    return pl.read_csv(path, separator=separator, null_values=_MISSING, infer_schema_length=None)
+
+
+def as_pandas(data: Any) -> pd.DataFrame:
+    """Return a pandas frame, rows numbered from 0, of a pandas or polars frame or a mapping."""
+    import pandas as pd
+    import polars as pl
+
+    if isinstance(data, pl.DataFrame):
+        return pd.DataFrame({column.name: _series(column) for column in data})
+    if isinstance(data, pd.DataFrame):
+        return data.reset_index(drop=True).rename(columns=str)
+    if isinstance(data, Mapping):
+        return pd.DataFrame(dict(data)).reset_index(drop=True).rename(columns=str)
+    raise FirthshotError(
+        f"The data are of type {type(data).__name__}: give a pandas or polars frame, or a dict."
+    )
+
+
+def _series(column: pl.Series) -> Any:
+    """Return a column for pandas; whole numbers and levels survive missing values."""
+    import pandas as pd
+    import polars as pl
+
+    if isinstance(column.dtype, pl.Enum):
+        return pd.Categorical(column.to_list(), categories=column.dtype.categories.to_list())
+    if column.null_count() and column.dtype.is_integer():
+        return pd.array(column.to_list(), dtype="Int64")
+    if column.null_count() and column.dtype == pl.Boolean:
+        return pd.array(column.to_list(), dtype="boolean")
+    return column.to_numpy()
+
+
+def complete_rows(frame: pd.DataFrame, names: Sequence[str], missing: str) -> pd.DataFrame:
+    """Return the named columns, in the rows that have all their values.
+
+    Parameters
+    ----------
+    missing : {"error", "drop"}
+        Refuse missing values by column and row, or leave such rows out. Infinite values are
+        refused always.
+    """
+    import pandas as pd
+
+    check_choice("missing", missing, MISSING_CHOICES)
+    used = frame[list(dict.fromkeys(names))]
+    absent = used.isna().to_numpy()
+    if missing == "drop":
+        used = used[~absent.any(axis=1)]
+        if not len(used):
+            raise FirthshotError("Every row has a missing value in some column of the model.")
+        _refuse(used, _infinite(used), "mend or remove such rows.")
+    else:
+        way_out = "fill what is missing, or leave such rows out (missing='drop')."
+        _refuse(used, absent | _infinite(used), way_out)
+    return pd.DataFrame({name: _settled(used[name]) for name in used.columns})
+
+
+def _infinite(frame: pd.DataFrame) -> Any:
+    marks = np.zeros(frame.shape, dtype=bool)
+    for k, name in enumerate(frame.columns):
+        if frame[name].dtype.kind == "f":
+            marks[:, k] = np.isinf(frame[name].to_numpy(dtype=float, na_value=np.nan))
+    return marks
+
+
+def _refuse(frame: pd.DataFrame, bad: Any, way_out: str) -> None:
+    """Name every column in which a value is bad, with its first such row."""
+    found = []
+    for name, marks in zip(frame.columns, bad.T, strict=True):
+        if marks.any():
+            more = f" and {int(marks.sum()) - 1} more" if marks.sum() > 1 else ""
+            lacks = "has no finite value" if frame[name].dtype.kind in "iuf" else "is missing"
+            found.append(f"{name!r} {lacks} in row {frame.index[marks][0] + 1}{more}")
+    if found:
+        raise FirthshotError(f"Column {', column '.join(found)}: {way_out}")
+
+
+def _settled(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a complete column in its plain type, without levels that no row has."""
+    plain = getattr(column.dtype, "numpy_dtype", None)  # pandas' types with room for NA have one
+    if plain is not None:
+        return column.astype(plain)
+    return column.cat.remove_unused_categories() if hasattr(column, "cat") else column

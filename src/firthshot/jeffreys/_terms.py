@@ -1,0 +1,173 @@
+"""The right-hand side of a formula: its terms, the columns they need and the numbers they give."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.jeffreys._expressions import call_arguments, has_caret, names_in
+from firthshot.jeffreys._formula_errors import (
+    not_evaluated,
+    not_read,
+    one_level_only,
+    unseen_level,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pandas as pd  # type: ignore[import-untyped]
+
+    from firthshot.jeffreys._kernels import FloatArray
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The right-hand side in numbers."""
+
+    frame: pd.DataFrame
+    intercept: bool
+    offset: FloatArray | None
+    terms: dict[str, tuple[int, ...]]
+    spec: Any
+
+
+def parse_terms(terms: str, formula: str, available: Sequence[str]) -> Any:
+    """Return formulaic's terms; ``.`` stands for the available columns that are no offset."""
+    from formulaic import Formula
+
+    try:
+        first = Formula.from_spec(terms, context=_dot(available))
+        shifts = names_in(e for e in expressions(first) if is_offset(e))
+        others = [name for name in available if name not in shifts]
+        found = Formula.from_spec(terms, context=_dot(others)) if shifts else first
+    except Exception as error:  # noqa: BLE001 - formulaic lets tokeniser and syntax errors through
+        raise FirthshotError(not_read(formula, error)) from None
+    _refuse_carets(found)
+    return found
+
+
+def _refuse_carets(terms: Any) -> None:
+    """Refuse x^2 in a function: on whole numbers it would be evaluated, bit by bit."""
+    for expression in expressions(terms):
+        if has_caret(expression):
+            raise FirthshotError(
+                f"The term {expression!r} has a ^, which is no power inside a function: write **."
+            )
+
+
+def _dot(available: Sequence[str]) -> dict[str, Any]:
+    return {"__formulaic_variables_available__": list(available)}
+
+
+def expressions(terms: Any) -> list[str]:
+    """Return the expressions that the terms multiply, a name that needs it in backticks."""
+    factors = {factor.expr: factor for term in terms for factor in term.factors}
+    return [
+        f"`{text}`" if factor.eval_method.value == "lookup" else text
+        for text, factor in factors.items()
+        if factor.eval_method.value != "literal"
+    ]
+
+
+def variables_of(terms: Any, columns: Iterable[str]) -> list[str]:
+    """Return the columns that terms need; a contrast such as Sum in C(x, Sum) is none."""
+    from formulaic.transforms import TRANSFORMS
+
+    known = set(columns)
+    needed = names_in(expressions(terms))
+    return [name for name in needed if name in known or name not in TRANSFORMS]
+
+
+def is_offset(expression: str) -> bool:
+    return call_arguments(expression, "offset") is not None
+
+
+def make_matrix(wanted: Any, used: pd.DataFrame, formula: str) -> Matrix:
+    """Evaluate terms, or the memory of terms, and set intercept and offsets apart."""
+    made = evaluate(wanted, used, formula)
+    columns: list[int] = []
+    shifts: list[int] = []
+    terms: dict[str, tuple[int, ...]] = {}
+    intercept = False
+    for term, place in made.model_spec.term_slices.items():
+        positions = list(range(len(made.columns)))[place]
+        shifting = [is_offset(factor.expr) for factor in term.factors]
+        if not term.factors or str(term) == "1":
+            intercept = True
+        elif not positions:
+            raise FirthshotError(one_level_only(str(term), names_in(expressions([term])), used))
+        elif any(shifting):
+            if len(shifting) > 1 or [str(made.columns[k]) for k in positions] != [str(term)]:
+                raise FirthshotError(f"The offset {str(term)!r} must be one number in each row.")
+            shifts += positions
+        else:
+            start = len(columns)
+            columns += positions
+            terms[short(str(term))] = tuple(range(start, len(columns)))
+    numbers = made.to_numpy()
+    frame = made.iloc[:, columns]
+    frame.columns = [short(str(name)) for name in frame.columns]
+    offset = numbers[:, shifts].sum(axis=1) if shifts else None
+    return Matrix(frame, intercept, offset, terms, made.model_spec)
+
+
+def evaluate(wanted: Any, used: pd.DataFrame, formula: str) -> pd.DataFrame:
+    import pandas as pd
+    from formulaic.errors import DataMismatchWarning
+
+    try:
+        # what is not finite is named below; an unknown level would be taken for the first
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error", DataMismatchWarning)
+            made = wanted.get_model_matrix(used, context=_functions(), na_action="ignore")
+        matrix = pd.DataFrame(made).astype(float)
+    except DataMismatchWarning:
+        raise FirthshotError(unseen_level(wanted, used, formula)) from None
+    except Exception as error:  # noqa: BLE001 - a formula is an expression: anything can go wrong
+        guilty = _first_failing(wanted, used)
+        raise FirthshotError(not_evaluated(formula, error, guilty)) from None
+    bad = ~np.isfinite(matrix.to_numpy())
+    if bad.any():
+        row, column = (int(k[0]) for k in np.nonzero(bad))
+        raise FirthshotError(
+            f"The term {short(str(matrix.columns[column]))!r} is not finite in row "
+            f"{used.index[row] + 1}: transform the column otherwise or remove the row."
+        )
+    matrix.model_spec = made.model_spec
+    return matrix
+
+
+def _first_failing(wanted: Any, used: pd.DataFrame) -> str | None:
+    """Return the expression that cannot be evaluated on its own; formulaic names it not always."""
+    from formulaic import Formula
+
+    for expression in expressions(getattr(wanted, "formula", wanted)):
+        try:
+            alone = Formula.from_spec(f"0 + {expression}")
+            alone.get_model_matrix(used, context=_functions(), na_action="ignore")
+        except Exception:  # noqa: BLE001 - whatever goes wrong, this is the one
+            return expression
+    return None
+
+
+def _functions() -> dict[str, Any]:
+    """Return the functions of a formula that formulaic does not have itself."""
+    from formulaic.transforms import TRANSFORMS
+
+    return {"offset": _same, "sqrt": np.sqrt, "abs": np.abs, "factor": TRANSFORMS["C"]}
+
+
+def _same(values: Any) -> Any:
+    return values
+
+
+def short(name: str) -> str:
+    """Write C(group)[T.b] as group[b]."""
+    name = re.sub(r"\b(?:C|factor)\((\w+)(?:,[^()]*(?:\([^()]*\))?[^()]*)?\)", r"\1", name)
+    return name.replace("[T.", "[")

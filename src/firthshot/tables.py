@@ -1,0 +1,106 @@
+"""What every reader of tables has to know: headers that would be misread, errors of bad files.
+
+Each room reads with its own options; what is refused, and in which words, stands here. polars is
+imported where it is used: whoever only asks for help does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from firthshot.errors import FirthshotError, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_NAMES = {";": "semicolons", "\t": "tabs", ",": "commas"}
+_LONGEST_HEADER = 1 << 20
+
+
+def polars_errors(*others: type[Exception]) -> tuple[type[BaseException], ...]:
+    """Return what polars raises on a bad file, to be caught together with other errors.
+
+    A panic, in which some damaged Parquet files end, is no ``Exception``: it passes every other
+    handler.
+    """
+    import polars as pl
+
+    return (pl.exceptions.PolarsError, pl.exceptions.PanicException, *others)
+
+
+@contextmanager
+def naming_table(path: Path) -> Iterator[None]:
+    """Turn what reading a table raises into one sentence that names the file."""
+    try:
+        yield
+    except FirthshotError:
+        raise
+    except FileNotFoundError:
+        raise FirthshotError(f"There is no file {path}: check the path.") from None
+    except polars_errors(OSError, ValueError) as error:
+        raise FirthshotError(
+            f"{path} cannot be read as a table: {why_unreadable(error)}."
+        ) from None
+
+
+def why_unreadable(error: BaseException) -> str:
+    """Return the fault behind an error of polars and the way out, without a full stop."""
+    import polars as pl
+
+    words = reason(error)
+    if isinstance(error, pl.exceptions.PanicException):
+        return "the file is damaged; write it anew"  # the words are of polars' own insides
+    if "more fields" in words:
+        return "a row has more cells than the header; mend or quote it"
+    if "utf-8" in words.lower():
+        return "it is not in UTF-8; save it as UTF-8"
+    return f"{words}; mend the file"
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a .csv or .tsv file whose header is in UTF-16, separated otherwise or ambiguous."""
+    if (fault := header_fault(path)) is not None:
+        raise FirthshotError(f"{path} {fault}.")
+
+
+def header_fault(path: Path) -> str | None:
+    """Return what is wrong with the header of a .csv or .tsv file, None where nothing is.
+
+    It reads like "separates its columns by …": the caller puts the file's name before it. Other
+    kinds of files have no such header.
+    """
+    separator = SEPARATORS.get(path.suffix.lower())
+    if separator is None:
+        return None
+    with path.open("rb") as file:
+        header = file.readline(_LONGEST_HEADER)
+    if b"\0" in header:
+        return "is not in UTF-8 but, it seems, in UTF-16: save it as UTF-8"
+    line = header.decode(errors="replace")
+    return _separator_fault(line, separator) or duplicate_fault(line, separator)
+
+
+def _separator_fault(header: str, separator: str) -> str | None:
+    found = [mark for mark in _NAMES if mark in header]
+    if separator in found or not found:
+        return None
+    renamed = ", or name it .tsv" if found[0] == "\t" else ""
+    return (
+        f"separates its columns by {_NAMES[found[0]]}: save it with {_NAMES[separator]} (and "
+        f"numbers with a decimal point){renamed}"
+    )
+
+
+def duplicate_fault(header: str, separator: str) -> str | None:
+    """Return the fault of a header in which two columns have one name, if it has one."""
+    import csv
+
+    names = next(csv.reader([header.strip("\ufeff\r\n")], delimiter=separator), [])
+    twice = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
+    if not twice:
+        return None
+    return f"has more than one column called {twice[0]!r}: rename or remove all but one"

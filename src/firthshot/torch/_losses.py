@@ -1,0 +1,200 @@
+"""Cross-entropy with Firth's penalty or with smoothed labels."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, SupportsFloat
+
+import torch
+from torch import Tensor, nn
+
+from firthshot.errors import FirthshotError
+from firthshot.objective import Firth
+from firthshot.torch._samples import (
+    Reduction,
+    check_reduction,
+    cross_entropy,
+    cross_entropy_from,
+    divergence_from,
+    log_softmax,
+    reduce,
+    sample_weights,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def firth_loss(
+    input: Tensor,  # noqa: A002
+    target: Tensor,
+    lam: float | Tensor,
+    prior: Tensor | None = None,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute CE(y‖p) + λ KL(u‖p), the function behind `FirthLoss`; see there."""
+    _check_lam(lam)
+    log_p = log_softmax(input)
+    data = cross_entropy(log_p, target, weight, ignore_index, reduction)
+    if not isinstance(lam, Tensor) and lam == 0:
+        return data
+    omega = sample_weights(log_p, target, weight, ignore_index)
+    penalty = reduce(divergence_from(prior, log_p), omega, reduction, target.shape == input.shape)
+    if isinstance(lam, Tensor):  # λ = 0 is cross-entropy even where the penalty is infinite
+        return data + torch.where(lam == 0, 0.0, lam * penalty)
+    return data + lam * penalty
+
+
+def label_smoothing_loss(
+    input: Tensor,  # noqa: A002
+    target: Tensor,
+    epsilon: float,
+    prior: Tensor | None = None,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute cross-entropy with labels smoothed towards a prior: CE((1-ε) y + ε u ‖ p).
+
+    (1+λ) times this loss with ε = λ/(1+λ) is `firth_loss` up to the constant λ × entropy of u: the
+    same optimum without L2, another learning rate and another balance with weight decay.
+
+    Without class weights and with the uniform prior this is ``label_smoothing`` of
+    `torch.nn.functional.cross_entropy`. With class weights it is not: torch weights the smoothed
+    part class by class, here a sample's weight counts for the whole of its loss.
+
+    Parameters
+    ----------
+    epsilon : float
+        Share of the prior in the labels, in [0, 1).
+    input, target, prior, weight, ignore_index, reduction
+        As in `FirthLoss`.
+    """
+    if not 0 <= epsilon < 1:
+        raise FirthshotError(f"the label smoothing ε is {epsilon}; it must be in [0, 1).")
+    log_p = log_softmax(input)
+    data = cross_entropy(log_p, target, weight, ignore_index, reduction)
+    omega = sample_weights(log_p, target, weight, ignore_index)
+    towards = cross_entropy_from(prior, log_p)
+    smooth = reduce(towards, omega, reduction, target.shape == input.shape)
+    return (1 - epsilon) * data + epsilon * smooth if epsilon else data
+
+
+class FirthLoss(nn.Module):  # type: ignore[misc]
+    """Cross-entropy plus Firth's penalty, CE(y‖p) + λ KL(u‖p), for `torch.nn.CrossEntropyLoss`.
+
+    With ``lam=0`` the loss is that of torch, bit for bit with class indices.
+
+    Parameters
+    ----------
+    lam : float or Tensor of shape ()
+        The coefficient λ. To schedule it, assign to ``lam`` between steps. A tensor becomes a
+        buffer: it is saved, moves with the module, and `torch.compile` does not specialise on its
+        value. A number assigned to it later fills it; a tensor assigned to a number becomes one.
+    prior : array-like of shape (C,), optional
+        Probabilities u of the classes, uniform unless given; frequencies of the training labels
+        make the penalty unigram label smoothing.
+    weight : array-like of shape (C,), optional
+        Class weights. They multiply the whole loss of a sample, penalty included: see the module.
+    ignore_index : int
+        A label that counts neither in the loss nor in its mean.
+    reduction : "mean", "sum" or "none"
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = FirthLoss(1.5)
+    >>> loss(torch.zeros(2, 3), torch.tensor([0, 2]))
+    tensor(1.0986)
+    """
+
+    prior: Tensor | None
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        lam: float | Tensor,
+        prior: ArrayLike | Tensor | None = None,
+        *,
+        weight: ArrayLike | Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        check_reduction(reduction)
+        self.lam = lam
+        self.register_buffer("prior", None if prior is None else _checked_prior(prior))
+        self.register_buffer("weight", None if weight is None else _one_per_class(weight, "weight"))
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; λ is checked, and a tensor stays or becomes a buffer."""
+        if name != "lam":
+            super().__setattr__(name, value)
+            return
+        _check_lam(value)
+        buffer = self._buffers.get("lam")
+        if isinstance(value, Tensor):
+            self.__dict__.pop("lam", None)  # a plain number from before
+            self.register_buffer("lam", value)
+        elif buffer is None:
+            super().__setattr__("lam", float(value))
+        else:  # in place: what was compiled reads this very tensor
+            with torch.no_grad():
+                buffer.fill_(float(value))
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+        """Return the loss of logits and class indices or probabilities."""
+        return firth_loss(
+            input,
+            target,
+            self.lam,
+            self.prior,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )
+
+    def extra_repr(self) -> str:
+        """Describe the settings that differ from those of a plain loss."""
+        lam = self.lam.detach() if isinstance(self.lam, Tensor) else self.lam
+        parts = [f"lam={float(lam):g}"]
+        if self.prior is not None:
+            parts.append(f"prior=<{len(self.prior)} classes>")
+        if self.weight is not None:
+            parts.append(f"weight=<{len(self.weight)} classes>")
+        if self.ignore_index != -100:
+            parts.append(f"ignore_index={self.ignore_index}")
+        return ", ".join([*parts, f"reduction={self.reduction!r}"])
+
+
+def _check_lam(lam: float | Tensor) -> None:
+    """Refuse a bad λ; the value of a tensor is not looked at, which would stall a GPU."""
+    if isinstance(lam, Tensor):
+        if lam.ndim:
+            raise FirthshotError(f"lam has shape {tuple(lam.shape)}; give one number.")
+    elif not isinstance(lam, SupportsFloat) or not 0 <= float(lam) < math.inf:
+        raise FirthshotError(f"lam = {lam!r} must be a number, finite and not negative.")
+
+
+def _checked_prior(prior: ArrayLike | Tensor) -> Tensor:
+    tensor = _one_per_class(prior, "prior")
+    Firth(tensor.detach().cpu().double().numpy())  # refuses what is no distribution
+    return tensor
+
+
+def _one_per_class(values: ArrayLike | Tensor, name: str) -> Tensor:
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise FirthshotError(f"{name} = {values!r} is not a list of numbers.") from None
+    if tensor.ndim != 1:
+        raise FirthshotError(
+            f"the {name} has shape {tuple(tensor.shape)}; give one number per class."
+        )
+    return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())

@@ -1,0 +1,124 @@
+"""Losses of samples from their logits: log-probabilities, weights of samples, reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from firthshot.errors import FirthshotError
+
+Reduction = Literal["none", "mean", "sum"]
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def class_dim(logits: Tensor) -> int:
+    """Return the axis of the classes."""
+    return 0 if logits.ndim == 1 else 1
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Return the values, in float32 where they are half as wide."""
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """Return log-probabilities along the class axis."""
+    logits = at_least_float32(logits)
+    return functional.log_softmax(logits, dim=class_dim(logits))
+
+
+def cross_entropy(
+    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: Reduction
+) -> Tensor:
+    """Return what `torch.nn.functional.cross_entropy` does, of log-probabilities."""
+    check_reduction(reduction)
+    weight = None if weight is None else weight.to(log_p.dtype)
+    if target.shape != log_p.shape:
+        return functional.nll_loss(
+            log_p, target, weight, ignore_index=ignore_index, reduction=reduction
+        )
+    if not target.is_floating_point():
+        raise FirthshotError(
+            f"target has the shape of the logits but type {target.dtype}: "
+            "give probabilities as floating numbers."
+        )
+    if ignore_index >= 0:
+        raise FirthshotError(
+            f"ignore_index = {ignore_index} has no meaning for targets that are probabilities."
+        )
+    terms = -log_p * _weighted_target(log_p, target, weight)
+    return reduce(terms.sum(class_dim(log_p)), None, reduction)
+
+
+def _weighted_target(log_p: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    target = target.to(log_p.dtype)
+    return target if weight is None else target * _along_classes(weight, log_p)
+
+
+def sample_weights(
+    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
+) -> Tensor:
+    """Return ω, the weight of every sample: w[y_i] or Σ_c w_c t_ic."""
+    if target.shape == log_p.shape:
+        return _weighted_target(log_p, target, weight).sum(class_dim(log_p))
+    counted = target != ignore_index
+    if weight is None:
+        return counted.to(log_p.dtype)
+    # gather, because indexing takes uint8 for a mask and a single index under vmap for a number
+    labels = torch.where(counted, target, 0).long()
+    each = weight.to(log_p.dtype).gather(0, labels.reshape(-1)).reshape(labels.shape)
+    return torch.where(counted, each, 0.0)
+
+
+def _along_classes(values: Tensor, log_p: Tensor) -> Tensor:
+    """Return one value per class, broadcasting with log-probabilities and of their type."""
+    size = log_p.shape[class_dim(log_p)]
+    if values.shape != (size,):
+        raise FirthshotError(
+            f"prior or weight has shape {tuple(values.shape)} but the logits have {size} classes; "
+            "give one number per class."
+        )
+    return values.to(log_p.dtype).reshape(size, *[1] * (log_p.ndim - class_dim(log_p) - 1))
+
+
+def cross_entropy_from(prior: Tensor | None, log_p: Tensor) -> Tensor:
+    """Return CE(u‖p) = -Σ_k u_k log p_k of every sample, with 0 log 0 = 0."""
+    dim = class_dim(log_p)
+    if prior is None:
+        return -log_p.mean(dim)
+    u = _along_classes(prior, log_p)
+    return -torch.where(u > 0, u * log_p, 0.0).sum(dim)
+
+
+def divergence_from(prior: Tensor | None, log_p: Tensor) -> Tensor:
+    """Return KL(u‖p) of every sample."""
+    if prior is None:
+        return cross_entropy_from(None, log_p) - math.log(log_p.shape[class_dim(log_p)])
+    u = prior.to(log_p.dtype)
+    return cross_entropy_from(prior, log_p) + torch.xlogy(u, u).sum()
+
+
+def reduce(
+    values: Tensor, omega: Tensor | None, reduction: Reduction, per_sample: bool = True
+) -> Tensor:
+    """Weigh the samples and reduce; ``per_sample`` divides by their number, else by Σ ω."""
+    check_reduction(reduction)
+    if omega is not None:  # an ignored sample counts as nothing even where its value is infinite
+        values = torch.where(omega == 0, 0.0, omega * values)
+    if reduction == "none":
+        return values
+    if reduction == "sum":
+        return values.sum()
+    return values.mean() if omega is None or per_sample else values.sum() / omega.sum()
+
+
+def check_reduction(reduction: str) -> None:
+    """Refuse a reduction that torch does not have."""
+    if reduction not in REDUCTIONS:
+        raise FirthshotError(
+            f"reduction = {reduction!r} is unknown; choose from {', '.join(REDUCTIONS)}."
+        )

@@ -1,0 +1,50 @@
+"""Rooms import from the rooms above them in the table of CONTRIBUTING.md, and from no others."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "firthshot"
+TABLE = re.findall(r"^\| (`.+?) \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+# Rooms that share a line may import from one another.
+LINE = {
+    name: number for number, cell in enumerate(TABLE) for name in re.findall(r"`(\w+)[./]", cell)
+}
+DOORS = {"__init__", "__main__"}  # the package's own: they lead into every room
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported(path):
+    """Yield the line and the dotted name of everything of ours that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from ((node.lineno, name) for name in names if name.split(".")[0] == "firthshot")
+
+
+def test_every_room_is_in_the_table_and_no_other():
+    assert {room_of(path) for path in PACKAGE.rglob("*.py")} - DOORS == set(LINE)
+
+
+@pytest.mark.parametrize("room", LINE)
+def test_a_room_imports_from_above_only(room):
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        if room_of(path) != room:
+            continue
+        for number, name in imported(path):
+            source = name.split(".")[1] if "." in name else ""
+            if name != "firthshot.__version__" and LINE.get(source, len(TABLE)) > LINE[room]:
+                wrong.append(f"{path.relative_to(ROOT)}:{number} imports {name}")
+    assert wrong == []

@@ -1,0 +1,217 @@
+"""Add a head, a penalty, a bank format and a preset as docs/extending.md says, and use them."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from typer.testing import CliRunner
+
+from firthshot import load_bank, sample_episodes
+from firthshot.banks import READERS, Source, import_bank
+from firthshot.cli import app
+from firthshot.engine import (
+    Centroid,
+    Converged,
+    Fitted,
+    Head,
+    Linear,
+    Penalty,
+    Sgd,
+    register_head,
+    train,
+)
+from firthshot.engine._heads import _FIT
+from firthshot.engine.families import FAMILIES, Terms
+from firthshot.errors import BankError, FirthshotError
+from firthshot.experiments import reading
+from firthshot.experiments.choose import settle_banks
+from firthshot.experiments.reading import load_spec
+from firthshot.experiments.runner import run
+from firthshot.experiments.summary import read_summary
+from firthshot.objective import Confidence, CrossEntropy, Firth
+from firthshot.report.build import write_report
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "extending.md"
+
+
+@dataclass(frozen=True)
+class Median(Head):
+    name = "median"
+
+
+def fit_median(trial, head, solver, form, keep_weights):
+    medians = np.stack(
+        [np.median(trial.support[trial.labels == c], axis=0) for c in range(trial.n_classes)]
+    )
+    logits = trial.query.times(medians.T).T - 0.5 * (medians**2).sum(1)[:, None]
+    each = len(form.label)
+    return {0: Fitted(np.repeat(logits[:, None], each, axis=1), np.zeros(each))}
+
+
+@pytest.fixture
+def episodes():
+    bank = load_bank("clinc150-minilm")
+    return bank.features, sample_episodes(bank, "val", ways=5, shots=2, trials=4, queries=5)
+
+
+@pytest.fixture
+def with_median(monkeypatch):
+    monkeypatch.setattr("firthshot.engine._heads._FIT", dict(_FIT))
+    register_head(Median, Converged, fit_median)
+
+
+@pytest.mark.usefixtures("with_median")
+def test_a_head_of_ones_own_is_trained(episodes):
+    # With two shots the median is the mean.
+    own = train(*episodes, Median(), Converged(), Penalty(), dtype="float64")
+    known = train(*episodes, Centroid(), Converged(), Penalty(), dtype="float64")
+    assert_allclose(own.accuracy, known.accuracy)
+    assert_allclose(own.nll, known.nll, rtol=1e-9)
+
+
+def symmetric(lam):
+    """Return the terms of λ (KL(U‖p) + KL(p‖U))."""
+    return Terms(probability=1 + lam, prior=lam, confidence=lam)
+
+
+def test_a_penalty_of_ones_own_is_trained(episodes, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "symmetric", symmetric)
+    features, trials = episodes
+    lams = (0.0, 0.5, 3.0)
+    sgd = Sgd(0.5, 0.0, batch_size=10, epochs=20, shuffle=False)
+    start, penalty = Linear(start="zero"), Penalty("symmetric", lams)
+    own = train(features, trials, start, sgd, penalty, dtype="float64", keep="weights")
+    for number, trial in enumerate(trials):
+        X = np.asarray(features[trial.support], dtype=np.float64)
+        for l, lam in enumerate(lams):
+            W, b = descend(X, trial.support_labels, lam)
+            assert_allclose(own.kept["weights"][number]["coef"][l], W.T, atol=1e-12)
+            assert_allclose(own.kept["weights"][number]["intercept"][l], b, atol=1e-12)
+
+
+def descend(X, y, lam, n_classes=5):
+    """Take twenty plain gradient steps on all rows."""
+    W, b = np.zeros((X.shape[1], n_classes)), np.zeros(n_classes)
+    for _ in range(20):
+        z = X @ W + b
+        g = CrossEntropy().gradient(z, y) + lam * (Firth().gradient(z) + Confidence().gradient(z))
+        W, b = W - 0.5 * X.T @ g / len(X), b - 0.5 * g.mean(0)
+    return W, b
+
+
+SMALL = {"trials": 4, "shots": [1, 2], "ways": [3], "queries": 5, "coefficients": [0, 1]}
+
+
+def run_small(folder, **fields):
+    """Run the quickstart in small with these fields; return its summary and its page."""
+    given = {"name": "own", **SMALL, **fields}
+    run(settle_banks(load_spec("quickstart", given)), folder, workers=1)
+    page = write_report([folder], figures=False)
+    return read_summary(folder), page.read_text("utf-8")
+
+
+@pytest.mark.usefixtures("with_median")
+def test_a_head_of_ones_own_goes_through_a_run_and_its_report(tmp_path):
+    own, page = run_small(tmp_path, heads=["median"], solver="converged", references=True)
+    accuracy = {
+        head: own.chosen.filter(head=head)["accuracy"].to_list() for head in ("median", "centroid")
+    }
+    assert len(accuracy["median"]) == 2
+    assert_allclose(accuracy["median"], accuracy["centroid"])  # of one or two rows
+    assert set(own.contrasts["against_head"]) == {"centroid", "least-squares"}
+    assert "median head" in page
+
+
+def test_a_penalty_of_ones_own_goes_through_a_run_and_its_report(tmp_path, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "symmetric", symmetric)
+    both, page = run_small(
+        tmp_path, penalties=["symmetric", "firth"], priors=["uniform", "class-frequency"]
+    )
+    lines = both.all.filter(head="linear", split="novel", theory=False)
+    nll = {
+        (penalty, lam): lines.filter(penalty=penalty, prior="uniform", coefficient=lam)["nll"]
+        for penalty in ("symmetric", "firth")
+        for lam in (0.0, 1.0)
+    }
+    assert_allclose(nll["symmetric", 0.0], nll["firth", 0.0], rtol=1e-6)
+    assert (nll["symmetric", 1.0] > nll["firth", 1.0]).all()  # twice as much towards uniform
+    # Its gradient has a prior: it is trained once for each.
+    assert set(lines.filter(penalty="symmetric")["prior"]) == {"uniform", "class-frequency"}
+    assert "symmetric" in page
+
+
+def test_a_report_needs_no_registration_but_going_on_does(tmp_path, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "symmetric", symmetric)
+    run_small(tmp_path, penalties=["symmetric"])
+    monkeypatch.delitem(FAMILIES, "symmetric")
+    assert "symmetric" in write_report([tmp_path], figures=False).read_text("utf-8")
+    with pytest.raises(FirthshotError, match="no penalty 'symmetric': use none, firth"):
+        load_spec(str(tmp_path))
+
+
+def test_a_head_that_is_not_registered_is_named(episodes):
+    with pytest.raises(FirthshotError, match="'median' is not registered"):
+        train(*episodes, Median(), Converged(), Penalty())
+
+
+def read_words(path):
+    """Read lines "class number number …"."""
+    lines = [line.split() for line in path.read_text().splitlines()]
+    rows = np.array([[float(value) for value in line[1:]] for line in lines])
+    return Source(rows, np.array([line[0] for line in lines]))
+
+
+@pytest.fixture
+def words(tmp_path, monkeypatch):
+    monkeypatch.setitem(READERS, ".words", read_words)
+    return tmp_path / "novel.words"
+
+
+def test_a_bank_format_of_ones_own_is_imported(words):
+    words.write_text("dog 0 1\ncat 1 2\ncat 2 2\ndog 0 2\n")
+    bank = import_bank(words.with_suffix(".bank"), {"novel": words}, name="pets")
+    assert bank.classes("novel") == ("cat", "dog")
+    for rows, wanted in zip(
+        bank.class_rows("novel"), ([[1, 2], [2, 2]], [[0, 1], [0, 2]]), strict=True
+    ):
+        assert_array_equal(bank.features[rows], wanted)
+
+
+def test_whatever_a_reader_raises_is_a_sentence_that_names_the_file(words):
+    words.write_text("dog zero 1\n")
+    with pytest.raises(BankError, match=r"novel\.words"):
+        import_bank(words.with_suffix(".bank"), {"novel": words}, name="pets")
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Put the document's preset among those of the package."""
+    presets = tmp_path / "presets"
+    presets.mkdir()
+    (block,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    (presets / "mine.toml").write_text(block, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reading, "PRESETS", presets)
+    reading._preset_kinds.cache_clear()
+    yield presets / "mine.toml"
+    reading._preset_kinds.cache_clear()
+
+
+def firthshot(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_preset_of_ones_own_is_listed_and_run(mine, tmp_path):
+    assert "mine" in firthshot("presets")
+    firthshot("validate", mine)
+    few = ("--trials", 2, "--workers", 1, "--quiet", "--no-report")
+    firthshot("run", "mine", *few, "--out", tmp_path / "by-name")
+    firthshot("run", mine, *few, "--out", tmp_path / "by-path")
+    by_name, by_path = ((tmp_path / run / "summary" / "all.csv") for run in ("by-name", "by-path"))
+    assert "cosine" in by_name.read_text()
+    assert by_name.read_text() == by_path.read_text()
