@@ -50,6 +50,8 @@ def attempt(bank, folder, threads, cells=None, delay=0.0):
         try:
             outcome = run_once(spec(bank), folder, threads)
             code = 3 if outcome.failed else 0
+            for cell, reason in outcome.failed.items():
+                print(f"{cell}: {reason}", file=sys.stderr, flush=True)
         finally:
             os._exit(code)
     before = count_parts(folder)

@@ -324,3 +324,15 @@ def test_bad_rows_are_told_in_the_rows(tmp_path: Path) -> None:
     rows = read_tables(tmp_path / "run")["parts"]
     status = set(rows["status"])
     assert status == {"ok", "invalid"}
+
+
+def test_polars_imported_before_numpy(bank: Path, tmp_path: Path) -> None:
+    """polars loads NumPy at its first use, which must not happen in two threads at once."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "polars_first.py"), str(bank), str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr

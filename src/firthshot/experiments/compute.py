@@ -57,6 +57,16 @@ def compute(cell: Cell, bank: Bank, threads: int = 1, source: Bank | None = None
     )
 
 
+def settle_polars() -> None:
+    """Let polars load NumPy, before several threads make tables.
+
+    Where polars was imported first it does so at its first use, and two threads at once break it.
+    """
+    import polars as pl
+
+    pl.DataFrame({"any": np.zeros(1)})
+
+
 def draw(condition: Condition, bank: Bank, trials: range) -> Episodes:
     """Sample the episodes of a condition."""
     from firthshot.episodes import sample_episodes

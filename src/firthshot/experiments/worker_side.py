@@ -14,6 +14,7 @@ from distributed import WorkerPlugin
 from firthshot.banks import Bank, load_bank
 from firthshot.errors import BankError, FirthshotError
 from firthshot.experiments.cell import Cell
+from firthshot.experiments.compute import settle_polars
 from firthshot.experiments.workers import Done, attempt, describe
 
 
@@ -43,6 +44,7 @@ class BankPlugin(WorkerPlugin):
         """Take the banks in; one BLAS thread per cell, as on one machine."""
         from threadpoolctl import threadpool_limits
 
+        settle_polars()
         threadpool_limits(limits=1)
         for ref in self.refs:
             _refs[ref.sha256] = _settle(ref, Path(worker.local_directory))

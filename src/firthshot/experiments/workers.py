@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from firthshot.experiments.cell import Cell
-from firthshot.experiments.compute import Tables, compute
+from firthshot.experiments.compute import Tables, compute, settle_polars
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -52,6 +52,7 @@ def on_threads(
     """Yield cells as they are done, ``workers`` of them at a time."""
     from threadpoolctl import threadpool_limits
 
+    settle_polars()
     count = workers or default_workers()
     queue = iter(cells)
     pool = ThreadPoolExecutor(count)
