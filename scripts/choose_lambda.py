@@ -34,6 +34,7 @@ SPLITS = ("base", "val")
 WAYS = (2, 5, 10, 20, 30, 60, 100)  # those that the split holds
 SHOTS = (1, 2, 5, 10, 20)
 TRIALS = 2000
+TWO_WAY_TRIALS = 10_000  # of 60 queries each, which leave the widest intervals
 FEW_TRIALS = 200  # of the whole grid, of the cosine head, and of support sets of more than
 MANY_ROWS = 600
 WIDE_ROWS = 150  # the whole grid is trained on support sets up to this size
@@ -133,14 +134,14 @@ class Cell:
         return folder / name
 
 
-def cells(banks: list[Bank]) -> list[Cell]:
-    """Return every cell that the banks hold."""
+def cells(banks: list[Bank], only_ways: list[int] | None = None) -> list[Cell]:
+    """Return every cell that the banks hold, or those of some numbers of ways."""
     return [
         Cell(bank, split, ways, shots)
         for bank in banks
         for split in SPLITS
         if split in bank.splits
-        for ways in WAYS
+        for ways in only_ways or WAYS
         if ways <= len(bank.classes(split))
         for shots in SHOTS
         if min(map(len, bank.class_rows(split))) >= shots + QUERIES
@@ -245,13 +246,17 @@ KINDS = {"core": core_trial, "cosine": cosine_trial, "wide": wide_trial}
 
 def full_number(cell: Cell, kind: str) -> int:
     """Return how many trials a cell is to have."""
-    return TRIALS if kind == "core" and cell.rows <= MANY_ROWS else FEW_TRIALS
+    if kind != "core" or cell.rows > MANY_ROWS:
+        return FEW_TRIALS
+    return TWO_WAY_TRIALS if cell.ways == 2 else TRIALS
 
 
-def run(banks: list[Bank], folder: Path, trials: int, kinds: list[str], threads: int) -> None:
+def run(
+    chosen: list[Cell], folder: Path, trials: int | None, kinds: list[str], threads: int
+) -> None:
     """Fill in whatever part is missing: first a few trials of every cell, then more."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = planned(banks, trials, kinds)
+    wanted = planned(chosen, trials, kinds)
     with threadpool_limits(limits=1), ThreadPoolExecutor(threads) as pool:
         for cell, kind, block in wanted:
             path = cell.part(folder, kind, block)
@@ -263,17 +268,19 @@ def run(banks: list[Bank], folder: Path, trials: int, kinds: list[str], threads:
     print(f"All {len(wanted)} parts are there.")
 
 
-def planned(banks: list[Bank], trials: int, kinds: list[str]) -> list[tuple[Cell, str, int]]:
+def planned(
+    chosen: list[Cell], trials: int | None, kinds: list[str]
+) -> list[tuple[Cell, str, int]]:
     """Return all parts in an order in which every cell soon has some trials.
 
     Cheap cells run ahead of dear ones, and the few methods of the table ahead of the whole grid.
     """
     parts = [
         (cell, kind, block)
-        for cell in cells(banks)
+        for cell in chosen
         for kind in kinds
         if cell.rows <= {"core": np.inf, "cosine": MANY_ROWS, "wide": WIDE_ROWS}[kind]
-        for block in range(-(-min(trials, full_number(cell, kind)) // BLOCK))
+        for block in range(-(-min(trials or TWO_WAY_TRIALS, full_number(cell, kind)) // BLOCK))
     ]
     return sorted(parts, key=_turn)
 
@@ -342,16 +349,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["run", "table", "check"])
     parser.add_argument("--bank", action="append", default=[], help="only this bank; repeatable")
-    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--ways", type=int, action="append", help="only these; repeatable")
+    parser.add_argument("--trials", type=int, help="at most so many; all that are listed if not")
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--parts", type=Path, default=Path("runs/choosing-lambda"))
     parser.add_argument("--out", type=Path, default=Path("docs/choosing-lambda.csv"))
     arguments = parser.parse_args()
-    banks = real_banks(arguments.bank)
     if arguments.what == "run":
         run(
-            banks,
+            cells(real_banks(arguments.bank), arguments.ways),
             arguments.parts,
             arguments.trials,
             arguments.kind or list(KINDS),

@@ -15,6 +15,7 @@ from choose_lambda import (
     SCALED,
     SCORES,
     TRIALS,
+    TWO_WAY_TRIALS,
     WIDE,
     named,
 )
@@ -27,18 +28,42 @@ SCALE_WAYS = (5, 20)  # of the table of scaled features
 
 
 def write_tables(parts: Path, out: Path) -> None:
-    """Write the CSV file, and fill in the tables of the page beside it."""
+    """Write the CSV file, and fill in the tables of the page beside it.
+
+    Cells that have no parts here keep their lines of the CSV file. It has no room for the whole
+    grid: the tables of that stay as they are where there are no parts of it.
+    """
     table = summarise(parts)
+    page, whole_grid = out.with_suffix(".md"), table["method"].is_in([*SCALED]).any()
+    if whole_grid:
+        insert(page, "scale", scale_table(table))
+        insert(page, "grid", grid_table(table))
     only_of_the_grid = [name for name in WIDE if name not in CORE]
-    kept = table.filter(~pl.col("method").is_in(only_of_the_grid))
+    kept = beside_older(table.filter(~pl.col("method").is_in(only_of_the_grid)), out)
     kept.with_columns(pl.col(pl.Float64).round(5)).write_csv(out)
-    page = out.with_suffix(".md")
-    insert(page, "verdict", verdict(table))
-    insert(page, "cells", cell_table(table))
-    insert(page, "scale", scale_table(table))
-    insert(page, "grid", grid_table(table))
-    insert(page, "cosine", cosine_table(table))
-    print(f"Wrote {out} ({kept.height} lines) and the tables of {page}.")
+    insert(page, "verdict", verdict(kept))
+    insert(page, "cells", cell_table(kept))
+    insert(page, "cosine", cosine_table(kept))
+    grid = "" if whole_grid else ", but for those of the grid"
+    print(f"Wrote {out} ({kept.height} lines) and the tables of {page}{grid}.")
+
+
+def beside_older(table: pl.DataFrame, file: Path) -> pl.DataFrame:
+    """Return the lines of a table, and those of an older file for other cells and methods."""
+    if not file.exists():
+        return table
+    older = pl.read_csv(file, schema=table.schema)
+    keys = ["bank", "split", "ways", "shots", "method"]
+    others = older.join(table, on=keys, how="anti")
+    methods = {name: at for at, name in enumerate(older["method"].unique(maintain_order=True))}
+    return pl.concat([table, others]).sort(
+        "bank",
+        "split",
+        "ways",
+        "shots",
+        pl.col("method").replace_strict(methods, default=len(methods)),
+        maintain_order=True,
+    )
 
 
 def summarise(folder: Path) -> pl.DataFrame:
@@ -129,10 +154,11 @@ def _conditions(ours: pl.DataFrame) -> list[str]:
         return f"{line['bank']}, {line['split']}, {line['ways']} ways, {line['shots']} shots"
 
     whole = ours.filter(pl.col("trials") >= TRIALS).height
+    most = ours.filter(pl.col("trials") >= TWO_WAY_TRIALS).height
     return [
         (
-            f"- Cells: {ours.height}, {whole} of them with {TRIALS:,} trials, the others with "
-            f"{ours['trials'].min()} or more."
+            f"- Cells: {ours.height}, {whole} of them with {TRIALS:,} trials or more ({most} with "
+            f"{TWO_WAY_TRIALS:,}), the others with {ours['trials'].min()} or more."
         ),
         (
             f"- Lowest lower bound of the accuracy against `LogisticRegression()`: "

@@ -26,6 +26,8 @@ FAR_AWAY = 1e4
 WITHIN_SINGLE = 1e5
 # Rounding of logits in float32, with a margin.
 ROUNDING = 2e-6
+# So many rows of weights are computed at once: enough for a product, and few enough for a cache.
+_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def gather_rows(
         mean = weights @ X if bias == "free" else np.zeros(X.shape[1])
         short = np.empty(X.shape, np.float32)
         centre(X, mean, unit, short)
-        products, onto_mean, shift = unit**2 * (short @ short.T), np.empty(0), _norm(mean)
+        products, onto_mean, shift = short @ short.T, np.empty(0), _norm(mean)
     elif bias == "free":
         products, mean, onto_mean, shift = _centred(X, weights)
     else:
@@ -83,7 +85,8 @@ def gather_rows(
     along, constant = np.zeros(n), unit**2 * float(bias == "joint")
     if bias == "free" and mean is None:
         along, constant = onto_mean, float(weights @ onto_mean)
-    largest = weigh(products, along, constant, root / unit, gram, single)
+    scale = root / unit if short is None else root  # short rows are in that unit already
+    largest = weigh(products, along, constant, scale, gram, single)
     root = pad_columns(root, padded)
     back = np.zeros(padded)
     np.divide(1.0, root, out=back, where=root > 0)
@@ -186,13 +189,14 @@ class Start:
 
 
 def weights_of(rows: Rows, nu: Array, b: Array, out: Array | None = None) -> tuple[Array, Array]:
-    """Return coef (…, C, d) and intercept (…, C) of coefficients ν (…, C, n) of the rows.
+    """Return coef (L, C, d) and intercept (L, C) of coefficients ν (L, C, n) of the rows.
 
     ``out`` receives coef where it is given: a path of them is large.
     """
-    n = len(rows.X)
+    n, d = rows.X.shape
+    coef = np.empty((*b.shape, d)) if out is None else out
     if rows.short is not None:
-        return _short_weights(rows, nu, b, out)
+        return coef, _short_weights(rows, nu, b, coef)
     along = (nu[..., :n] * (rows.root[:n] / rows.unit**2)).reshape(-1, n)
     constant = b.reshape(-1)
     if rows.bias == "free":
@@ -201,18 +205,18 @@ def weights_of(rows: Rows, nu: Array, b: Array, out: Array | None = None) -> tup
     elif rows.bias == "joint":
         constant = along.sum(1) * rows.unit**2
     X = rows.X if rows.mean is None else rows.X - rows.mean
-    flat = None if out is None else out.reshape(-1, X.shape[1])
-    coef = np.matmul(along, X, out=flat)
-    return coef.reshape(*b.shape, -1), constant.reshape(b.shape)
+    np.matmul(along, X, out=coef.reshape(-1, d))
+    return coef, constant.reshape(b.shape)
 
 
-def _short_weights(rows: Rows, nu: Array, b: Array, out: Array | None) -> tuple[Array, Array]:
-    """Return what :func:`weights_of` does, by the rows in float32."""
+def _short_weights(rows: Rows, nu: Array, b: Array, coef: Array) -> Array:
+    """Write coef by the rows in float32, and return the intercept."""
     assert rows.short is not None
     assert rows.mean is not None
     n, d = rows.short.shape
-    along = (nu[..., :n] * (rows.root[:n] / rows.unit)).astype(np.float32)
-    coef = np.empty((*b.shape, d)) if out is None else out
-    for at in np.ndindex(b.shape[:-1]):  # one by one they stay in the cache
-        coef[at] = along[at] @ rows.short
-    return coef, b - coef @ rows.mean if rows.bias == "free" else np.zeros_like(b)
+    along = (nu[..., :n] * (rows.root[:n] / rows.unit)).astype(np.float32).reshape(-1, n)
+    flat = coef.reshape(-1, d)
+    for first in range(0, len(flat), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        flat[part] = along[part] @ rows.short
+    return b - coef @ rows.mean if rows.bias == "free" else np.zeros_like(b)

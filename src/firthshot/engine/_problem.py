@@ -111,18 +111,21 @@ def pose(
     unit: float,
 ) -> Problem:
     """Spread labels out, drop rows without weight and scale the weights to sum one."""
-    X, Y = np.asarray(X, np.float64), np.asarray(targets)
-    if Y.ndim == 1:
-        Y = np.eye(len(form.target))[Y]
+    X, targets = np.asarray(X, np.float64), np.asarray(targets)
     weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    if not (weights.shape == (len(X),) and (weights >= 0).all() and 0 < weights.sum() < np.inf):
+    total, least = float(weights.sum()), float(weights.min(initial=0.0))
+    if not (weights.shape == (len(X),) and least >= 0 and 0 < total < np.inf):
         raise FirthshotError(
             f"sample_weight must be {len(X)} numbers that are not negative, and not all zero."
         )
     used = weights > 0
     if not used.all():
-        X, Y, weights = X[used], Y[used], weights[used]
-    Y = np.ascontiguousarray(Y.T, np.float64)
+        X, targets, weights = X[used], targets[used], weights[used]
+    if targets.ndim == 1:
+        Y = np.zeros((len(form.target), len(X)))
+        Y[targets, np.arange(len(X))] = 1.0
+    else:
+        Y = np.ascontiguousarray(targets.T, np.float64)
     if unit != 1.0:
         form = replace(form, weight_decay=form.weight_decay / unit**2)
-    return Problem(X, Y, weights / weights.sum(), form, fit_intercept, unit)
+    return Problem(X, Y, weights / total, form, fit_intercept, unit)

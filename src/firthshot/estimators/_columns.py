@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
+from firthshot.estimators._kernels import column_ranges
 from firthshot.estimators._support import Array
 
 UNLIKE = 10.0  # times the spread of the median column
@@ -70,9 +71,9 @@ def wide_columns(X: Any) -> Array:
     if not isinstance(X, np.ndarray) or len(X) < 2:
         return none
     embedding = X.shape[1] >= EMBEDDING
+    if embedding and _surely_alike(X, UNLIKE_IN_EMBEDDING):
+        return none
     with np.errstate(over="ignore", invalid="ignore"):  # another check speaks of huge features
-        if embedding and _surely_alike(X, UNLIKE_IN_EMBEDDING):
-            return none
         spread = X.std(axis=0, dtype=np.float64)
     varying = np.sort(spread[spread > 0])
     if not len(varying) or not np.isfinite(varying).all():
@@ -104,6 +105,7 @@ def _surely_alike(X: Array, times: float) -> bool:
     have at least the median range; one that does not vary counts as none here, which errs on the
     side of looking more closely.
     """
-    lengths = X.max(axis=0) - X.min(axis=0)
-    middle = np.partition(lengths, (len(lengths) - 1) // 2)[(len(lengths) - 1) // 2]
+    lengths = column_ranges(X)
+    half = (len(lengths) - 1) // 2
+    middle = np.partition(lengths, half)[half]
     return bool(lengths.max() / 2 <= times * middle / np.sqrt(2 * len(X)))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.errors import FirthshotError
+from firthshot.estimators._kernels import weighted_moments
 from firthshot.objective import check_prior
 
 if TYPE_CHECKING:
@@ -197,14 +198,11 @@ def moments(X: Any, weights: Array) -> Moments:
     """Return the moments of rows, dense or sparse, or refuse features whose squares overflow."""
     share = weights / weights.sum()
     dense = isinstance(X, np.ndarray)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.asarray(share @ X, np.float64)
-        if dense:
-            lengths = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        else:
-            lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
-        square = float(share @ lengths)
-        spread = square - float(mean @ mean)
+    if dense:
+        mean, square = weighted_moments(X, share)
+    else:
+        mean, square = _sparse_moments(X, share)
+    spread = square - float(mean @ mean) if np.isfinite(square) else np.inf
     if not np.isfinite(spread) or (square == 0 and _largest(X) > 0):
         raise FirthshotError(
             f"The largest feature is {_largest(X):.3g}, whose square cannot be computed: scale the "
@@ -213,6 +211,13 @@ def moments(X: Any, weights: Array) -> Moments:
     if spread < 1e-3 * square:  # the difference has lost digits
         spread = _centred_square(X if dense else X[:, np.unique(X.indices)].toarray(), share)
     return Moments(square or 1.0, spread or 1.0)
+
+
+def _sparse_moments(X: Any, share: Array) -> tuple[Array, float]:
+    """Return what `weighted_moments` does, of sparse rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+        return np.asarray(share @ X, np.float64), float(share @ lengths)
 
 
 def _centred_square(X: Array, share: Array) -> float:
