@@ -211,6 +211,9 @@ def test_too_few_iterations_are_reported():
         ({"prior": [-0.5, 0.5, 1.0]}, "prior must be 3 probabilities"),
         ({"prior": [[0.5, 0.5, 0.0]]}, "prior must be 3 probabilities"),
         ({"class_weight": "even"}, "class_weight is 'even'"),
+        ({"class_weight": {0: -1.0, 1: 1.0, 2: 1.0}}, "class_weight of class 0 is -1.0"),
+        ({"class_weight": {0: 1.0, 1: np.nan, 2: 1.0}}, "class_weight of class 1 is nan"),
+        ({"class_weight": {0: 1.0, 1: 1.0, 2: 0.0}}, "class_weight of class 2 is 0.0"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(settings, words):

@@ -89,13 +89,21 @@ def test_moments_are_means_over_weighted_rows(shift, kind):
         assert found.spread == pytest.approx(share @ ((X - share @ X) ** 2).sum(1), rel=1e-6)
 
 
-@pytest.mark.parametrize("size", [1e300, 1e-300])
+@pytest.mark.parametrize("size", [1e300, 1e-145, 1e-300])
 @pytest.mark.parametrize("make", [FirthClassifier, FirthMLPClassifier])
 def test_features_without_a_square_are_refused_in_a_sentence(make, size):
     X, y = draw(12, 5, 3)
     X = X * size if size < 1 else np.column_stack([X, size * X[:, 0]])
     with pytest.raises(FirthshotError, match=r"largest feature is .*: scale the features"):
         make().fit(X, y)
+
+
+@pytest.mark.parametrize("size", [1e-130, 1e-30, 1e140])
+@pytest.mark.parametrize("make", [FirthClassifier, FirthMLPClassifier])
+def test_unequal_classes_of_any_scale(make, size):
+    X, y = draw(16, 5, 3)
+    y[:6] = 0
+    assert (make().fit(size * X, y).predict(size * X) == make().fit(X, y).predict(X)).all()
 
 
 @pytest.mark.parametrize("value", [2024.0, 1e8])

@@ -8,7 +8,7 @@ import pytest
 from firthshot import load_bank
 from firthshot.estimators import FirthClassifier
 from firthshot.estimators._loo import LeftOut
-from firthshot.estimators._temperature import PSEUDO, fit_temperature
+from firthshot.estimators._temperature import PSEUDO, fit_temperature, support_temperature
 from firthshot.objective import log_softmax
 
 
@@ -103,3 +103,14 @@ def test_calibration_changes_probabilities_and_no_prediction():
     assert (model.predict(Q) == plain.predict(Q)).all()
     expected = log_softmax(plain.decision_function(Q) / model.temperature_)
     np.testing.assert_allclose(model.predict_log_proba(Q), expected, atol=1e-9)
+
+
+def test_a_row_that_is_right_by_a_hair_does_not_ask_for_certainty():
+    """Its probability stays near one half, however sharp the others are."""
+    labels = np.repeat([0, 1], 5)
+    logits = np.where(np.eye(2)[labels] > 0, 1.0, 0.0)
+    even = support_temperature(logits, None, labels, np.ones(10))
+    logits[0] = [1e-6, 0.0]
+    one_by_a_hair = support_temperature(logits, None, labels, np.ones(10))
+    assert even == pytest.approx(1 / np.log(19))
+    assert one_by_a_hair == pytest.approx(0.9 * even / 2, rel=1e-4)

@@ -147,7 +147,9 @@ class FirthMLPClassifier(FewShotClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.l2 == "scale":
-            raise FirthshotError("l2 is 'scale', which is for heads of one layer: give a number.")
+            raise FirthshotError(
+                "l2 is 'scale', which is for heads of one layer: give a number or 'loo'."
+            )
         widths = self.hidden if isinstance(self.hidden, tuple | list) else ()
         whole = [isinstance(width, int | np.integer) and width >= 1 for width in widths]
         if not whole or not all(whole):

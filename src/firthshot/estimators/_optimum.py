@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from firthshot.engine._problem import Solution
 
 
+# Beside l2 = 1, rows of less spread leave nothing but the shares of the classes.
+NEGLIGIBLE = 1e-24
+
+
 def plain_logits(support: Support) -> Array:
     """Return the logits (N, K) that ``LogisticRegression()`` gives the rows it was fitted to."""
+    if support.moments.spread < NEGLIGIBLE:
+        totals = np.bincount(support.labels, support.weights, minlength=support.n_classes)
+        return np.tile(np.log(totals / totals.sum()), (len(support.labels), 1))
     # So tight that rows given twice and weights of two lead to the same temperature.
     found, X, _ = solve_linear(support, [(0.0, 1.0)], 1e-11, 200)
     return np.asarray(X @ found.coef[0].T + found.intercept[0])

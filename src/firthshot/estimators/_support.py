@@ -151,6 +151,12 @@ def weigh_classes(class_weight: Any, classes: Array, labels: Array, weights: Arr
     from sklearn.utils.class_weight import compute_class_weight
 
     factors = compute_class_weight(class_weight, classes=classes, y=classes[labels])
+    bad = np.flatnonzero(~((factors > 0) & (factors < np.inf)))
+    if len(bad):
+        raise FirthshotError(
+            f"class_weight of class {classes[bad[0]]} is {factors[bad[0]]}; give finite numbers "
+            "above zero, or leave the rows of that class away."
+        )
     return np.asarray(weights * factors[labels])
 
 
@@ -176,6 +182,7 @@ def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Ar
     return u
 
 
+SMALLEST_SQUARE = 1e-280  # below, products with other small numbers vanish
 LEAST_SHARE = 0.25
 MANY_ROWS = 1000  # beyond that a quarter of as many directions is not to be expected
 
@@ -203,7 +210,7 @@ def moments(X: Any, weights: Array) -> Moments:
     else:
         mean, square = _sparse_moments(X, share)
     spread = square - float(mean @ mean) if np.isfinite(square) else np.inf
-    if not np.isfinite(spread) or (square == 0 and _largest(X) > 0):
+    if not np.isfinite(spread) or (square < SMALLEST_SQUARE and _largest(X) > 0):
         raise FirthshotError(
             f"The largest feature is {_largest(X):.3g}, whose square cannot be computed: scale the "
             "features."

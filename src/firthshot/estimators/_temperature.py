@@ -32,6 +32,7 @@ ENOUGH = 200  # one temperature does not need more left-out rows than that
 FEWEST = 20  # fewer left-out rows are not asked
 HALF = 20  # this many count as much as the support itself
 SUPPORT_PROBABILITY = 0.95
+MOST_OF_MEAN_LEAD = 2.0
 LEARNED, TIMID = 0.3, 0.65  # features as encoders give them lie below, rows of unit length above
 # Logits are never sharpened or flattened by more than this factor (a strong l2 on features of
 # small scale asks for a lot).
@@ -125,7 +126,8 @@ def _size(logits: Array, share: Array) -> float:
 def _sharpness_at(probability: float, logits: Array, labels: Array, weights: Array) -> float:
     """Return the factor by which the rows that the head has right reach a probability.
 
-    It is the weighted geometric mean of the labels' probabilities that reaches it.
+    It is the weighted geometric mean of the labels' probabilities that reaches it, unless rows that
+    are right by a hair ask for more than twice what the mean lead over the next class needs.
     """
     right = logits.argmax(axis=1) == labels
     if not right.any():
@@ -133,16 +135,25 @@ def _sharpness_at(probability: float, logits: Array, labels: Array, weights: Arr
     z, rows = logits[right], np.arange(int(right.sum()))
     own, share = labels[right], weights[right] / weights[right].sum()
     wanted = -np.log(probability)
+    lead = float(share @ _leads(z, own))
+    if not lead > 0:
+        return 1.0
 
     def loss(sharpness: float) -> float:
         return float(-share @ log_softmax(sharpness * z)[rows, own])
 
-    low, high = 0.0, 1.0
-    while loss(high) > wanted and high < 1e12:
-        low, high = high, 2 * high
-    if loss(high) > wanted:
-        return high
-    return float(brentq(lambda sharpness: loss(sharpness) - wanted, low, high, rtol=1e-12))
+    odds = probability / (1 - probability) * (z.shape[1] - 1)
+    most = MOST_OF_MEAN_LEAD * np.log(odds) / lead
+    if loss(most) > wanted:
+        return float(most)
+    return float(brentq(lambda sharpness: loss(sharpness) - wanted, 0.0, most, rtol=1e-12))
+
+
+def _leads(logits: Array, labels: Array) -> Array:
+    """Return how far the label's logit is above the largest other one, (N,)."""
+    rows, others = np.arange(len(labels)), logits.copy()
+    others[rows, labels] = -np.inf
+    return np.asarray(logits[rows, labels] - others.max(axis=1))
 
 
 def share_of_support(n_left_out: float, shots: float) -> float:
