@@ -19,13 +19,28 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))  # the script's own folder, as when it is run
 
 import reproduce  # noqa: E402
-from reproduction import budget, keep, pairs, plan, questions, run, studies, words  # noqa: E402
+from reproduction import (  # noqa: E402
+    agreement,
+    budget,
+    keep,
+    overview,
+    pairs,
+    plan,
+    questions,
+    run,
+    studies,
+    words,
+)
 from reproduction.kept import Kept  # noqa: E402
 from reproduction.page import PAGE, fill, makers  # noqa: E402
 
 SPECS = sorted((ROOT / "reproduction" / "specs").rglob("*.toml"))
 KEPT = ROOT / "reproduction" / "kept"
 INSTALLED = {entry.name for entry in list_banks() if entry.bank}
+COMMITTED = pytest.mark.skipif(not KEPT.is_dir(), reason="nothing is kept yet")
+WITH_BANKS = pytest.mark.skipif(
+    "mini-resnet10" not in INSTALLED, reason="The banks of the repository are not here."
+)
 
 TINY_PLAN = """
 last = []
@@ -232,6 +247,25 @@ def test_growth_is_last_minus_first_with_both_widths():
     assert studies.growth(schemes, "shots") is None
 
 
+def test_one_list_of_published_numbers_serves_every_table():
+    """Table A4 is quoted as printed, with Firth; Table 1 without its lines of the better choice."""
+    printed = studies.published_entries("confidence")
+    assert {entry.source for entry in printed} == {"table"}
+    assert {entry.penalty for entry in printed} == {"firth", "confidence"}
+    assert (
+        overview.published_counts("confidence", "confidence", "uniform") == "2 better, 0 worse of 3"
+    )
+    assert len(studies.published_entries("calibration-cross")) == 16
+
+
+@COMMITTED
+def test_the_agreement_counts_what_the_counts_count():
+    """Where the tables show all backbones, both count the same gains of the paper."""
+    line = next(line for line in agreement.agreement(Kept(KEPT)) if "confidence penalty" in line)
+    assert "+, 2 of 3" in line
+
+
+@WITH_BANKS
 def test_the_projection_scales_the_published_plan_by_what_was_measured():
     task = next(t for t in plan.read_tasks() if t.place == "logistic-firth/mini-resnet10")
     spec = settle_banks(task.spec())
@@ -266,8 +300,6 @@ def test_markdown_tables_align_numbers_to_the_right():
 
 # What is committed
 
-COMMITTED = pytest.mark.skipif(not KEPT.is_dir(), reason="nothing is kept yet")
-
 
 @COMMITTED
 def test_kept_summaries_are_of_the_committed_specs_and_banks():
@@ -294,6 +326,7 @@ def test_kept_tables_hold_every_record_and_nothing_else():
 
 
 @COMMITTED
+@WITH_BANKS
 def test_the_page_has_the_tables_that_the_kept_summaries_make():
     text = PAGE.read_text("utf-8")
     assert set(re.findall(r"<!-- end of ([\w -]+) -->", text)) == set(makers())

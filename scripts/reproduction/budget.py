@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firthshot.banks import Bank
-from firthshot.benchmarks.sweep_projection import PAPER_COUNT, stand_in
+from firthshot.benchmarks.sweep_projection import COUNTED, PAPER_COUNT, stand_in
 from firthshot.errors import FirthshotError
 from firthshot.experiments.choose import open_banks, settle_banks
 from firthshot.experiments.cost import condition_shape, trial_seconds
@@ -27,16 +27,6 @@ from reproduction.plan import Study, Task, read_plan
 from reproduction.words import table
 
 PAPER_YEARS = 21
-# What the paper counts to its classifiers and years (its appendix, "Computational Resources").
-COUNTED = (
-    "logistic-firth",
-    "logistic-l2",
-    "imbalanced",
-    "mlp-firth",
-    "mlp-l2",
-    "imbalanced-mlp",
-    "cosine",
-)
 _YEAR = 365.25 * 24 * 3600
 _WIDTH = 640  # features of the paper's WRN-28-10, for Distribution Calibration
 _TABLES = {"calibration-cross": 2, "calibration-tiered": 1}  # pairs of data sets in the paper

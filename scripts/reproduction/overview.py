@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from firthshot.experiments.published import published
 from firthshot.report.wording import penalty_name, points
 from reproduction.kept import ALPHA, Kept, mean
 from reproduction.questions import FIRTH, won
-from reproduction.studies import PUBLISHED
+from reproduction.studies import published_entries
 from reproduction.words import change, coefficient, number, short, table
 
 _WAYS_STUDIES = ["lambda-ways", "cosine", "simpleshot"]
@@ -44,18 +43,18 @@ def counts(kept: Kept) -> list[str]:
                 "λ = 0 chosen": some.filter(pl.col("coefficient") == 0).height,
                 "λ at top of grid": int(some["at_edge"].sum()),
                 "mean gain": points(mean(some, "improvement")),
-                "paper": _published_counts(study, penalty, prior),
+                "paper": published_counts(study, penalty, prior),
             }
         )
     return table(rows, left=3)
 
 
-def _published_counts(study: str, penalty: str, prior: str) -> str:
-    wanted = PUBLISHED.get(study), penalty, prior
+def published_counts(study: str, penalty: str, prior: str) -> str:
+    """Say how many of the paper's gains and losses leave out 0, over all its backbones."""
     found = [
         entry
-        for entry in published()
-        if entry.source == "csv" and (entry.name, entry.penalty, entry.prior) == wanted
+        for entry in published_entries(study)
+        if (entry.penalty, entry.prior) == (penalty, prior)
     ]
     better = sum(entry.improvement > entry.ci for entry in found)
     worse = sum(entry.improvement < -entry.ci for entry in found)
@@ -121,6 +120,21 @@ def theory(kept: Kept) -> list[str]:
             }
         )
     return table(rows, left=2)
+
+
+def theory_cosine(kept: Kept) -> list[str]:
+    """Show the cosine head's gain at the chosen λ and at the theory's, setting by setting."""
+    mine = kept.chosen.filter(FIRTH, pl.col("study") == "cosine")
+    numbers = sorted(mine["ways"].unique())
+    rows = []
+    for key, some in mine.group_by(["bank", "shots"], maintain_order=True):
+        row: Row = {"bank": short(str(key[0])), "shots": key[1]}
+        cells = {
+            line["ways"]: f"{points(line['improvement'])} → {points(line['theory_improvement'])}"
+            for line in some.iter_rows(named=True)
+        }
+        rows.append(row | {f"{number} ways": cells.get(number, "") for number in numbers})
+    return table(rows)
 
 
 def probabilities(kept: Kept) -> list[str]:
@@ -210,6 +224,7 @@ TABLES: dict[str, Callable[[Kept], list[str]]] = {
     "family": family,
     "classes": classes,
     "theory": theory,
+    "theory-cosine": theory_cosine,
     "probabilities": probabilities,
     "ways": ways,
     "slopes": slopes,

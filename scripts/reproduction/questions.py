@@ -134,14 +134,16 @@ def longer(kept: Kept) -> list[str]:
 
 
 def references(kept: Kept) -> list[str]:
-    """Compare the penalised heads with nearest class mean and least squares."""
-    mine = kept.contrasts.filter(FIRTH, pl.col("against_head").is_in(list(REFERENCES)))
+    """Compare Firth, and the ridge at the optimum, with nearest class mean and least squares."""
+    ridge = (pl.col("study") == "converged") & (pl.col("penalty") == "l2")
+    mine = kept.contrasts.filter(FIRTH | ridge, pl.col("against_head").is_in(list(REFERENCES)))
     rows = []
-    for (study, bank), some in mine.group_by(["study", "bank"], maintain_order=True):
+    method = ["study", "bank", "penalty"]
+    for (study, bank, penalty), some in mine.group_by(method, maintain_order=True):
         means, squares = (some.filter(pl.col("against_head") == head) for head in REFERENCES)
         rows.append(
             {
-                "study": study,
+                "study": f"{study}, L2" if penalty == "l2" else study,
                 "bank": short(str(bank)),
                 "settings": means.height,
                 "head at its λ": percent(mean(means, "accuracy")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firthshot.benchmarks.sweep_projection import WORKERS, project, stand_in
+from firthshot.benchmarks.sweep_projection import COUNTED, PAPER_COUNT, WORKERS, project, stand_in
 from firthshot.experiments.plan import make_plan
 from firthshot.experiments.reading import load_spec, preset_names
 
@@ -37,8 +37,15 @@ def test_every_preset_of_the_paper_is_counted() -> None:
     assert {name for name in preset_names() if load_spec(name).paper_banks} >= set(COUNTS)
 
 
+def test_what_the_paper_counts_adds_up_to_about_its_count() -> None:
+    total = sum(COUNTS[name] for name in COUNTED)
+    assert total == 8_992_000
+    assert total == pytest.approx(PAPER_COUNT, rel=0.06)
+
+
 def test_the_projection_names_what_saturates() -> None:
     found = project({"cell_s": 0.01, "megabyte_s": 1e-6}, 0.001, quick=True)
+    assert found["classifiers"] == sum(COUNTS[name] for name in COUNTED[:2])
     lines = found["workers"]
     assert [line["workers"] for line in lines] == list(WORKERS)
     assert lines[0]["bound_by"] == "compute"
