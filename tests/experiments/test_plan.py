@@ -12,6 +12,7 @@ import pytest
 
 from experiments.toy import toy_spec, write_bank
 from firthshot.banks import Bank, load_bank
+from firthshot.cli.presets import presets
 from firthshot.errors import FirthshotError
 from firthshot.experiments import plan as plan_module
 from firthshot.experiments.choose import bank_remark, settle_banks
@@ -125,6 +126,17 @@ def test_too_few_rows_for_the_shots(path: Path) -> None:
 def test_nothing_left_is_an_error(path: Path) -> None:
     with pytest.raises(FirthshotError, match=r"There is nothing to run \(toy, val/novel, 50 ways"):
         planned(path, ways=[50])
+
+
+def test_a_preset_is_shown_for_a_bank_that_it_cannot_run_on(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    presets("logistic-l2", [str(path)])
+    shown = capsys.readouterr().out
+    assert "60 per class, the last rows of each class" in shown
+    assert "cells" not in shown
+    *_, last = shown.splitlines()
+    assert last.startswith("There is nothing to run (toy, val/novel, 16 ways")
 
 
 def test_a_bank_without_val_classes(tmp_path: Path) -> None:

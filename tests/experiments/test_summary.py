@@ -221,7 +221,7 @@ def test_a_choice_on_few_trials_is_told_once(tmp_path):
     rows = [grid(few, **VAL, ways=ways) + grid(few, ways=ways) for ways in (5, 10)]
     found = summarise(write(tmp_path, *rows))
     (said,) = (line for line in found.warnings if "was chosen on" in line)
-    assert "and 1 more settings: the coefficient was chosen on 19 val trials" in said
+    assert "and 1 more setting: the coefficient was chosen on 19 val trials" in said
 
 
 def test_twenty_trials_are_enough_unless_most_are_lost(tmp_path):
@@ -330,20 +330,25 @@ def _bin(count, confidence, correct):
 
 @pytest.fixture
 def methods(tmp_path):
-    """Firth with two priors, L2 and two reference heads; 60 trials, each choosing 1."""
+    """Firth with two priors, L2 and two reference heads; 60 trials, each choosing 1.
+
+    Shots are unequal: else the priors would be one.
+    """
+    unequal = {"shots_scheme": "unbalanced-8"}
     random = np.random.default_rng(1)
     parts, accuracy = [], {}
     base = random.integers(0, 10, 60) / 30
     for number, (penalty, prior) in enumerate(
         [("l2", "uniform"), ("firth", "class-frequency"), ("firth", "uniform")]
     ):
-        how = {"penalty": penalty, "prior": prior}
+        how = {"penalty": penalty, "prior": prior, **unequal}
         accuracy[penalty, prior] = base + random.integers(0, 5 + 4 * number, 60) / 30
         parts.append(grid({0: [0.1], 1: [0.2], 3: [0.1]}, **VAL, **how))
         parts.append(grid({0: base, 1: accuracy[penalty, prior]}, **how))
     for head in ("centroid", "least-squares"):
         accuracy[head] = random.integers(0, 30, 60) / 30
-        parts.append(grid({0: accuracy[head]}, head=head, penalty="none", solver="closed"))
+        how = {"head": head, "penalty": "none", "solver": "closed", **unequal}
+        parts.append(grid({0: accuracy[head]}, **how))
     return summarise(write(tmp_path, *parts)), accuracy
 
 

@@ -141,6 +141,18 @@ def test_runs_that_share_some_trials_are_refused(tmp_path: Path) -> None:
     assert set(together["trials"]) == {12}
 
 
+def test_runs_of_other_banks_or_trainings_are_refused(tmp_path: Path) -> None:
+    """Before shared trials are: another first_trial would not make them one experiment."""
+    same = {"ways": [3], "shots": [1], "trials": 6, "first_trial": 4}
+    first = toy_run(tmp_path / "a", **same | {"first_trial": 0})
+    namesake = toy_run(tmp_path / "b", **same, bank={"d": 10})
+    with pytest.raises(FirthshotError, match="different banks that are both called 'toy'"):
+        gather([first, namesake])
+    longer = toy_run(tmp_path / "c", **same, sgd={"epochs": 30})
+    with pytest.raises(FirthshotError, match=r"differently \(sgd\.epochs is 20 and 30\)"):
+        gather([first, longer])
+
+
 def test_the_same_trials_with_other_coefficients_are_taken_together(tmp_path: Path) -> None:
     same = {"ways": [3], "shots": [1], "trials": 6, "bank": {"name": "toy"}}
     first = toy_run(tmp_path / "a", **same, coefficients=[0, 0.1])

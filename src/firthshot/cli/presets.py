@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from firthshot.banks import Bank
     from firthshot.experiments.spec import Spec
 
 
@@ -57,20 +58,17 @@ def _describe(name: str, banks: list[str] | None) -> None:
     from rich.table import Table
 
     from firthshot.experiments.choose import open_banks, settle_banks
-    from firthshot.experiments.notes import condense
-    from firthshot.experiments.plan import make_plan
     from firthshot.experiments.reading import load_spec
 
     spec = settle_banks(load_spec(name, {"banks": banks} if banks else None))
-    opened = open_banks(spec)
-    plan = make_plan(spec, opened)
+    size, remarks = _size(spec, open_banks(spec))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column()
-    for what, words in {**_settings(spec), **_size(plan, opened)}.items():
+    for what, words in {**_settings(spec), **size}.items():
         table.add_row(what, words)
     Console().print(table, highlight=False, markup=False)
-    for line in condense(plan.notes):
+    for line in remarks:
         typer.echo(line)
 
 
@@ -145,16 +143,28 @@ def _first_classes(spec: Spec) -> str:
     return "no: classes are drawn in every trial"
 
 
-def _size(plan: Any, banks: Any) -> dict[str, str]:
+def _size(spec: Spec, banks: list[Bank]) -> tuple[dict[str, str], list[str]]:
+    """Return the size of the run on these banks, and what the plan remarks.
+
+    Where the preset cannot be run on them, that is a remark too: its settings can still be shown.
+    """
+    from firthshot.errors import FirthshotError
     from firthshot.experiments.estimate import count_classifiers, estimate
+    from firthshot.experiments.notes import condense
+    from firthshot.experiments.plan import make_plan
     from firthshot.experiments.workers import default_workers
 
+    try:
+        plan = make_plan(spec, banks)
+    except FirthshotError as error:
+        return {}, [str(error)]
     cells = plan.cells
     time = estimate(plan, {bank.name: bank for bank in banks})
-    return {
+    size = {
         "classifiers": f"{count_classifiers(cells):,} in {len(cells):,} cells",
         "time": time.words(default_workers()),
     }
+    return size, condense(plan.notes)
 
 
 def _join(values: Any) -> str:

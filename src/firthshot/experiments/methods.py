@@ -63,7 +63,7 @@ def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Metho
     l2, l2_kind = _l2(spec, head, family)
     return Method(
         head=head,
-        head_options=_head_options(spec, head),
+        head_options=head_options(spec, head),
         solver=spec.solver,
         solver_options=solver_options(spec, head, shots),
         family=family,
@@ -82,7 +82,8 @@ def _reference(head: str, options: dict[str, Any]) -> Method:
     )
 
 
-def _head_options(spec: Spec, head: str) -> dict[str, Any]:
+def head_options(spec: Spec, head: str) -> dict[str, Any]:
+    """Return the settings of a head: the spec's, or the defaults of a head of one's own."""
     from firthshot.engine import registered_heads
 
     fields: dict[str, dict[str, Any]] = {

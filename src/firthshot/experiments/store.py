@@ -163,7 +163,8 @@ def damaged_cells(folder: Path) -> dict[str, Path]:
 def damage_in_words(damaged: dict[str, Path]) -> str:
     """Return the beginning of a sentence that ends in what happens to the cells."""
     first, more = next(iter(damaged.values())), len(damaged) - 1
-    others = f", as are {more} more such files" if more else ""
+    files = "is 1 more such file" if more == 1 else f"are {more} more such files"
+    others = f", as {files}" if more else ""
     cells = "their cells are" if more else "its cell is"
     return f"{first} is damaged (cut short?){others}: {cells}"
 

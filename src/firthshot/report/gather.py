@@ -26,6 +26,7 @@ from firthshot.experiments.summary.reading import (
     refuse_overlap,
 )
 from firthshot.experiments.summary.scores import load_scored
+from firthshot.experiments.summary.training import read_trainings
 from firthshot.report.runs import TRIALS, Run, read_run
 
 HISTOGRAM_BINS = 41  # odd: the middle one is around zero
@@ -124,7 +125,8 @@ def gather(folders: Sequence[Path]) -> Gathered:
     ------
     FirthshotError
         In one sentence, where a folder is not a run's, has nothing finished or is of another
-        version, or where two folders share some trials of a setting, but not all.
+        version, or where folders cannot be taken together: different banks of one name, a setting
+        that was trained differently, some trials of a setting shared, but not all.
     """
     if not folders:
         raise FirthshotError("There is nothing to report: name at least one run folder.")
@@ -133,6 +135,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
     if not trials:
         return Gathered(_empty(), runs)
     index = read_index(trials)
+    read_trainings(index)  # refuses runs whose trials are not of one experiment
     refuse_overlap(index)
     return Gathered(_summary(trials), runs, index)
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE, REFERENCE_HEADS, penalty_rank
+from firthshot.experiments.schema import (
+    ARTIFICIAL,
+    METHOD,
+    PENALTY,
+    PLACE,
+    REFERENCE_HEADS,
+    penalty_rank,
+)
 from firthshot.experiments.statistics import paired
 from firthshot.experiments.summary.choice import Chosen, Line, classes_interval
 from firthshot.experiments.summary.classes import ClassDesign
@@ -20,7 +27,10 @@ _SAME_HEAD = ("head", "solver", *ARTIFICIAL)
 
 
 def pairs(chosen: list[Chosen]) -> Iterator[tuple[Chosen, Chosen]]:
-    """Yield every pair of methods on one head and solver, and every method with every reference."""
+    """Yield every pair of methods on one head and solver, and every method with every reference.
+
+    A method is not paired with itself, as which Firth with either prior is trained at equal shots.
+    """
     places: dict[tuple[Any, ...], list[Chosen]] = {}
     for one in chosen:
         places.setdefault(tuple(one.key[name] for name in _SAME_DATA), []).append(one)
@@ -29,14 +39,19 @@ def pairs(chosen: list[Chosen]) -> Iterator[tuple[Chosen, Chosen]]:
         others = (one for one in there if one.key["head"] not in REFERENCE_HEADS)
         methods = sorted(others, key=_rank)
         for one, other in combinations(methods, 2):
-            if all(one.key[name] == other.key[name] for name in _SAME_HEAD):
+            same_head = all(one.key[name] == other.key[name] for name in _SAME_HEAD)
+            if same_head and not _same_method(one.key, other.key):
                 yield one, other
         for one in methods:
             yield from ((one, reference) for reference in references)
 
 
 def contrast_line(one: Chosen, other: Chosen, design: ClassDesign | None) -> Line | None:
-    """Return the line of ``contrasts.csv`` for a pair, or None where they share no trial."""
+    """Return the line of ``contrasts.csv`` for a pair, or None where they share no trial.
+
+    Two methods that chose coefficient 0 over the same fixed L2 are one classifier: their scores,
+    which could differ by rounding, are taken to be the same.
+    """
     trials, mine, theirs = np.intersect1d(
         one.trials, other.trials, assume_unique=True, return_indices=True
     )
@@ -44,6 +59,8 @@ def contrast_line(one: Chosen, other: Chosen, design: ClassDesign | None) -> Lin
         return None
     ours = {name: one.scores[name][mine].astype(np.float64) for name in SCORES}
     against = {name: other.scores[name][theirs].astype(np.float64) for name in SCORES}
+    if _same_classifier(one, other):
+        against = ours
     differences = ours["accuracy"] - against["accuracy"]
     found = paired(differences)
     low, high = classes_interval(differences, trials, design)
@@ -57,6 +74,20 @@ def contrast_line(one: Chosen, other: Chosen, design: ClassDesign | None) -> Lin
     with np.errstate(invalid="ignore"):  # two infinite nll have no difference
         others = {name: (ours[name] - against[name]).mean() for name in SCORES[1:]}
     return line | {f"{name}_difference": value for name, value in others.items()}
+
+
+def _same_method(key: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Tell whether two penalties differ in their priors alone, which equal shots make one."""
+    same = all(key[name] == other[name] for name in PENALTY if name != "prior")
+    return same and key["shots_scheme"] == "balanced"
+
+
+def _same_classifier(one: Chosen, other: Chosen) -> bool:
+    """Tell whether neither method has a penalty but an L2 that is the same in both."""
+    if one.key["head"] != other.key["head"] or one.coefficient or other.coefficient:
+        return False
+    (ours, kind), (theirs, their_kind) = ((it.key["l2"], it.key["l2_kind"]) for it in (one, other))
+    return bool(ours == theirs and (not ours or kind == their_kind))
 
 
 def _rank(one: Chosen) -> tuple[Any, ...]:

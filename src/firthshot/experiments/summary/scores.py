@@ -129,9 +129,13 @@ def _theory(frame: pl.DataFrame, trials: Array, named: dict[str, Any]) -> dict[s
 
 def label(key: dict[str, Any]) -> str:
     """Name a setting in a sentence."""
-    how = key["penalty"] if key["prior"] == "uniform" else f"{key['penalty']} ({key['prior']})"
     drawn = f", {key['artificial']} artificial rows" if key["source"] else ""
-    return f"{place_label(key)}, {key['head']} ({key['solver']}), {how}{drawn}"
+    return f"{place_label(key)}, {key['head']} ({key['solver']}), {penalty_label(key)}{drawn}"
+
+
+def penalty_label(key: dict[str, Any]) -> str:
+    """Name a penalty, with its prior where that is not the uniform one."""
+    return key["penalty"] if key["prior"] == "uniform" else f"{key['penalty']} ({key['prior']})"
 
 
 def place_label(key: dict[str, Any]) -> str:

@@ -42,7 +42,13 @@ from firthshot.experiments.summary.reading import (
     trial_keys,
 )
 from firthshot.experiments.summary.scores import Scored, label, load_scored
-from firthshot.experiments.summary.warnings import few_trials, losses, no_class_interval
+from firthshot.experiments.summary.training import Training, differences, read_trainings
+from firthshot.experiments.summary.warnings import (
+    few_trials,
+    losses,
+    no_class_interval,
+    not_contrasted,
+)
 from firthshot.tables import polars_errors
 
 _NAMES = ("all", "chosen", "contrasts")
@@ -119,13 +125,15 @@ def summarise(folder: Path) -> Summary:
 def summarise_many(folders: Sequence[Path]) -> Summary:
     """Summarise several run folders together, in memory.
 
-    A cell that is in two folders counts once; where the same trial and coefficient have different
-    scores, or the same trial different classes, the runs are refused.
+    A cell that is in two folders counts once. Runs are refused where the same trial and coefficient
+    have different scores, or the same trial different classes, and where they have different banks
+    of one name or trained one setting differently.
     """
     if not folders:
         raise FirthshotError("There is nothing to summarise: name at least one run folder.")
     index = read_index([Path(folder) for folder in folders])
-    work = _Work(index, _by_key(pooled_ece(index)))
+    trainings = read_trainings(index)
+    work = _Work(index, _by_key(pooled_ece(index)), trainings)
     for _, keys in splits(index):
         work.add_group(keys)
     return work.finish()
@@ -150,6 +158,7 @@ class _Work:
 
     index: Index
     pooled: dict[Key, dict[float | None, float]]
+    trainings: dict[Key, Training]
     all: list[Line] = field(default_factory=list)
     chosen: list[Line] = field(default_factory=list)
     kept: list[Chosen] = field(default_factory=list)
@@ -227,6 +236,18 @@ class _Work:
                 self.warn(no_class_interval(dict(zip(KEYS, key, strict=True)), made))
         return self.designs[place]
 
+    def contrast(self, one: Chosen, other: Chosen) -> Line | None:
+        """Compare two methods; warn instead where that would not compare the penalties."""
+        if one.key["head"] == other.key["head"]:
+            trainings = (self.trainings.get(tuple(each.key.values())) for each in (one, other))
+            if otherwise := differences(*trainings):
+                self.warn(not_contrasted(one.key, other.key, otherwise))
+                return None
+        line = contrast_line(one, other, self.design(tuple(one.key.values())))
+        if line is None:
+            self.warn(f"{label(one.key)} and {label(other.key)} share no trials.")
+        return line
+
     def lose(self, key: dict[str, Any], reason: str) -> None:
         """Remember a penalty in a setting that cannot be judged."""
         if key["penalty"] != "none":
@@ -238,13 +259,7 @@ class _Work:
 
     def finish(self) -> Summary:
         """Contrast the methods, correct for their number, and make tables."""
-        lines = []
-        for one, other in pairs(self.kept):
-            line = contrast_line(one, other, self.design(tuple(one.key.values())))
-            if line is None:
-                self.warn(f"{label(one.key)} and {label(other.key)} share no trials.")
-            else:
-                lines.append(line)
+        lines = [line for pair in pairs(self.kept) if (line := self.contrast(*pair))]
         self.warn(*(few_trials(*counts, settings) for counts, settings in self.few.items()))
         return Summary(
             _table(self.all, ALL),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from firthshot.experiments.summary.classes import ClassDesign
-from firthshot.experiments.summary.scores import Scored, label, place_label
+from firthshot.experiments.summary.scores import Scored, label, penalty_label, place_label
 
 
 def losses(scored: Scored) -> list[str]:
@@ -48,12 +48,21 @@ def _ended(status: str, counts: dict[float, int]) -> str:
 
 def few_trials(trials: int, asked: int, settings: list[str]) -> str:
     """Say once that choices rest on few trials."""
-    more = f" and {len(settings) - 1} more settings" if len(settings) > 1 else ""
+    others = len(settings) - 1
+    more = f" and {others} more {'setting' if others == 1 else 'settings'}" if others else ""
     of = f" of {asked:,}" if asked > trials else ""
     noun = "trial" if (asked if of else trials) == 1 else "trials"
     return (
         f"{settings[0]}{more}: the coefficient was chosen on {trials:,}{of} val {noun}, so few "
         "that another draw may choose another."
+    )
+
+
+def not_contrasted(key: dict[str, Any], other: dict[str, Any], otherwise: str) -> str:
+    """Say that two penalties are not compared, as more than the penalty differs; for all places."""
+    return (
+        f"{key['head']} ({key['solver']}): {penalty_label(key)} and {penalty_label(other)} are not "
+        f"contrasted, as the runs trained them differently ({otherwise})."
     )
 
 
