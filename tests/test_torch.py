@@ -320,6 +320,93 @@ def test_lam_may_be_assigned_whatever_it_was_before():
     assert number.lam == 3, "a refused value changes nothing"
 
 
+def test_lam_is_a_floating_copy_of_the_tensor_given():
+    counted = FirthLoss(torch.tensor(1))
+    counted.lam = 0.5
+    assert counted.lam == 0.5
+    given = torch.tensor(1.0)
+    a, b = FirthLoss(given), FirthLoss(given)
+    a.lam = 0.25
+    assert (float(a.lam), float(b.lam), float(given)) == (0.25, 1.0, 1.0)
+    a.lam = given
+    a.lam = 0.5
+    assert given == 1
+
+
+def test_loading_a_state_leaves_the_callers_prior_and_weight_alone():
+    prior, weight = np.array([0.25, 0.75]), torch.ones(2)
+    loss = FirthLoss(1.0, prior, weight=weight)
+    loss.load_state_dict(FirthLoss(1.0, [0.5, 0.5], weight=[2.0, 3.0]).state_dict())
+    assert torch.equal(loss.weight, torch.tensor([2.0, 3.0]))
+    assert prior.tolist() == [0.25, 0.75]
+    assert weight.tolist() == [1.0, 1.0]
+
+
+def test_gradients_reach_a_lam_that_requires_them():
+    logits, target = draw((6, K), "indices", dtype=torch.float32)
+    for given in (torch.tensor(2.0, dtype=torch.float64), torch.tensor(2.0)):
+        given.requires_grad_()
+        loss = FirthLoss(given)
+        loss(logits, target).backward()
+        torch.testing.assert_close(given.grad, firth_penalty(logits).to(given.dtype))
+        with torch.no_grad():
+            given.sub_(given.grad)  # a step of an optimiser
+        assert loss.lam == given
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "lam",
+    [
+        torch.tensor(2, dtype=torch.float64),
+        torch.tensor(2),
+        torch.tensor(2, dtype=torch.float16),
+        np.float64(2),
+    ],
+    ids=["float64", "integer", "float16", "numpy"],
+)
+def test_the_loss_has_the_type_of_the_logits(reduction, dtype, lam):
+    logits, target = draw((6, K), "indices", dtype=dtype)
+    want = FirthLoss(2.0, reduction=reduction)(logits, target)
+    assert want.dtype == dtype
+    for got in (
+        FirthLoss(lam, reduction=reduction)(logits, target),
+        firth_loss(logits, target, lam, reduction=reduction),
+    ):
+        assert got.dtype == dtype
+        assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["indices", "probabilities"])
+@pytest.mark.parametrize("convert", [torch.Tensor.tolist, torch.Tensor.numpy])
+def test_functions_take_prior_and_weight_as_lists_and_arrays(shape, kind, convert):
+    logits, target = draw(shape, kind)
+    weight = WEIGHT + 1
+    prior_like, weight_like = convert(PRIOR), convert(weight)
+    for function, coefficient in ((firth_loss, 1.5), (label_smoothing_loss, 0.3)):
+        want = function(logits, target, coefficient, PRIOR, weight=weight)
+        got = function(logits, target, coefficient, prior_like, weight=weight_like)
+        assert torch.equal(got, want)
+    assert torch.equal(firth_penalty(logits, prior_like), firth_penalty(logits, PRIOR))
+    # not checked in functions: what does not sum to one is used as it is
+    assert firth_penalty(logits, [1] * K).isfinite()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_functions_compile_with_lists():
+    torch._dynamo.reset()
+    logits, target = draw((6, K), "indices")
+
+    def loss(z):
+        return firth_loss(z, target, 1.0, [0.2] * K, weight=[1.0, 2.0, 3.0, 4.0, 5.0])
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(logits), loss(logits))
+    torch._dynamo.reset()
+
+
 def test_class_weights_may_be_a_list():
     logits, target = draw((6, K), "indices")
     weight = [1, 2, 3, 4, 5]
@@ -345,6 +432,11 @@ def test_class_weights_may_be_a_list():
         (lambda: FirthLoss(1, reduction="max"), "'max' is unknown"),
         (lambda: FirthLoss(1, [0.5, 0.5])(torch.zeros(1, 3), torch.tensor([0])), "3 classes"),
         (lambda: firth_loss(torch.zeros(1, 3), torch.zeros(1, 3).long(), 1.0), "floating"),
+        (lambda: firth_penalty(torch.zeros(1, 3), ["a"]), "prior = .'a'. is not a list"),
+        (
+            lambda: firth_loss(torch.zeros(1, 3), torch.tensor([0]), 1.0, weight=[1.0, 2.0]),
+            r"weight has shape \(2,\) but the logits have 3 classes",
+        ),
         (
             lambda: firth_loss(torch.zeros(1, 3), torch.ones(1, 3) / 3, 1.0, ignore_index=0),
             "no meaning",

@@ -12,11 +12,13 @@ from firthshot.errors import FirthshotError
 from firthshot.objective import Firth
 from firthshot.torch._samples import (
     Reduction,
+    as_numbers,
     check_reduction,
     cross_entropy,
     cross_entropy_from,
     divergence_from,
     log_softmax,
+    per_class,
     reduce,
     sample_weights,
 )
@@ -29,21 +31,27 @@ def firth_loss(
     input: Tensor,  # noqa: A002
     target: Tensor,
     lam: float | Tensor,
-    prior: Tensor | None = None,
+    prior: ArrayLike | Tensor | None = None,
     *,
-    weight: Tensor | None = None,
+    weight: ArrayLike | Tensor | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Compute CE(y‖p) + λ KL(u‖p), the function behind `FirthLoss`; see there."""
+    """Compute CE(y‖p) + λ KL(u‖p), the function behind `FirthLoss`; see there.
+
+    A prior that does not sum to one is accepted, and used as it is: values are not checked here,
+    so that the function compiles. `FirthLoss` checks them.
+    """
     _check_lam(lam)
     log_p = log_softmax(input)
+    prior, weight = per_class(prior, "prior", log_p), per_class(weight, "weight", log_p)
     data = cross_entropy(log_p, target, weight, ignore_index, reduction)
     if not isinstance(lam, Tensor) and lam == 0:
         return data
     omega = sample_weights(log_p, target, weight, ignore_index)
     penalty = reduce(divergence_from(prior, log_p), omega, reduction, target.shape == input.shape)
     if isinstance(lam, Tensor):  # λ = 0 is cross-entropy even where the penalty is infinite
+        lam = lam.to(log_p.dtype)
         return data + torch.where(lam == 0, 0.0, lam * penalty)
     return data + lam * penalty
 
@@ -52,9 +60,9 @@ def label_smoothing_loss(
     input: Tensor,  # noqa: A002
     target: Tensor,
     epsilon: float,
-    prior: Tensor | None = None,
+    prior: ArrayLike | Tensor | None = None,
     *,
-    weight: Tensor | None = None,
+    weight: ArrayLike | Tensor | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -67,6 +75,9 @@ def label_smoothing_loss(
     `torch.nn.functional.cross_entropy`. With class weights it is not: torch weights the smoothed
     part class by class, here a sample's weight counts for the whole of its loss.
 
+    A prior that does not sum to one is accepted, and used as it is: values are not checked here,
+    so that the function compiles. `FirthLoss` checks them.
+
     Parameters
     ----------
     epsilon : float
@@ -77,6 +88,7 @@ def label_smoothing_loss(
     if not 0 <= epsilon < 1:
         raise FirthshotError(f"the label smoothing ε is {epsilon}; it must be in [0, 1).")
     log_p = log_softmax(input)
+    prior, weight = per_class(prior, "prior", log_p), per_class(weight, "weight", log_p)
     data = cross_entropy(log_p, target, weight, ignore_index, reduction)
     omega = sample_weights(log_p, target, weight, ignore_index)
     towards = cross_entropy_from(prior, log_p)
@@ -95,9 +107,12 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         The coefficient λ. To schedule it, assign to ``lam`` between steps. A tensor becomes a
         buffer: it is saved, moves with the module, and `torch.compile` does not specialise on its
         value. A number assigned to it later fills it; a tensor assigned to a number becomes one.
+        The buffer is a floating copy of the tensor, except that a tensor which requires grad is
+        the buffer itself, so that gradients reach it. The loss has the type of the logits.
     prior : array-like of shape (C,), optional
         Probabilities u of the classes, uniform unless given; frequencies of the training labels
-        make the penalty unigram label smoothing.
+        make the penalty unigram label smoothing. One that does not sum to one is refused here,
+        and accepted by the functions. It is copied as λ is, and so is ``weight``.
     weight : array-like of shape (C,), optional
         Class weights. They multiply the whole loss of a sample, penalty included: see the module.
     ignore_index : int
@@ -141,7 +156,7 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         buffer = self._buffers.get("lam")
         if isinstance(value, Tensor):
             self.__dict__.pop("lam", None)  # a plain number from before
-            self.register_buffer("lam", value)
+            self.register_buffer("lam", _own(value))
         elif buffer is None:
             super().__setattr__("lam", float(value))
         else:  # in place: what was compiled reads this very tensor
@@ -189,12 +204,17 @@ def _checked_prior(prior: ArrayLike | Tensor) -> Tensor:
 
 
 def _one_per_class(values: ArrayLike | Tensor, name: str) -> Tensor:
-    try:
-        tensor = torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError):
-        raise FirthshotError(f"{name} = {values!r} is not a list of numbers.") from None
+    tensor = as_numbers(values, name)
     if tensor.ndim != 1:
         raise FirthshotError(
             f"the {name} has shape {tuple(tensor.shape)}; give one number per class."
         )
-    return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
+    return _own(tensor)
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """Return a floating copy, or the tensor itself where gradients are to reach it."""
+    if tensor.requires_grad:
+        return tensor
+    dtype = tensor.dtype if tensor.is_floating_point() else torch.get_default_dtype()
+    return tensor.detach().to(dtype, copy=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,31 +15,37 @@ from firthshot.torch._samples import (
     class_dim,
     divergence_from,
     log_softmax,
+    per_class,
     reduce,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 def firth_penalty(
     input: Tensor,  # noqa: A002, torch's name
-    prior: Tensor | None = None,
+    prior: ArrayLike | Tensor | None = None,
     *,
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Compute KL(u‖p) = Σ_k u_k log(u_k / p_k), Firth's penalty of the predictions (Eq. klobj).
 
+    A prior that does not sum to one is accepted, and used as it is: values are not checked here,
+    so that the function compiles. `FirthLoss` checks them.
+
     Parameters
     ----------
     input : Tensor
         Logits of shape (C,), (N, C) or (N, C, d1, …).
-    prior : Tensor of shape (C,), optional
+    prior : array-like of shape (C,), optional
         The distribution u, uniform unless given. Where it is 0 the probability does not matter:
         a class masked by a logit of -inf wants the prior 0, the penalty is infinite otherwise.
-        The values are not checked here, so that the function compiles; `FirthLoss` checks them.
     reduction : "mean", "sum" or "none"
         Over the samples; ``"none"`` gives the shape of ``input`` without its class axis.
     """
     log_p = log_softmax(input)
-    return reduce(divergence_from(prior, log_p), None, reduction)
+    return reduce(divergence_from(per_class(prior, "prior", log_p), log_p), None, reduction)
 
 
 def confidence_penalty(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Reduction = Literal["none", "mean", "sum"]
 REDUCTIONS = ("none", "mean", "sum")
@@ -36,7 +39,6 @@ def cross_entropy(
 ) -> Tensor:
     """Return what `torch.nn.functional.cross_entropy` does, of log-probabilities."""
     check_reduction(reduction)
-    weight = None if weight is None else weight.to(log_p.dtype)
     if target.shape != log_p.shape:
         return functional.nll_loss(
             log_p, target, weight, ignore_index=ignore_index, reduction=reduction
@@ -70,19 +72,37 @@ def sample_weights(
         return counted.to(log_p.dtype)
     # gather, because indexing takes uint8 for a mask and a single index under vmap for a number
     labels = torch.where(counted, target, 0).long()
-    each = weight.to(log_p.dtype).gather(0, labels.reshape(-1)).reshape(labels.shape)
+    each = weight.gather(0, labels.reshape(-1)).reshape(labels.shape)
     return torch.where(counted, each, 0.0)
 
 
-def _along_classes(values: Tensor, log_p: Tensor) -> Tensor:
-    """Return one value per class, broadcasting with log-probabilities and of their type."""
+def as_numbers(values: ArrayLike | Tensor, name: str, **like: Any) -> Tensor:
+    """Return a tensor as it is, and a list or an array as a tensor with the type of ``like``."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        return torch.as_tensor(values, **like)
+    except (TypeError, ValueError, RuntimeError):
+        raise FirthshotError(f"{name} = {values!r} is not a list of numbers.") from None
+
+
+def per_class(values: ArrayLike | Tensor | None, name: str, log_p: Tensor) -> Tensor | None:
+    """Return a prior or class weights as a tensor (C,) with the type of log-probabilities."""
+    if values is None:
+        return None
+    tensor = as_numbers(values, name, dtype=log_p.dtype, device=log_p.device).to(log_p.dtype)
     size = log_p.shape[class_dim(log_p)]
-    if values.shape != (size,):
+    if tensor.shape != (size,):
         raise FirthshotError(
-            f"prior or weight has shape {tuple(values.shape)} but the logits have {size} classes; "
+            f"the {name} has shape {tuple(tensor.shape)} but the logits have {size} classes; "
             "give one number per class."
         )
-    return values.to(log_p.dtype).reshape(size, *[1] * (log_p.ndim - class_dim(log_p) - 1))
+    return tensor
+
+
+def _along_classes(values: Tensor, log_p: Tensor) -> Tensor:
+    """Return one value per class so that it broadcasts with log-probabilities."""
+    return values.reshape(-1, *[1] * (log_p.ndim - class_dim(log_p) - 1))
 
 
 def cross_entropy_from(prior: Tensor | None, log_p: Tensor) -> Tensor:
@@ -98,8 +118,7 @@ def divergence_from(prior: Tensor | None, log_p: Tensor) -> Tensor:
     """Return KL(u‖p) of every sample."""
     if prior is None:
         return cross_entropy_from(None, log_p) - math.log(log_p.shape[class_dim(log_p)])
-    u = prior.to(log_p.dtype)
-    return cross_entropy_from(prior, log_p) + torch.xlogy(u, u).sum()
+    return cross_entropy_from(prior, log_p) + torch.xlogy(prior, prior).sum()
 
 
 def reduce(
