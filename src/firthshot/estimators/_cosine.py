@@ -47,6 +47,8 @@ class FirthCosineClassifier(FirthClassifier):
         The factor s; by the published rule 2, and 10 above 200 classes. A given ``l2`` counts as
         ``l2 / scale²``; with "scale" the factor does not matter.
     class_weight : "balanced", dict or None, default=None
+        Set "balanced" where classes have unequal numbers of rows, unless new rows will be as
+        unequal: frequent classes take too much otherwise (``docs/unequal-shots.md``).
     calibrate : bool, default=True
         Divide logits by a temperature before they become probabilities, as in `FirthClassifier`.
     standardize : bool, default=False

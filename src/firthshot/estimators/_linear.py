@@ -47,6 +47,8 @@ class FirthClassifier(FewShotClassifier):
         The distribution u to which the penalty pulls, in the order of ``classes_``.
     fit_intercept : bool, default=True
     class_weight : "balanced", dict or None, default=None
+        Set "balanced" where classes have unequal numbers of rows, unless new rows will be as
+        unequal: frequent classes take too much otherwise (``docs/unequal-shots.md``).
     calibrate : bool, default=True
         Divide logits by a temperature, fitted to rows of the support set that were left out (some
         of every class at once, at most five times), before they become probabilities. Where there

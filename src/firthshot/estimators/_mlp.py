@@ -80,6 +80,8 @@ class FirthMLPClassifier(FewShotClassifier):
     hidden : tuple of int, default=(100, 50)
         Widths of the hidden layers, one or more.
     class_weight : "balanced", dict or None, default=None
+        Set "balanced" where classes have unequal numbers of rows, unless new rows will be as
+        unequal: frequent classes take too much otherwise (``docs/unequal-shots.md``).
     calibrate : bool, default=True
         Divide logits by a temperature before they become probabilities, as in `FirthClassifier`;
         it costs up to five more fits.
