@@ -26,6 +26,7 @@ from firthshot.cli import _overview, presets, report, run, status, validate
 from firthshot.errors import FirthshotError
 from firthshot.experiments import workers
 from firthshot.experiments.folder_spec import to_toml
+from firthshot.experiments.machine import machine_name
 from firthshot.experiments.summary import summarise
 
 app = typer.Typer()
@@ -75,7 +76,9 @@ def test_a_run_and_the_same_again(spec: Path) -> None:
     again = firthshot("run", spec)
     assert "4 cells, 4 of them finished before" in again
     assert "0 classifiers trained now" in again
-    assert "complete" in firthshot("status", "runs/toy")
+    said = firthshot("status", "runs/toy")
+    assert "complete" in said
+    assert f"computed on {machine_name()}\n" in said
     assert Path("runs/toy/summary/chosen.csv").is_file()
 
 
@@ -175,16 +178,54 @@ def test_status_of_a_run_whose_plan_is_damaged(spec: Path, text: str) -> None:
         firthshot("status", "runs/toy")
 
 
-def test_a_long_name_leaves_room_for_the_numbers() -> None:
-    row = {
-        **dict.fromkeys(("source", "theory_coefficient"), None), "bank": "x" * 200,
-        "shots_scheme": "balanced", "head": "linear", "penalty": "firth", "prior": "uniform",
-        "ways": 5, "shots": 1, "artificial": 0, "base_accuracy": 0.5, "coefficient": 1.0,
-        "improvement": 0.01, "improvement_ci": 0.002, "p_holm": 0.2,
-    }  # fmt: skip
-    console = Console(width=80, file=io.StringIO())
-    console.print(_overview._table([row, {**row, "bank": "y"}]))
-    assert "+1.00 ± 0.20" in console.file.getvalue()
+LINE = {
+    **dict.fromkeys(("source", "theory_coefficient"), None), "bank": "x" * 200,
+    "shots_scheme": "balanced", "head": "linear", "penalty": "firth", "prior": "uniform",
+    "ways": 5, "shots": 1, "artificial": 0, "base_accuracy": 0.5, "coefficient": 1.0,
+    "improvement": 0.01, "improvement_ci": 0.002, "p_holm": 0.2,
+}  # fmt: skip
+
+
+def printed(*lines: dict[str, Any], width: int = 80, terminal: bool = False) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), force_terminal=terminal, color_system=None)
+    console.print(_overview.Lines([_overview._words({**LINE, **line}) for line in lines]))
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_long_name_leaves_room_for_the_numbers(terminal: bool) -> None:
+    said = printed({}, {"bank": "y"}, terminal=terminal)
+    assert len(said) == 3
+    assert all("+1.00 ± 0.20" in line and "50.00" in line for line in said[1:])
+    assert max(map(len, said)) <= 80
+
+
+def test_names_give_way_to_numbers_on_a_terminal_and_nothing_does_in_a_file() -> None:
+    theory = {"theory_coefficient": 2.5, "theory_improvement": -0.12}
+    theory |= {"theory_improvement_ci": 0.01, "shots_scheme": "unbalanced-15"}
+    lines = [theory, theory | {"bank": "z", "penalty": "label-smoothing"}]
+    whole = ("+1.00 ± 0.20", "-12.00 ± 1.00", "unbalanced-15", "50.00")
+    in_file, shown = printed(*lines), printed(*lines, width=100, terminal=True)
+    for line in (*in_file[1:], *shown[1:]):
+        assert all(word in line for word in whole)
+    assert max(map(len, shown)) <= 100 < max(map(len, in_file))
+    narrow = " ".join(" ".join(printed(*lines, width=80, terminal=True)).split())
+    assert "-12.00" in narrow  # on two lines
+    assert "…" in narrow  # the name alone is cut
+
+
+def test_a_mark_on_every_line_is_shown() -> None:
+    said = printed({"p_holm": 0.001}, {"p_holm": 0.001, "shots": 5})
+    assert [line.count("*") for line in said] == [0, 1, 1]
+    assert not any("*" in line for line in printed({}, {"shots": 5}))
+
+
+def test_methods_with_the_same_prior_are_told_apart() -> None:
+    said = printed(
+        *({"penalty": p, "prior": "class-frequency"} for p in ("firth", "label-smoothing"))
+    )
+    assert "firth (frequency)" in said[1]
+    assert "label-smoothing (frequency)" in said[2]
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT])

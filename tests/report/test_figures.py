@@ -68,7 +68,9 @@ def bars_of(axes: Any) -> list[tuple[Any, Any, Any]]:
     found = []
     for container in axes.containers:
         line, _, (bars,) = container.lines
-        ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+        none = np.full((2, 2), np.nan)  # where λ = 0 there is no bar
+        segments = [segment if segment.size else none for segment in bars.get_segments()]
+        ends = np.array([segment[:, 1] for segment in segments])
         x, y = (np.asarray(values, float) for values in line.get_data())
         found.append((x, y, np.diff(ends, axis=1)[:, 0] / 2))
     return found
@@ -97,13 +99,16 @@ def test_improvement_is_that_of_the_summary(tmp_path: Path) -> None:
         lines = chosen.filter(pl.col("bank") == bank).sort("shots")
         np.testing.assert_allclose(x, [1, 5], atol=0.1)
         np.testing.assert_allclose(y, 100 * lines["improvement"].to_numpy(), atol=1e-12)
-        np.testing.assert_allclose(width, 100 * lines["improvement_ci"].to_numpy(), atol=1e-12)
+        expected = np.where(lines["coefficient"] > 0, 100 * lines["improvement_ci"], np.nan)
+        np.testing.assert_allclose(width, expected, atol=1e-12)
     legend = drawing.figure.legends[0]
-    assert [text.get_text() for text in legend.get_texts()] == ["net50", "net101"]
+    assert [text.get_text() for text in legend.get_texts()] == ["λ = 0 chosen", "net50", "net101"]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "5"]
     assert any(set(line.get_ydata()) == {0} for line in axes.lines)  # the zero line
-    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    assert [len(line.get_xdata()) for line in hollow] == [2]  # net50: λ = 0 was chosen
+    assert not any(line.get_markerfacecolor() == "white" for line in axes.lines)
+    crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    assert [len(line.get_xdata()) for line in crosses] == [2]  # net50: λ = 0 was chosen
+    assert "Crosses: λ = 0 was chosen" in drawing.caption
     assert "Banks net50 [Toy; ResNet-50] and net101 [Toy; ResNet-50]" in drawing.caption
     assert "12 trials per point" in drawing.caption
 
@@ -144,21 +149,22 @@ def test_methods_stand_side_by_side_on_one_scale(drawn: dict[str, Drawing], toy:
 def test_priors_are_bars_beside_one_another(drawn: dict[str, Drawing], toy: Gathered) -> None:
     drawing = drawn["unbalanced-linear"]
     (axes,) = drawing.figure.axes
-    heights = {bar.get_label(): bar.patches[0].get_height() for bar in axes.containers[1::2]}
+    bars = [bar for bar in axes.patches if bar.get_width()]
     lines = toy.summary.chosen.filter(
         pl.col("shots_scheme") == "unbalanced-8", pl.col("penalty") != "none"
-    )
-    expected = {
-        (penalty, prior): 100 * gain
-        for penalty, prior, gain in lines.select("penalty", "prior", "improvement").iter_rows()
-    }
-    assert heights == pytest.approx(
-        {
-            "Firth (uniform prior)": expected["firth", "uniform"],
-            "Firth (class-frequency prior)": expected["firth", "class-frequency"],
-            "L2 (mean-square)": expected["l2", "uniform"],
-        }
-    )
+    ).to_dicts()
+    order = [("firth", "uniform"), ("firth", "class-frequency"), ("l2", "uniform")]
+    lines.sort(key=lambda line: order.index((line["penalty"], line["prior"])))
+    used = [line for line in lines if line["coefficient"]]
+    gains = [100 * line["improvement"] for line in used]
+    assert [bar.get_height() for bar in bars] == pytest.approx(gains)
+    hollow = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in bars]
+    assert hollow == [not line["p_holm"] < 0.05 for line in used]
+    crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    assert len(crosses) == len(lines) - len(used)
+    names = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
+    methods = ["Firth (uniform prior)", "Firth (class-frequency prior)", "L2 (mean-square)"]
+    assert [name for name in names if name != "λ = 0 chosen"] == methods
     assert drawing.title.startswith("Uniform and class-frequency prior")
 
 

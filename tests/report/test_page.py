@@ -473,3 +473,17 @@ def test_tables_show_value_and_interval_together() -> None:
     assert [cell["sort"] for cell in first] == [1.0, -0.5, None]
     assert [cell["text"] for cell in second] == ["unbalanced-8", "", ""]
     assert second[1]["sort"] == ""
+
+
+def test_a_preset_that_ran_twice_is_named_once(gathered: Gathered) -> None:
+    (run,) = gathered.runs
+    preset = dataclasses.replace(run, name="cosine", spec={**run.spec, "paper_banks": ["other"]})
+    (alert,) = run_view.alerts(Gathered(gathered.summary, (preset, preset)))
+    assert alert["text"].startswith("cosine repeats settings of the paper on ")
+
+
+def test_the_chart_marks_a_chosen_zero(page: str) -> None:
+    assert charts.make_charts()["improvement"]["spec"]["layer"][-1]["encoding"]["shape"][
+        "scale"
+    ] == {"domain": ["λ > 0", "λ = 0 chosen"], "range": ["circle", "cross"]}
+    assert 'row.coefficient === 0 ? "λ = 0 chosen" : "λ > 0"' in page

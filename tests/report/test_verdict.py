@@ -145,6 +145,16 @@ def test_small_gains_are_called_small() -> None:
     )
 
 
+def test_a_gain_that_is_printed_as_a_tenth_is_not_called_less() -> None:
+    """Every table prints a gain of 0.096 points as +0.10."""
+    line = make_headline(verdicts(setting(5, 1, 0.096, 0.01))).lines[0]
+    assert "+0.10 ± 0.01 points" in line
+    assert "below" not in line
+    line = make_headline(verdicts(setting(5, 1, 0.094, 0.01))).lines[0]
+    assert "+0.09 ± 0.01 points" in line
+    assert line.endswith("It is below 0.1 points.")
+
+
 def test_one_trial_has_no_interval() -> None:
     line = setting(5, 1, 1.0, improvement_ci=None, p_holm=1.0, trials=1)
     (verdict,) = verdicts(line)
@@ -223,6 +233,12 @@ def test_intervals_over_classes() -> None:
     assert said(verdicts(setting(5, 1, 0.7, **narrow))[0], "classes") == []
 
 
+THEORY = "The tuning-free λ of the theory "
+SAFE = THEORY + "is safe: its interval leaves no room for a loss of 0.5 points {}."
+OPEN = THEORY + "cannot be judged: its interval leaves room for a loss of 0.5 points {}."
+COSTS = THEORY + "is not safe: its interval is below zero {}."
+
+
 def test_the_theory_is_safe_or_not() -> None:
     good = {"theory_improvement": 0.005, "theory_improvement_ci": 0.001}
     bad = {"theory_improvement": -0.02, "theory_improvement_ci": 0.001}
@@ -232,7 +248,8 @@ def test_the_theory_is_safe_or_not() -> None:
             "The tuning-free λ of the theory is not safe: its interval is below zero at 1 shot "
             "(−2.00 ± 0.10 points). It is derived to remove the first-order bias of the weights, "
             "not to raise accuracy; docs/reproduction.md compares it with a chosen λ."
-        )
+        ),
+        SAFE.format("at 5 shots (+0.50 ± 0.10 points)"),
     ]
     small = {**bad, "theory_improvement": -0.005}
     (verdict,) = verdicts(setting(5, 1, 0.7, **small), setting(5, 5, 0.7, **good))
@@ -240,22 +257,30 @@ def test_the_theory_is_safe_or_not() -> None:
         (
             "The tuning-free λ of the theory is not safe: its interval is below zero at 1 shot "
             "(−0.50 ± 0.10 points)."
-        )
+        ),
+        SAFE.format("at 5 shots (+0.50 ± 0.10 points)"),
     ]
     (verdict,) = verdicts(setting(5, 1, 0.7, **good), setting(5, 5, 0.7, **good))
-    assert said(verdict, "theory") == [
-        (
-            "The tuning-free λ of the theory is safe here: its interval is below zero in no "
-            "setting, above zero in 2 of 2 (+0.50 ± 0.10 points)."
-        )
-    ]
-    (verdict,) = verdicts(setting(5, 1, 0.7, **good))
-    assert said(verdict, "theory") == [
-        (
-            "The tuning-free λ of the theory is safe here: its interval is above zero "
-            "(+0.50 ± 0.10 points)."
-        )
-    ]
+    assert said(verdict, "theory") == [SAFE.format("in both settings (+0.50 ± 0.10 points)")]
+
+
+@pytest.mark.parametrize(
+    ("mean", "ci", "words"),
+    [
+        (-0.1, 0.3, SAFE),
+        (-0.1, 0.5, OPEN),
+        (-3.54, 5.15, OPEN),
+        (5.0, 5.6, OPEN),
+        (-0.3, 0.1, COSTS),
+    ],
+)
+def test_an_interval_around_zero_is_not_yet_safe(mean: float, ci: float, words: str) -> None:
+    theory = {"theory_improvement": mean / 100, "theory_improvement_ci": ci / 100}
+    (verdict,) = verdicts(setting(5, 1, 0.7, **theory))
+    gain = points_ci(mean / 100, ci / 100)
+    assert said(verdict, "theory") == [words.format(f"at 5 ways, 1 shot ({gain} points)")]
+    (line,) = (line for line in make_headline([verdict]).lines if "theory" in line)
+    assert ("it leaves room for a loss of 0.5 points" in line) == (words is OPEN)
 
 
 def test_one_trial_has_no_interval_and_says_nothing_of_the_theory() -> None:
@@ -268,15 +293,25 @@ def test_one_trial_has_no_interval_and_says_nothing_of_the_theory() -> None:
 def test_a_loss_within_the_noise_is_not_called_none() -> None:
     noisy = {"theory_improvement": -0.005, "theory_improvement_ci": 0.006}
     (verdict,) = verdicts(setting(5, 1, 2.0, **noisy), setting(5, 5, -0.1, p_holm=1.0, **noisy))
-    (text,) = said(verdict, "theory")
-    assert "its interval is below zero in no setting, above zero in 0 of 2" in text
+    assert said(verdict, "theory") == [OPEN.format("in both settings (−0.50 ± 0.60 points)")]
     lines = make_headline([verdict]).lines
     assert (
         "In 1 setting the effect is not significant; it costs accuracy significantly nowhere."
     ) in lines
     assert (
-        "Without tuning (λ from theory) the gain’s interval is below zero in none of 2 settings."
+        "Without tuning (λ from theory) the gain’s interval is below zero in none of 2 settings; "
+        "in 2 of 2 settings it leaves room for a loss of 0.5 points."
     ) in lines
+
+
+def test_the_largest_loss_of_the_theory_names_its_bank() -> None:
+    loss = {"theory_improvement": -0.02, "theory_improvement_ci": 0.001}
+    more = {"theory_improvement": -0.03, "theory_improvement_ci": 0.001}
+    found = verdicts(
+        setting(5, 1, 0.7, bank="mini", **loss), setting(5, 1, 0.7, bank="cub", **more)
+    )
+    (line,) = (line for line in make_headline(found).lines if "theory" in line)
+    assert line.endswith("down to −3.00 points (Firth, linear head, cub, 5 ways, 1 shot).")
 
 
 def test_probabilities() -> None:
@@ -293,6 +328,23 @@ def test_probabilities() -> None:
     assert said(verdict, "calibration")[0].startswith("Its probabilities are better: nll falls,")
     (verdict,) = verdicts(setting(5, 1, 0.7, **worse), setting(5, 5, 0.7, **better))
     assert "neither better nor worse" in said(verdict, "calibration")[0]
+
+
+@pytest.mark.parametrize(
+    ("moves", "words"),
+    [
+        ((0.3, 0.3, -0.1), "worse calibrated in 2, better in 1 of 3 settings"),
+        ((0.3, -0.1, 0.0), "worse calibrated in 1, better in 1 of 3 settings"),
+        ((0.3, 0.3, 0.0), "worse calibrated in 2 of 3 settings"),
+        ((-0.1, -0.1), "better calibrated in 2 of 2 settings"),
+        ((-0.1,), "better calibrated in the one setting"),
+    ],
+)
+def test_the_headline_counts_worse_and_better_probabilities(
+    moves: tuple[float, ...], words: str
+) -> None:
+    found = verdicts(*(setting(5, at, 0.7, ece_pooled=0.2 + m) for at, m in enumerate(moves, 1)))
+    assert f"Probabilities get {words} where it is in use." in make_headline(found).lines
 
 
 def test_other_penalties_each_from_its_side() -> None:
@@ -317,7 +369,7 @@ def test_two_penalties_left_out_are_not_compared() -> None:
     (verdict,) = verdicts(*lines, contrasts=against)
     assert said(verdict, "rivals") == [
         "Firth beats L2 at 1 shot (+1.00 ± 0.20 points).",
-        "Firth and L2 both chose λ = 0 at 5 and 10 shots.",
+        "Firth and L2 both have λ = 0 at 5 and 10 shots.",
     ]
 
 
@@ -327,7 +379,12 @@ def test_two_penalties_left_out_are_not_compared() -> None:
         ((0.0, 0.0, 0.0), "In all 3 settings where it helps, ", " does as well or better."),
         ((0.0, -1.0), "In both settings where it helps, ", " does as well or better."),
         ((0.0,), "In the one setting where it helps, ", " does as well or better."),
-        ((1.0, 1.0), "In each of the 2 settings where it helps, ", " is worse."),
+        ((1.0, 1.0), "In both settings where it helps, ", " is worse."),
+        (
+            (0.0, 1.0),
+            "In 1 of the 2 settings where it helps, ",
+            " does as well or better; in 1 it is worse.",
+        ),
         ((1.0,), "In the one setting where it helps, ", " is worse."),
     ],
 )
@@ -359,8 +416,110 @@ def test_reference_heads() -> None:
             "Nearest class mean beats this head, with and without Firth, at 1 shot "
             "(+1.00 ± 0.20 points)."
         ),
-        "Nearest class mean and Firth do not differ significantly at 5 shots.",
+        "Nearest class mean does as well as Firth at 5 shots.",
     ]
+
+
+REFERENCE = {"against_penalty": "none", "against_head": "centroid"}
+
+
+def test_a_lead_that_is_not_significant_is_not_equality() -> None:
+    wide = contrast(5, 1, 38.0, 40.0, **REFERENCE)
+    (verdict,) = verdicts(setting(5, 1, 2.0), contrasts=(wide,))
+    assert said(verdict, "references") == [
+        (
+            "Whether nearest class mean does as well as Firth cannot be told at 5 ways, 1 shot "
+            "(+38.00 ± 40.00 points)."
+        )
+    ]
+    assert (
+        "In the one setting where it helps, it cannot be told whether a reference head without "
+        "penalty (nearest class mean or least squares) does as well."
+    ) in make_headline([verdict]).lines
+
+
+@pytest.mark.parametrize(
+    ("lead", "ci", "standing"),
+    [
+        (0.2, 0.3, "matched"),
+        (0.2, 0.31, "open"),
+        (-0.5, 1.01, "open"),
+        (0.4, 0.1, "worse"),  # significant, however small
+        (-0.4, 0.1, "matched"),
+    ],
+)
+def test_as_well_means_within_half_a_point(lead: float, ci: float, standing: str) -> None:
+    against = contrast(5, 1, lead, ci, **REFERENCE)
+    (verdict,) = verdicts(setting(5, 1, 2.0), contrasts=(against,))
+    assert list(verdict.reference_standings.values()) == [standing]
+
+
+def test_too_few_trials_for_a_contrast() -> None:
+    """Six trials may judge one setting, but not two contrasts: 2 · 2/2⁶ is above 0.05."""
+    reference = contrast(5, 1, 38.0, p_holm=0.06, trials=6, **REFERENCE)
+    rival = contrast(5, 1, 1.0, p_holm=0.06, trials=6)
+    (verdict,) = verdicts(setting(5, 1, 2.0, trials=6), contrasts=(reference, rival))
+    why = "with 6 trials nothing can be significant, at least 7 are needed"
+    place = "at 5 ways, 1 shot"
+    assert said(verdict, "references") == [
+        (
+            f"Too few trials to tell Firth from nearest class mean {place} "
+            f"(+38.00 ± 0.20 points): {why}."
+        )
+    ]
+    assert said(verdict, "rivals") == [
+        f"Too few trials to tell Firth from L2 {place} (+1.00 ± 0.20 points): {why}."
+    ]
+    assert (
+        "In the one setting where it helps, it cannot be told whether a reference head without "
+        f"penalty (nearest class mean or least squares) does as well ({why})."
+    ) in make_headline([verdict]).lines
+    level = contrast(5, 1, 0.0, 0.0, trials=6, **REFERENCE)  # equal in all of six trials
+    (verdict,) = verdicts(setting(5, 1, 2.0, trials=6), contrasts=(level, rival))
+    assert list(verdict.reference_standings.values()) == ["open"]
+
+
+def test_a_head_at_zero_is_not_compared_with_the_penalty() -> None:
+    zero = setting(5, 1, 0.0, 0.0, coefficient=0.0, p_holm=1.0)
+    lost = contrast(5, 1, -1.0, coefficient=0.0, against_accuracy=0.62, **REFERENCE)
+    (verdict,) = verdicts(zero, contrasts=(lost,))
+    assert said(verdict, "references") == [
+        (
+            "Nearest class mean beats this head, which has λ = 0, at 5 ways, 1 shot "
+            "(+1.00 ± 0.20 points)."
+        )
+    ]
+
+
+def test_the_only_candidate_is_not_chosen() -> None:
+    zero = {"coefficient": 0.0, "p_holm": 1.0}
+    line = dict.fromkeys(ALL) | KEY | {"split": "val", "trials": 100}
+    lines = [line | {"coefficient": lam, "theory": lam > 0} for lam in (0.0, 2.5)]
+
+    def found(*chosen: dict[str, Any]) -> Verdict:
+        summary = Summary(
+            pl.DataFrame(lines, schema=ALL),
+            pl.DataFrame(list(chosen), schema=CHOSEN),
+            pl.DataFrame(schema=CONTRASTS),
+            [],
+        )
+        (verdict,) = make_verdicts(Fixed(summary, ()))
+        return verdict
+
+    verdict = found(setting(5, 1, 0.0, 0.0, **zero))
+    assert said(verdict, "accuracy") == [
+        "No λ but 0 was a candidate at 5 ways, 1 shot: there it is left out."
+    ]
+    assert make_headline([verdict]).answer == "Not in use: no λ but 0 was a candidate."
+    both = found(setting(5, 1, 0.0, 0.0, **zero), setting(5, 5, 0.0, 0.0, **zero))
+    assert make_headline([both]).answer == (
+        "Not in use: no λ but 0 was a candidate in 1 setting; the validation classes chose "
+        "λ = 0 in 1 setting."
+    )
+    helped = make_headline([found(setting(5, 1, 0.0, 0.0, **zero), setting(5, 5, 1.0))])
+    assert helped.lines[1] == (
+        "In 1 setting no λ but 0 was a candidate; it costs accuracy significantly nowhere."
+    )
 
 
 def test_the_headline_does_not_hide_a_head_that_needs_no_penalty() -> None:
@@ -376,10 +535,11 @@ def test_the_headline_does_not_hide_a_head_that_needs_no_penalty() -> None:
         contrast(5, 10, -1.0, **squares),  # better
     )
     (verdict,) = verdicts(*lines, contrasts=against)
-    assert [condition.shots for condition in verdict.matched] == [1, 10]
+    standings = {place.shots: how for place, how in verdict.reference_standings.items()}
+    assert standings == {1: "matched", 5: "worse", 10: "matched"}
     assert (
         "In 2 of the 3 settings where it helps, a reference head without penalty (nearest class "
-        "mean or least squares) does as well or better."
+        "mean or least squares) does as well or better; in 1 it is worse."
     ) in make_headline([verdict]).lines
     assert not any("reference" in line for line in make_headline(verdicts(*lines)).lines)
 
@@ -391,18 +551,44 @@ def test_the_edge_of_the_grid() -> None:
     ]
 
 
-def test_confidence_without_penalty() -> None:
+def confident(binned: dict[tuple[int, int], tuple[float, float]], *chosen: dict[str, Any]) -> str:
+    """Return the remark on probabilities where (ways, shots) have a confidence and an accuracy."""
     row = {**KEY, "coefficient": 0.0, "theory": False, "bin": 3, "count": 100}
-    sums = {"confidence_sum": 40.0, "correct_sum": 80.0}
+    lines = [
+        {**row, "ways": ways, "shots": shots, "confidence_sum": sure, "correct_sum": right}
+        for (ways, shots), (sure, right) in binned.items()
+    ]
 
     class Binned(Fixed):
-        bins = pl.DataFrame([{**row, **sums}], schema=Fixed.bins.schema)
+        bins = pl.DataFrame(lines, schema=Fixed.bins.schema)
 
-    chosen = pl.DataFrame([setting(5, 1, 0.7, nll=1.5)], schema=CHOSEN)
-    summary = Summary(pl.DataFrame(schema=ALL), chosen, pl.DataFrame(schema=CONTRASTS), [])
+    table = pl.DataFrame(list(chosen), schema=CHOSEN)
+    summary = Summary(pl.DataFrame(schema=ALL), table, pl.DataFrame(schema=CONTRASTS), [])
     (verdict,) = make_verdicts(Binned(summary, ()))
-    assert said(verdict, "calibration")[0].endswith(
+    return said(verdict, "calibration")[0]
+
+
+def test_confidence_without_penalty() -> None:
+    assert confident({(5, 1): (40.0, 80.0)}, setting(5, 1, 0.7, nll=1.5)).endswith(
         "Without penalty the head is under-confident: 40% mean confidence at 80% accuracy."
+    )
+    assert "confident" not in confident({(5, 1): (79.0, 80.0)}, setting(5, 1, 0.7, nll=1.5))
+
+
+def test_confidence_is_that_of_the_settings_in_use() -> None:
+    zero = setting(5, 1, 0.0, 0.0, coefficient=0.0, p_holm=1.0)
+    binned = {(5, 1): (10.0, 80.0), (5, 5): (44.0, 26.0)}
+    assert confident(binned, zero, setting(5, 5, 0.7, nll=0.5)).endswith(
+        "Without penalty the head is over-confident: 44% mean confidence at 26% accuracy."
+    )
+
+
+def test_confidence_is_not_pooled_over_ways() -> None:
+    binned = {(5, 1): (70.0, 60.0), (10, 1): (20.0, 50.0), (20, 1): (30.0, 31.0)}
+    lines = [setting(ways, 1, 0.7, nll=0.5) for ways, _ in binned]
+    assert confident(binned, *lines).endswith(
+        "Without penalty the head is over-confident in 1 and under-confident in 1 of 3, most at "
+        "10 ways, 1 shot: 20% mean confidence at 50% accuracy."
     )
 
 

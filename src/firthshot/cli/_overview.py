@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,85 @@ from firthshot.experiments.schema import SPLITLESS
 from firthshot.experiments.statistics import ALPHA
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
     from rich.table import Table
 
     from firthshot.experiments.summary import Summary
 
 MARK = "*"
 MOST_LINES = 40
-LONGEST_NAME = 30
+LONGEST_NAME, SHORTEST_NAME = 30, 8
+_NAMES = ("bank", "source")  # of any length: these give way to the numbers
+_WORDS = (*_NAMES, "head", "penalty", "shots", "chosen on", "")
+_SILENT = (*_NAMES, "penalty", "artificial")  # left out where they say the same everywhere
 _ORDER = ("bank", "source", "head", "penalty", "prior", "ways", "shots", "shots_scheme")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rows of words as a table in which names are shortened, and numbers never.
+
+    What is no terminal has no edge; a terminal that is too narrow even for short names gets
+    numbers on two lines.
+    """
+
+    rows: list[dict[str, str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """Yield the table that fits."""
+        if not console.is_terminal:
+            # A file or a pipe: rich takes it for 80 columns wide and would cut the lines there.
+            console.width = max(console.width, self._width(LONGEST_NAME))
+            options = options.update_width(console.width)
+        room = options.max_width
+        lengths = range(LONGEST_NAME, SHORTEST_NAME - 1, -1)
+        fits = (length for length in lengths if self._width(length) <= room)
+        yield from console.render(self._table(next(fits, SHORTEST_NAME), room), options)
+
+    def _shown(self) -> list[str]:
+        """Return the columns; those that say nothing, or the same everywhere, are left out."""
+        said = {name: {row[name] for row in self.rows} for name in self.rows[0]}
+        silent = [name for name in _SILENT if len(said.get(name, ())) == 1]
+        return [name for name in said if name not in silent and any(said[name])]
+
+    def _cells(self, name: str, longest: int) -> list[str]:
+        from firthshot.report.figures.style import shortened
+
+        cells = [row[name] for row in self.rows]
+        return [shortened(cell, longest) for cell in cells] if name in _NAMES else cells
+
+    def _width(self, longest: int) -> int:
+        """Return the width of the table with names of at most this length."""
+        from rich.cells import cell_len
+
+        shown = self._shown()
+        return sum(max(map(cell_len, (name, *self._cells(name, longest)))) + 1 for name in shown)
+
+    def _longest_piece(self, name: str) -> int | None:
+        """Return the width that a column of numbers needs so that none is broken."""
+        pieces = [piece for row in self.rows for piece in row[name].split()]
+        return None if name in _WORDS else max(map(len, pieces), default=0)
+
+    def _table(self, longest: int, width: int) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, padding=(0, 1, 0, 0))
+        shown = self._shown()
+        wrap = self._width(longest) > width
+        for name in shown:
+            table.add_column(
+                Text(name),
+                justify="left" if name in _WORDS else "right",
+                no_wrap=not wrap,
+                overflow="fold",
+                min_width=self._longest_piece(name),
+            )
+        columns = [self._cells(name, longest) for name in shown]
+        for cells in zip(*columns, strict=True):
+            table.add_row(*map(Text, cells))  # no markup: a bank may be called "[red]"
+        return table
 
 
 @dataclass(frozen=True)
@@ -28,7 +100,7 @@ class Overview:
     """
 
     title: str = ""
-    table: Table | None = None
+    table: Lines | None = None
     legend: str = ""
 
 
@@ -52,7 +124,11 @@ def overview(summary: Summary) -> Overview:
         title = "Accuracy on the novel classes; without val classes no λ (–) was chosen:"
     marked = any(map(_mark, rows))
     legend = f"{MARK} significant: Wilcoxon, Holm-corrected over the table, p < {ALPHA:g}."
-    return Overview(title, _table(rows), " ".join([*([legend] if marked else []), *unjudged]))
+    return Overview(
+        title,
+        Lines([_words(row) for row in rows]),
+        " ".join([*([legend] if marked else []), *unjudged]),
+    )
 
 
 def _accuracies(summary: Summary, which: str) -> Overview:
@@ -60,7 +136,7 @@ def _accuracies(summary: Summary, which: str) -> Overview:
     if not rows or len(rows) > MOST_LINES:
         return Overview()
     words = [_place(row) | _accuracy_words(row) for row in rows]
-    return Overview(f"Accuracy on the novel classes, {which}:", _lay_out(words))
+    return Overview(f"Accuracy on the novel classes, {which}:", Lines(words))
 
 
 def _accuracy_words(row: dict[str, Any]) -> dict[str, str]:
@@ -96,7 +172,7 @@ def _mark(row: dict[str, Any]) -> str:
     return MARK if tested and row["p_holm"] < ALPHA else ""
 
 
-def drawn_overview(folder: Path) -> Table | None:
+def drawn_overview(folder: Path) -> Lines | None:
     """Return artificial rows and λ chosen together, where a run has Distribution Calibration."""
     import polars as pl
 
@@ -106,7 +182,7 @@ def drawn_overview(folder: Path) -> Table | None:
     lines = pl.read_csv(file, infer_schema_length=None).sort(*_ORDER)
     # The fair choice first; the paper's is there to compare with its table.
     rows = lines.sort(pl.col("chosen_on") != "val", maintain_order=True).to_dicts()
-    return _lay_out([_drawn_words(row) for row in rows]) if 0 < len(rows) <= MOST_LINES else None
+    return Lines([_drawn_words(row) for row in rows]) if 0 < len(rows) <= MOST_LINES else None
 
 
 def _drawn_words(row: dict[str, Any]) -> dict[str, str]:
@@ -119,41 +195,13 @@ def _drawn_words(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
-    words = [_words(row) for row in rows]
-    if all(row["theory_coefficient"] is None for row in rows):
-        words = [{k: v for k, v in row.items() if not k.startswith("theory")} for row in words]
-    return _lay_out(words)
-
-
-def _lay_out(words: list[dict[str, str]]) -> Table:
-    """Return the rows as a table; columns that say the same everywhere are left out."""
-    from rich.table import Table
-
-    vary = [name for name in words[0] if len({row[name] for row in words}) > 1]
-    silent = ("bank", "source", "penalty", "artificial", "")
-    shown = [name for name in words[0] if name in vary or name not in silent]
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    for name in shown:
-        left = name in ("bank", "source", "head", "penalty", "shots", "chosen on", "")
-        # A bank may have any name; the numbers beside it must stay readable.
-        widest = LONGEST_NAME if name in ("bank", "source") else None
-        table.add_column(
-            name, justify="left" if left else "right", no_wrap=True, max_width=widest,
-            overflow="ellipsis",
-        )  # fmt: skip
-    for row in words:
-        table.add_row(*(row[name] for name in shown))
-    return table
-
-
 def _place(row: dict[str, Any]) -> dict[str, str]:
     balanced = row["shots_scheme"] == "balanced"
     return {
         "bank": row["bank"],
         "source": row["source"] or "",
         "head": row["head"],
-        "penalty": "frequency" if row["prior"] == "class-frequency" else row["penalty"],
+        "penalty": row["penalty"] + (" (frequency)" if row["prior"] == "class-frequency" else ""),
         "ways": str(row["ways"]),
         "shots": str(row["shots"]) if balanced else row["shots_scheme"],
     }

@@ -19,6 +19,7 @@ from firthshot.report.chart_parts import (
     zero,
 )
 
+_USES = ["λ > 0", "λ = 0 chosen"]
 _KINDS = ["of the grid", "chosen on val", "theory"]
 
 
@@ -64,8 +65,8 @@ def _improvement() -> Spec:
             "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
         },
         {
-            "mark": {"type": "point", "filled": True, "size": 62, "opacity": 1},
-            "encoding": {"y": y, "tooltip": tooltip},
+            "mark": {"type": "point", "filled": True, "size": 62, "opacity": 1, "angle": 45},
+            "encoding": {"y": y, "tooltip": tooltip, "shape": _in_use()},
         },
     ]
     # The rule at zero belongs to all series: colour and x are those of the other layers.
@@ -85,6 +86,16 @@ def _improvement() -> Spec:
         },
         "columns": "$columns",
         "spec": {"width": "$width", "height": "$height", "layer": layers},
+    }
+
+
+def _in_use() -> Spec:
+    """Return how a setting is marked: a cross where λ = 0 was chosen, which is no null result."""
+    return {
+        "field": "use",
+        "type": "nominal",
+        "scale": {"domain": _USES, "range": ["circle", "cross"]},
+        "legend": "$useLegend",
     }
 
 

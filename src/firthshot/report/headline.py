@@ -7,20 +7,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from firthshot.experiments.summary import Unjudged
-from firthshot.report.outcomes import SAME_ECE, SMALL, Outcome, needed_words
+from firthshot.report.outcomes import (
+    MARGIN_WORDS,
+    SAME_ECE,
+    SMALL,
+    Outcome,
+    needed_words,
+    unchanged_by_reason,
+)
 from firthshot.report.verdict import Verdict
 from firthshot.report.wording import (
-    Condition,
     capital,
     counted,
     everywhere,
-    head_name,
     penalty_name,
     points,
     points_ci,
+    rounded_points,
 )
-
-_CHOSE = "the validation classes chose λ = 0"
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ def make_headline(verdicts: Sequence[Verdict], unjudged: Sequence[Unjudged] = ()
     lines = [
         *_best_and_worst(main),
         *_headline_references(main),
-        *_headline_theory(outcomes),
+        *_headline_theory(main),
         *_headline_others(main),
         *_headline_unjudged([one for one in unjudged if (one.penalty, one.prior) in kinds]),
     ]
@@ -102,18 +106,26 @@ def _nothing(outcomes: Sequence[Outcome]) -> str:
     A λ = 0 that was chosen is no null result, nor is a test that could not have found anything.
     """
     total, few = len(outcomes), [outcome for outcome in outcomes if outcome.too_few]
-    unchanged = sum(outcome.kind == "unchanged" for outcome in outcomes)
+    others = [(len(places), why) for why, places in unchanged_by_reason(outcomes).items()]
+    unchanged = sum(count for count, _ in others)
     if unchanged == total:
-        return f"Not in use: {_CHOSE}{f' {everywhere(total)}' if total > 1 else ''}."
+        return f"Not in use: {_unused(others)}."
     unclear = total - unchanged - len(few)
     lead = "No effect that can be told from chance" if unclear else "Too few trials to tell"
     count = unclear or len(few)
-    others = [(unchanged, _CHOSE)] if unchanged else []
     if few and unclear:
         others.insert(0, (len(few), "there are too few trials to tell"))
     rest = "".join(f"; in {_others(n, len(others))} {words}" for n, words in others)
     among = counted(total, "setting") if count == total else f"{count} of {total} settings"
     return f"{lead} in {among}{rest}{f': {needed_words(few)}' if few else ''}."
+
+
+def _unused(reasons: Sequence[tuple[int, str]]) -> str:
+    """Say why the coefficient is 0 in every setting."""
+    if len(reasons) > 1:
+        return "; ".join(f"{why} in {counted(count, 'setting')}" for count, why in reasons)
+    ((count, why),) = reasons
+    return f"{why} {everywhere(count)}" if count > 1 else why
 
 
 def _others(count: int, kinds: int) -> str:
@@ -138,7 +150,8 @@ def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _small(helps: Sequence[tuple[Verdict, Outcome]]) -> str:
-    small = sum(outcome.row["improvement"] < SMALL for _, outcome in helps)
+    limit = rounded_points(SMALL)
+    small = sum(rounded_points(outcome.row["improvement"]) < limit for _, outcome in helps)
     if not small:
         return ""
     which = f"{small} of the {len(helps)} gains" if len(helps) > 1 else "It"
@@ -149,15 +162,14 @@ def _quiet(outcomes: Sequence[Outcome], costs: bool) -> Iterator[str]:
     """Say in how many settings nothing can be told, or nothing was changed."""
     few = [outcome for outcome in outcomes if outcome.too_few]
     unclear = sum(outcome.kind == "unclear" for outcome in outcomes) - len(few)
-    unchanged = sum(outcome.kind == "unchanged" for outcome in outcomes)
     said = []
     if unclear:
         said.append(f"in {counted(unclear, 'setting')} the effect is not significant")
     if few:
         where = f"in {counted(len(few), 'setting')}"
         said.append(f"{where} there are too few trials to tell ({needed_words(few)})")
-    if unchanged:
-        said.append(f"in {counted(unchanged, 'setting')} {_CHOSE}")
+    for why, places in unchanged_by_reason(outcomes).items():
+        said.append(f"in {counted(len(places), 'setting')} {why}")
     if not costs:
         said.append("it costs accuracy significantly nowhere")
     if said:
@@ -171,52 +183,74 @@ def _effect(verdict: Verdict, outcome: Outcome) -> str:
 
 
 def _headline_references(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Say where a head without any penalty is not worse, as far as the tests can tell."""
-    known = sum(len(verdict.referenced) for verdict in verdicts)
-    matched = sum(len(verdict.matched) for verdict in verdicts)
+    """Say whether a head without any penalty does as well where this helps."""
+    counts = Counter(s for verdict in verdicts for s in verdict.reference_standings.values())
+    known = counts.total()
     if not known:
         return
     head = "a reference head without penalty (nearest class mean or least squares)"
     settings = f"where it helps{' and one was run' if _partly(verdicts) else ''}"
-    if not matched:
-        among = "the one setting" if known == 1 else f"each of the {known} settings"
-        yield f"In {among} {settings}, {head} is worse."
-        return
-    among = {1: "the one setting", 2: "both settings"}.get(known, f"all {known} settings")
-    if matched < known:
-        among = f"{matched} of the {known} settings"
-    yield f"In {among} {settings}, {head} does as well or better."
+    standings = [standing for standing in _STANDINGS if counts[standing]]
+    first, *others = standings
+    said = f"In {_among(counts[first], known)} {settings}, {_STANDINGS[first].format(head=head)}"
+    rest = "".join(f"; in {counts[one]} {_STANDINGS[one].format(head='it')}" for one in others)
+    yield f"{said}{rest}{_why_open(verdicts)}."
+
+
+# How a reference head does; of several standings the first is told in full.
+_STANDINGS = {
+    "matched": "{head} does as well or better",
+    "worse": "{head} is worse",
+    "open": "it cannot be told whether {head} does as well",
+}
+
+
+def _among(count: int, known: int) -> str:
+    if count < known:
+        return f"{count} of the {known} settings"
+    return {1: "the one setting", 2: "both settings"}.get(known, f"all {known} settings")
+
+
+def _why_open(verdicts: Sequence[Verdict]) -> str:
+    """Say how many trials it needs, where contrasts have too few for any test."""
+    few = [one for verdict in verdicts for one in verdict.references if one.too_few]
+    return f" ({needed_words(few)})" if few else ""
 
 
 def _partly(verdicts: Sequence[Verdict]) -> bool:
-    return any(len(verdict.referenced) < verdict.count("helps") for verdict in verdicts)
+    return any(len(v.reference_standings) < v.count("helps") for v in verdicts)
 
 
-def _headline_theory(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    known = [o.row for o in outcomes if o.row["theory_improvement_ci"] is not None]
-    bad = [r for r in known if r["theory_improvement"] + r["theory_improvement_ci"] < 0]
+def _headline_theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Say where the tuning-free coefficient costs accuracy, and where it may."""
+    known = [(v, o) for v in verdicts for o in v.outcomes if o.theory_standing]
+    if not known:
+        return
+    bad = [(v, o) for v, o in known if o.theory_standing == "costs"]
+    wide = sum(o.theory_standing == "open" for _, o in known)
+    said = f"the gain’s interval is below zero {_of(len(bad), len(known))}"
     if bad:
-        worst = min(bad, key=lambda row: row["theory_improvement"])
-        yield (
-            "Without tuning (λ from theory) the gain’s interval is below zero "
-            f"{_of(len(bad), len(known))}, down to {points(worst['theory_improvement'])} points "
-            f"({head_name(worst['head'])} head, {Condition.of(worst).words})."
-        )
-    elif known:
-        where = _of(0, len(known))
-        yield f"Without tuning (λ from theory) the gain’s interval is below zero {where}."
+        verdict, worst = min(bad, key=lambda pair: pair[1].row["theory_improvement"])
+        loss = points(worst.row["theory_improvement"])
+        said += f", down to {loss} points ({verdict.title}, {worst.condition.words})"
+    if wide:
+        said += f"; {_of(wide, len(known))} it leaves room for a loss of {MARGIN_WORDS}"
+    yield f"Without tuning (λ from theory) {said}."
 
 
 def _headline_others(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Count both the settings with worse and those with better probabilities."""
     moved = [o.row for v in verdicts for o in v.outcomes if o.kind != "unchanged"]
     moved = [row for row in moved if row["ece_pooled"] is not None]
-    if not moved:
-        return
     changes = [row["ece_pooled"] - row["base_ece_pooled"] for row in moved]
-    worse, better = sum(c > SAME_ECE for c in changes), sum(c < -SAME_ECE for c in changes)
-    if worse or better:
-        word, count = ("worse", worse) if worse >= better else ("better", better)
-        yield (f"Probabilities get {word} calibrated {_of(count, len(moved))} where it is in use.")
+    counts = {"worse": sum(c > SAME_ECE for c in changes)}
+    counts["better"] = sum(c < -SAME_ECE for c in changes)
+    said = [(word, count) for word, count in counts.items() if count]
+    if said:
+        *first, (word, last) = said
+        lead = "".join(f"{other} calibrated in {count}, " for other, count in first)
+        words = word if first else f"{word} calibrated"
+        yield f"Probabilities get {lead}{words} {_of(last, len(moved))} where it is in use."
 
 
 def _headline_unjudged(unjudged: Sequence[Unjudged]) -> Iterator[str]:

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from firthshot.report.outcomes import (
+    MARGIN_WORDS,
     MUCH,
     SAME_ECE,
     SAME_NLL,
     WIDER,
+    Contrast,
     Effect,
     Outcome,
     Remark,
     Row,
-    amount,
     effects,
-    kind_of,
     needed_words,
     phrases,
+    unchanged_by_reason,
 )
 from firthshot.report.wording import (
     Condition,
@@ -33,6 +34,9 @@ from firthshot.report.wording import (
     penalty_name,
     where,
 )
+
+_LOSS = f"a loss of {MARGIN_WORDS}"
+_LEANS = 0.02  # confidence and accuracy that differ by less are as good as equal
 
 # What λ = K rank/(2N) is derived for, and where it is compared with a chosen λ at length.
 _WHY = (
@@ -57,14 +61,13 @@ def accuracy(key: Row, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
     if few := [outcome for outcome in outcomes if outcome.too_few]:
         places = "; ".join(phrases(effects(few), among))
         yield Remark("accuracy", "plain", f"Too few trials to tell {places}: {needed_words(few)}.")
-    unchanged = [outcome.condition for outcome in outcomes if outcome.kind == "unchanged"]
-    if unchanged:
-        places = listed(where(part, among) for part in parts(unchanged, among))
-        yield Remark(
-            "accuracy",
-            "plain",
-            f"The validation classes chose λ = 0 {places}: there it is left out.",
-        )
+    for why, unchanged in unchanged_by_reason(outcomes).items():
+        places = _places(unchanged, among)
+        yield Remark("accuracy", "plain", f"{capital(why)} {places}: there it is left out.")
+
+
+def _places(some: Sequence[Condition], among: Sequence[Condition]) -> str:
+    return listed(where(part, among) for part in parts(some, among))
 
 
 def over_classes(outcomes: Sequence[Outcome]) -> Iterator[Remark]:
@@ -72,7 +75,7 @@ def over_classes(outcomes: Sequence[Outcome]) -> Iterator[Remark]:
     among = [outcome.condition for outcome in outcomes]
     loose = [o for o in outcomes if o.kind in ("helps", "costs") and not o.sure_over_classes]
     if loose:
-        places = listed(where(part, among) for part in parts([o.condition for o in loose], among))
+        places = _places([o.condition for o in loose], among)
         yield Remark(
             "classes",
             "bad",
@@ -99,49 +102,40 @@ def _widening(outcome: Outcome) -> float | None:
 
 
 def theory(outcomes: Sequence[Outcome]) -> Iterator[Remark]:
-    """Say whether the tuning-free coefficient is safe."""
-    known = [o for o in outcomes if o.row["theory_improvement_ci"] is not None]
-    if not known:  # not trained, or once only, which has no interval
-        return
+    """Say where the tuning-free coefficient costs accuracy, is safe, or cannot be judged."""
+    known = [outcome for outcome in outcomes if outcome.theory_standing]
     among = [outcome.condition for outcome in known]
-    effects = [
-        (o.condition, o.row["theory_improvement"], o.row["theory_improvement_ci"]) for o in known
-    ]
-    bad = [(c, mean, ci) for c, mean, ci in effects if mean + ci < 0]
-    if bad:
-        text = f"interval is below zero {'; '.join(phrases(bad, among))}"
-        much = min(mean for _, mean, _ in bad) <= -MUCH
-        yield Remark(
-            "theory",
-            "bad",
-            f"The tuning-free λ of the theory is not safe: its {text}.{_WHY if much else ''}",
-        )
-    else:
-        good = sum(mean - ci > 0 for _, mean, ci in effects)
-        yield Remark(
-            "theory",
-            "good",
-            f"The tuning-free λ of the theory is safe here: its {_intervals(good, len(effects))} "
-            f"({amount([(mean, ci) for _, mean, ci in effects])}).",
-        )
+    for standing, words, tone in (
+        ("costs", "is not safe: its interval is below zero", "bad"),
+        ("open", f"cannot be judged: its interval leaves room for {_LOSS}", "plain"),
+        ("safe", f"is safe: its interval leaves no room for {_LOSS}", "good"),
+    ):
+        own = [_theory_effect(o) for o in known if o.theory_standing == standing]
+        if own:
+            why = _WHY if standing == "costs" and min(mean for _, mean, _ in own) <= -MUCH else ""
+            said = "; ".join(phrases(own, among))
+            yield Remark("theory", tone, f"The tuning-free λ of the theory {words} {said}.{why}")
 
 
-def _intervals(above: int, total: int) -> str:
-    """Say where intervals lie of which none is below zero."""
-    if total == 1:
-        return "interval is above zero" if above else "interval includes zero"
-    return f"interval is below zero in no setting, above zero in {above} of {total}"
+def _theory_effect(outcome: Outcome) -> Effect:
+    row = outcome.row
+    return outcome.condition, row["theory_improvement"], row["theory_improvement_ci"]
 
 
 @dataclass(frozen=True)
 class Lean:
-    """Mean confidence and accuracy of the head without penalty, over all novel queries."""
+    """Mean confidence and accuracy of the head without penalty in a setting."""
 
     confidence: float
     accuracy: float
 
+    @property
+    def gap(self) -> float:
+        """Return by how much confidence exceeds accuracy."""
+        return self.confidence - self.accuracy
 
-def calibration(outcomes: Sequence[Outcome], lean: Lean | None) -> Iterator[Remark]:
+
+def calibration(outcomes: Sequence[Outcome], leans: Mapping[Condition, Lean]) -> Iterator[Remark]:
     """Say what the chosen coefficient does to the probabilities."""
     moved = [o for o in outcomes if o.kind != "unchanged"]
     known = [o for o in moved if o.row["ece_pooled"] is not None]
@@ -163,7 +157,7 @@ def calibration(outcomes: Sequence[Outcome], lean: Lean | None) -> Iterator[Rema
         "calibration",
         tone,
         f"Its probabilities are {word}: nll {_moved(nll, len(known))}, calibration error (ECE) "
-        f"{_moved(ece, len(known))}, {move}.{_leaning(lean)}",
+        f"{_moved(ece, len(known))}, {move}.{_leaning([o.condition for o in known], leans)}",
     )
 
 
@@ -181,94 +175,119 @@ def _moved(counts: tuple[int, int], total: int) -> str:
     return f"{' and '.join(said)} of {total}" if said else "stays"
 
 
-def _leaning(lean: Lean | None) -> str:
-    if lean is None or abs(lean.confidence - lean.accuracy) < 0.02:
+def _leaning(settings: Sequence[Condition], leans: Mapping[Condition, Lean]) -> str:
+    """Say how confident the head is without penalty in the settings that the remark is about."""
+    known = {one: leans[one] for one in settings if one in leans}
+    over = sum(lean.gap >= _LEANS for lean in known.values())
+    under = sum(lean.gap <= -_LEANS for lean in known.values())
+    if not over + under:
         return ""
-    how = "under" if lean.confidence < lean.accuracy else "over"
+    place, most = max(known.items(), key=lambda each: abs(each[1].gap))
+    counts = [f"{how}-confident in {n}" for how, n in (("over", over), ("under", under)) if n]
+    words, at = f"{' and '.join(counts)} of {len(known)}, most", f" at {place.words}"
+    if len(known) == 1:
+        words, at = f"{'over' if over else 'under'}-confident", ""
     return (
-        f" Without penalty the head is {how}-confident: {lean.confidence:.0%} mean confidence at "
-        f"{lean.accuracy:.0%} accuracy."
+        f" Without penalty the head is {words}{at}: {most.confidence:.0%} mean confidence at "
+        f"{most.accuracy:.0%} accuracy."
     )
 
 
-def _by_opponent(contrasts: list[Row], name: Callable[[Row], str]) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {}
-    for row in contrasts:
-        groups.setdefault(name(row), []).append(row)
+def _by_opponent(
+    contrasts: list[Contrast], name: Callable[[Row], str]
+) -> dict[str, list[Contrast]]:
+    groups: dict[str, list[Contrast]] = {}
+    for one in contrasts:
+        groups.setdefault(name(one.row), []).append(one)
     return groups
 
 
-def rivals(key: Row, contrasts: list[Row]) -> Iterator[Remark]:
+def rivals(key: Row, contrasts: list[Contrast]) -> Iterator[Remark]:
     """Compare with the other penalties of the same head, each at its own chosen coefficient."""
-    rivals = [row for row in contrasts if row["against_penalty"] != "none"]
+    rivals = [one for one in contrasts if one.row["against_penalty"] != "none"]
     name = penalty_name(key["penalty"], key["prior"])
-    for other, rows in _by_opponent(rivals, _opponent_penalty).items():
-        among = [Condition.of(row) for row in rows]
-        tested = [row for row in rows if not _both_zero(row)]
+    for other, own_rivals in _by_opponent(rivals, _opponent_penalty).items():
+        among = [one.condition for one in own_rivals]
+        tested = [one for one in own_rivals if not _both_zero(one)]
         for kind, words, tone in (
             ("helps", f"{name} beats {other}", "good"),
             ("costs", f"{other} beats {name}", "bad"),
             ("unclear", f"{name} and {other} do not differ significantly", "plain"),
         ):
-            own = [row for row in tested if kind_of(row["difference"], row["p_holm"]) == kind]
+            own = [one for one in tested if one.kind == kind and not one.too_few]
             if own:
-                said = "; ".join(phrases(_differences(own, turned=kind == "costs"), among))
+                said = "; ".join(phrases(_leads(own, turned=kind == "costs"), among))
                 yield Remark("rivals", tone, f"{capital(words)} {said}.")
-        if same := [Condition.of(row) for row in rows if _both_zero(row)]:
-            places = listed(where(part, among) for part in parts(same, among))
-            text = f"{capital(name)} and {other} both chose λ = 0 {places}."
+        yield from _too_few("rivals", name, other, tested, among)
+        if same := [one.condition for one in own_rivals if _both_zero(one)]:
+            text = f"{capital(name)} and {other} both have λ = 0 {_places(same, among)}."
             yield Remark("rivals", "plain", text)
 
 
-def _both_zero(row: Row) -> bool:
+def _too_few(
+    topic: str, name: str, other: str, tested: list[Contrast], among: Sequence[Condition]
+) -> Iterator[Remark]:
+    """Say where a method's lead over another rests on too few trials for any test."""
+    if few := [one for one in tested if one.too_few]:
+        said = "; ".join(phrases(_leads(few), among))
+        text = f"Too few trials to tell {name} from {other} {said}: {needed_words(few)}."
+        yield Remark(topic, "plain", text)
+
+
+def _both_zero(one: Contrast) -> bool:
     """Return whether two methods are the same head, both without their penalty."""
-    return bool(row["coefficient"] == 0 and row["against_coefficient"] == 0)
+    return bool(one.row["coefficient"] == 0 and one.row["against_coefficient"] == 0)
 
 
 def _opponent_penalty(row: Mapping[str, Any]) -> str:
     return penalty_name(row["against_penalty"], row["against_prior"])
 
 
-def _differences(rows: Iterable[Row], *, turned: bool = False) -> list[Effect]:
-    """Return the differences of contrasts, ``turned`` from the other's side."""
+def _leads(contrasts: Iterable[Contrast], *, turned: bool = False) -> list[Effect]:
+    """Return the leads of a method over another, ``turned`` those of the other."""
     sign = -1 if turned else 1
-    return [(Condition.of(row), sign * row["difference"], row["difference_ci"]) for row in rows]
+    return [(place, sign * lead, width) for place, lead, width in (c.effect for c in contrasts)]
 
 
-def references(key: Row, outcomes: Sequence[Outcome], contrasts: list[Row]) -> Iterator[Remark]:
-    """Say where a reference head beats both, and where it cannot be told from the penalty's."""
+def references(
+    key: Row, outcomes: Sequence[Outcome], contrasts: list[Contrast]
+) -> Iterator[Remark]:
+    """Say where a reference head wins, and where the penalty helps, whether it does as well."""
     name = penalty_name(key["penalty"], key["prior"])
-    kinds = {outcome.condition: outcome for outcome in outcomes}
-    references = [row for row in contrasts if row["against_penalty"] == "none"]
-    for head, rows in _by_opponent(references, lambda row: head_name(row["against_head"])).items():
-        among = [Condition.of(row) for row in rows]
-        beats = [row for row in rows if _beats_both(row, kinds)]
-        if beats:
-            said = "; ".join(phrases(_differences(beats, turned=True), among))
-            yield Remark(
-                "references",
-                "bad",
-                f"{capital(head)} beats this head, with and without {name}, {said}.",
-            )
-        level = [
-            Condition.of(row)
-            for row in rows
-            if kinds[Condition.of(row)].kind == "helps"
-            and kind_of(row["difference"], row["p_holm"]) == "unclear"
-        ]
-        if level:
-            places = listed(where(part, among) for part in parts(level, among))
-            yield Remark(
-                "references",
-                "plain",
-                f"{capital(head)} and {name} do not differ significantly {places}.",
-            )
+    by_condition = {outcome.condition: outcome for outcome in outcomes}
+    references = [one for one in contrasts if one.row["against_penalty"] == "none"]
+    for head, own in _by_opponent(references, lambda row: head_name(row["against_head"])).items():
+        among = [one.condition for one in own]
+        yield from _beaten(name, head, [o for o in own if _beats_both(o, by_condition)], among)
+        helped = [one for one in own if by_condition[one.condition].kind == "helps"]
+        if level := [one.condition for one in helped if one.standing == "as well"]:
+            text = f"{capital(head)} does as well as {name} {_places(level, among)}."
+            yield Remark("references", "plain", text)
+        if wide := [one for one in helped if one.standing == "open" and not one.too_few]:
+            said = "; ".join(phrases(_leads(wide), among))
+            text = f"Whether {head} does as well as {name} cannot be told {said}."
+            yield Remark("references", "plain", text)
+        yield from _too_few("references", name, head, helped, among)
 
 
-def _beats_both(row: Row, outcomes: Mapping[Condition, Outcome]) -> bool:
-    base = outcomes[Condition.of(row)].row["base_accuracy"]
-    lost = kind_of(row["difference"], row["p_holm"]) == "costs"
-    return lost and bool(row["against_accuracy"] > base)
+def _beaten(
+    name: str, head: str, lost: list[Contrast], among: Sequence[Condition]
+) -> Iterator[Remark]:
+    """Say where a reference head beats this one; where λ = 0 there is none with the penalty."""
+    for words, own in (
+        (f"with and without {name},", [one for one in lost if one.row["coefficient"] != 0]),
+        ("which has λ = 0,", [one for one in lost if one.row["coefficient"] == 0]),
+    ):
+        if own:
+            said = "; ".join(phrases(_leads(own, turned=True), among))
+            text = f"{capital(head)} beats this head, {words} {said}."
+            yield Remark("references", "bad", text)
+
+
+def _beats_both(one: Contrast, outcomes: Mapping[Condition, Outcome]) -> bool:
+    """Return whether a reference head beats the method, and the head without penalty too."""
+    base = outcomes[one.condition].row["base_accuracy"]
+    return one.kind == "costs" and bool(one.row["against_accuracy"] > base)
 
 
 def edge(outcomes: Sequence[Outcome]) -> Iterator[Remark]:
@@ -276,9 +295,5 @@ def edge(outcomes: Sequence[Outcome]) -> Iterator[Remark]:
     among = [outcome.condition for outcome in outcomes]
     at_edge = [outcome.condition for outcome in outcomes if outcome.row["at_edge"]]
     if at_edge:
-        places = listed(where(part, among) for part in parts(at_edge, among))
-        yield Remark(
-            "edge",
-            "plain",
-            f"The chosen λ is the largest of the grid {places}: a larger one might do better.",
-        )
+        text = f"The chosen λ is the largest of the grid {_places(at_edge, among)}"
+        yield Remark("edge", "plain", f"{text}: a larger one might do better.")

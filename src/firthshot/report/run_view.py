@@ -85,6 +85,7 @@ def _progress(run: Run) -> Iterator[Fact]:
 
 def _sessions(run: Run) -> Iterator[Fact]:
     """Yield when, how long, on what machine and with what versions; each distinct answer once."""
+    from firthshot.experiments.record import machines
     from firthshot.experiments.wording import duration
 
     if not run.sessions:
@@ -98,7 +99,7 @@ def _sessions(run: Run) -> Iterator[Fact]:
         trained = f", {counted(classifiers, 'classifier')}" if classifiers else ""
         several = f" in {len(run.sessions)} sessions" if len(run.sessions) > 1 else ""
         yield "Time", f"{duration(seconds)}{several}{trained}"
-    yield "Machine", "; ".join(dict.fromkeys(session.machine for session in run.sessions))
+    yield "Machine", machines(run.sessions)
     versions = [{"firthshot": each.firthshot, **each.versions} for each in run.sessions]
     told = dict.fromkeys(", ".join(f"{k} {v}" for k, v in each.items()) for each in versions)
     yield "Versions", "; ".join(told)
@@ -211,7 +212,8 @@ def _other_banks(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
         others = tuple(name for name in own if not any(is_paper_bank(name, p) for p in paper))
         if paper and others:
             names.setdefault((others, paper), []).append(run.name)
-    for (others, paper), some in names.items():
+    for (others, paper), own_names in names.items():
+        some = list(dict.fromkeys(own_names))  # two runs may share a preset
         repeat = "repeats" if len(some) == 1 else "repeat"
         text = (
             f"{listed(some)} {repeat} settings of the paper on {listed(others)}; the paper used "

@@ -101,8 +101,9 @@ def _theory_note(part: Group) -> str:
     if not rows:
         return ""
     exact = [bool(row["theory_exact"]) for row in rows]
-    which = "exact" if all(exact) else "not exact" if not any(exact) else "exact in some lines"
-    return f"Theory λ is the tuning-free K rank(X)/(2N), {which} Firth here. "
+    which = "exact Firth here" if all(exact) else "exact Firth in some lines only"
+    which = which if any(exact) else "not exact Firth here"
+    return f"Theory λ is the tuning-free K rank(X)/(2N), {which}. "
 
 
 def _has_published(row: Row) -> bool:

@@ -11,7 +11,7 @@ from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import trials_needed
 from firthshot.report import remarks
 from firthshot.report.gather import Gathered
-from firthshot.report.outcomes import Outcome, Remark, Row, kind_of
+from firthshot.report.outcomes import Contrast, Outcome, Remark, Row, kind_of
 from firthshot.report.wording import Condition, capital, head_name, penalty_name
 
 # What makes a method on a bank; what is left of the keys are its conditions.
@@ -31,8 +31,7 @@ class Verdict:
     details : what of it the title needs besides penalty, head and bank
     outcomes : one per setting, in the order of ways and shots
     remarks : the verdict in sentences, what matters most first
-    referenced : where it helps and a reference head ran on the same trials
-    matched : those where a reference head is as good (no significant difference) or better
+    references : where it helps, its contrasts with reference heads on the same trials
     """
 
     key: Row
@@ -40,12 +39,28 @@ class Verdict:
     details: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     remarks: tuple[Remark, ...]
-    referenced: tuple[Condition, ...] = ()
-    matched: tuple[Condition, ...] = ()
+    references: tuple[Contrast, ...] = ()
 
     def count(self, kind: str) -> int:
         """Return the number of settings with this outcome."""
         return sum(outcome.kind == kind for outcome in self.outcomes)
+
+    @property
+    def reference_standings(self) -> dict[Condition, str]:
+        """Return how the best reference head does where this helps.
+
+        ``matched`` where one does as well or better, ``worse`` where each is worse, else ``open``.
+        """
+        found: dict[Condition, set[str]] = {}
+        for one in self.references:
+            found.setdefault(one.condition, set()).add(one.standing)
+        return {condition: _best(standings) for condition, standings in found.items()}
+
+
+def _best(standings: set[str]) -> str:
+    if standings & {"better", "as well"}:
+        return "matched"
+    return "open" if "open" in standings else "worse"
 
 
 def make_verdicts(gathered: Gathered) -> list[Verdict]:
@@ -88,46 +103,49 @@ def _detail(name: str, value: Any) -> str:
 def _verdict(gathered: Gathered, named: Row, rows: list[Row], details: dict[str, str]) -> Verdict:
     name = capital(penalty_name(named["penalty"], named["prior"]))
     title = ", ".join([name, f"{head_name(named['head'])} head", *details.values()])
-    needed = trials_needed(_tests(gathered.summary.chosen))
     beside = tuple(words for what, words in details.items() if what != "bank")
-    outcomes = tuple(
-        sorted(
-            (
-                Outcome(
-                    Condition.of(row),
-                    kind_of(row["improvement"], row["p_holm"], row["coefficient"]),
-                    row,
-                    needed,
-                )
-                for row in rows
-            ),
-            key=lambda outcome: outcome.condition,
-        )
-    )
+    outcomes = _outcomes(gathered, named, rows)
     contrasts = _contrasts(gathered.summary.contrasts, named)
     said = [
         *remarks.accuracy(named, outcomes),
         *remarks.over_classes(outcomes),
         *remarks.theory(outcomes),
-        *remarks.calibration(outcomes, _lean(gathered, named)),
+        *remarks.calibration(outcomes, _leans(gathered, named)),
         *remarks.rivals(named, contrasts),
         *remarks.references(named, outcomes, contrasts),
         *remarks.edge(outcomes),
     ]
     helped = {outcome.condition for outcome in outcomes if outcome.kind == "helps"}
-    beside_it = [row for row in contrasts if row["against_penalty"] == "none"]
-    referenced = {Condition.of(row) for row in beside_it} & helped
-    level = [row for row in beside_it if kind_of(row["difference"], row["p_holm"]) != "helps"]
-    matched = {Condition.of(row) for row in level} & helped
-    return Verdict(
-        named,
-        title,
-        beside,
-        outcomes,
-        tuple(said),
-        tuple(sorted(referenced)),
-        tuple(sorted(matched)),
-    )
+    references = [
+        one for one in contrasts if one.row["against_penalty"] == "none" and one.condition in helped
+    ]
+    return Verdict(named, title, beside, outcomes, tuple(said), tuple(references))
+
+
+def _outcomes(gathered: Gathered, named: Row, rows: list[Row]) -> tuple[Outcome, ...]:
+    needed = trials_needed(_tests(gathered.summary.chosen))
+    tried = _largest_candidates(gathered.summary.all, named)
+    found = [
+        Outcome(
+            Condition.of(row),
+            kind_of(row["improvement"], row["p_holm"], row["coefficient"]),
+            row,
+            needed,
+            only_zero=tried.get(Condition.of(row)) == 0,
+        )
+        for row in rows
+    ]
+    return tuple(sorted(found, key=lambda outcome: outcome.condition))
+
+
+def _largest_candidates(lines: pl.DataFrame, key: Row) -> dict[Condition, float]:
+    """Return the largest coefficient that the validation classes could choose in each setting."""
+    tried = lines.filter(*_same(key), pl.col("split") == "val", ~pl.col("theory"))
+    found: dict[Condition, float] = {}
+    for row in tried.to_dicts():
+        place = Condition.of(row)
+        found[place] = max(found.get(place, 0.0), row["coefficient"])
+    return found
 
 
 def _tests(chosen: pl.DataFrame) -> int:
@@ -135,18 +153,29 @@ def _tests(chosen: pl.DataFrame) -> int:
     return len(chosen.filter(pl.col("penalty") != "none"))
 
 
-def _lean(gathered: Gathered, key: Row) -> remarks.Lean | None:
-    same = [pl.col(name).eq_missing(pl.lit(key[name])) for name in GROUP]
+def _leans(gathered: Gathered, key: Row) -> dict[Condition, remarks.Lean]:
+    """Return mean confidence and accuracy of the head without penalty, per setting."""
     bins = gathered.bins.filter(
-        *same, pl.col("split") == "novel", pl.col("coefficient") == 0, ~pl.col("theory")
+        *_same(key), pl.col("split") == "novel", pl.col("coefficient") == 0, ~pl.col("theory")
     )
-    count = int(bins["count"].sum())
-    if not count:
-        return None
-    sums = [float(bins[name].sum()) for name in ("confidence_sum", "correct_sum")]
-    return remarks.Lean(sums[0] / count, sums[1] / count)
+    sums = pl.col("count", "confidence_sum", "correct_sum").sum()
+    settings = bins.group_by("ways", "shots", "shots_scheme").agg(sums).filter(pl.col("count") > 0)
+    return {
+        Condition.of(row): remarks.Lean(
+            row["confidence_sum"] / row["count"], row["correct_sum"] / row["count"]
+        )
+        for row in settings.to_dicts()
+    }
 
 
-def _contrasts(contrasts: pl.DataFrame, key: Row) -> list[Row]:
-    same = [pl.col(name).eq_missing(pl.lit(key[name])) for name in GROUP]
-    return contrasts.filter(*same).to_dicts()
+def _contrasts(contrasts: pl.DataFrame, key: Row) -> list[Contrast]:
+    needed = trials_needed(len(contrasts))
+    return [
+        Contrast(Condition.of(row), kind_of(row["difference"], row["p_holm"]), row, needed)
+        for row in contrasts.filter(*_same(key)).to_dicts()
+    ]
+
+
+def _same(key: Row) -> list[pl.Expr]:
+    """Return what lines of a method have in common."""
+    return [pl.col(name).eq_missing(pl.lit(key[name])) for name in GROUP]

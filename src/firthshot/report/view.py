@@ -119,6 +119,8 @@ def _tile(outcome: Outcome | None) -> dict[str, str] | None:
     unchanged = outcome.kind == "unchanged"
     width = row["improvement_ci"]
     word = "too few trials to tell" if outcome.too_few else _WORDS[outcome.kind]
+    if unchanged and outcome.only_zero:
+        word = "λ = 0, the only candidate"
     return {
         "kind": outcome.kind,
         "sign": _SIGNS[outcome.kind],

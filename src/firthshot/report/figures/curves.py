@@ -29,7 +29,7 @@ CURVES = Family(
     "accuracy, of equal ones the smallest); diamond: the tuning-free theory value K rank(X)/(2N), "
     "trained beside the grid. Bars: 95 % intervals of the paired difference to λ = 0.",
     "λ",
-    "accuracy (%)",
+    "accuracy on\nvalidation classes (%)",
 )
 TRADE_OFF = Family(
     "tradeoff",
@@ -37,8 +37,8 @@ TRADE_OFF = Family(
     "Accuracy against the expected calibration error (ECE, 15 bins pooled over all trials) on the "
     "novel classes; the line follows λ from 0 (hollow circle) to its largest value (labelled). "
     "Star: the λ chosen on the validation classes; diamond: the tuning-free theory value.",
-    "ECE (%)",
-    "accuracy (%)",
+    "ECE on novel classes (%)",
+    "accuracy on\nnovel classes (%)",
 )
 
 
@@ -90,7 +90,9 @@ def _curve(axes: Axes, chosen: Row, lines: list[Row]) -> None:
     places = [axis.place(line["coefficient"]) for line in grid]
     accuracy = [100 * line["accuracy"] for line in grid]
     bars = [100 * (line["improvement_ci"] or 0.0) for line in grid]
-    axes.errorbar(places, accuracy, bars, color=BLUE, marker="o", markersize=3, elinewidth=0.8)
+    label = "bars: difference to λ = 0, paired"
+    look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 3, "elinewidth": 0.8}
+    axes.errorbar(places, accuracy, bars, label=label, **look)
     marks = {line["coefficient"]: line for line in grid}
     star = marks.get(chosen["coefficient"])
     if star:

@@ -6,6 +6,7 @@ bank the ways (or shots) are the series.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from firthshot.report.figures.series import (
     method_name,
 )
 from firthshot.report.figures.style import (
+    GREY,
     Drawing,
     legend_above,
     look,
@@ -84,7 +86,7 @@ BASELINE = Quantity(
     about_zero=False,
 )
 _WITHOUT_PENALTY = ("head", "solver", "transform", "source", "artificial", "l2")
-_FILLED = "Filled markers: significant after Holm's correction (p < 0.05)."
+_ZERO = "λ = 0 chosen"
 
 
 def draw(gathered: Gathered) -> Iterator[Drawing]:
@@ -101,6 +103,28 @@ def draw(gathered: Gathered) -> Iterator[Drawing]:
         x = main_axis(part.rows)
         if rows := drawable(part.rows, x):
             yield _against(part, rows, x, BASELINE)
+
+
+def marks_words(what: str, rows: Sequence[Row]) -> str:
+    """Say what filled, hollow and crossed marks mean, as far as they occur."""
+    filled = f"Filled {what}: significant after Holm's correction (p < {ALPHA:g})."
+    crosses = " Crosses: λ = 0 was chosen, nothing is changed and nothing tested."
+    return filled + (crosses if any(map(left_out, rows)) else "")
+
+
+def left_out(row: Row) -> bool:
+    """Tell whether the chosen coefficient is 0: that is no null result."""
+    return bool(row["coefficient"] == 0)
+
+
+def draw_left_out(axes: Axes, places: Sequence[float], colour: str) -> None:
+    """Mark settings whose chosen coefficient is 0 by crosses on the line of no improvement."""
+    axes.plot(
+        places, [0.0] * len(places), linestyle="none", marker="x", markersize=4.5, color=colour,
+        markeredgewidth=1.2, zorder=4,
+    )  # fmt: skip
+    # The legend shows it in a colour of no series.
+    axes.plot([], [], linestyle="none", marker="x", markersize=4.5, color=GREY, label=_ZERO)
 
 
 def main_axis(rows: Sequence[Row]) -> str:
@@ -138,7 +162,7 @@ def _against(part: Group, rows: list[Row], x: str, what: Quantity) -> Drawing:
     words = what.words
     if what.about_zero:
         words = words.format(method=method_name(part.key))
-    note = f" {CHOSEN} {_FILLED}" if what.about_zero else ""
+    note = f" {CHOSEN} {marks_words('markers', rows)}" if what.about_zero else ""
     caption = f"{words}, against {x}. {about(part, rows)}{note} Bars: {what.bars}."
     head = f"{head_name(part.key['head'])} head{drawn_words(part.key)}"
     who = part.method if what.about_zero else head
@@ -208,15 +232,19 @@ def _draw_series(
     across = [places[row[x]] for row in rows]
     values, widths = zip(*map(what.value, rows), strict=True)
     style = look(at)
-    axes.errorbar(across, values, widths, label=label, elinewidth=0.8, **style)
-    hollow = [
-        (place, value)
-        for place, value, row in zip(across, values, rows, strict=True)
-        if what.about_zero and not row["p_holm"] < ALPHA
-    ]
+    crossed = [what.about_zero and left_out(row) for row in rows]
+    marked = [at for at, out in enumerate(crossed) if not out]
+    bars = [math.nan if out else width for width, out in zip(widths, crossed, strict=True)]
+    axes.errorbar(across, values, bars, label=label, elinewidth=0.8, markevery=marked, **style)
+    if any(crossed):
+        draw_left_out(
+            axes, [x for x, out in zip(across, crossed, strict=True) if out], style["color"]
+        )
+    hollow = [at for at in marked if what.about_zero and not rows[at]["p_holm"] < ALPHA]
     if hollow:
         axes.plot(
-            *zip(*hollow, strict=True),
+            [across[at] for at in hollow],
+            [values[at] for at in hollow],
             linestyle="none",
             marker=style["marker"],
             color=style["color"],

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.schema import PENALTY, PLACE
-from firthshot.report.figures.improvement import IMPROVEMENT, draw_panel, drawable, in_words, layout
+from firthshot.experiments.statistics import ALPHA
+from firthshot.report.figures.improvement import (
+    IMPROVEMENT,
+    draw_left_out,
+    draw_panel,
+    drawable,
+    in_words,
+    layout,
+    left_out,
+    marks_words,
+)
 from firthshot.report.figures.series import (
     CHOSEN,
     TRAINED,
@@ -70,8 +80,8 @@ def _side_by_side(part: Group) -> Iterator[Drawing]:
     if x is not None:
         caption = (
             f"Accuracy with {listed(methods)} minus accuracy without (λ = 0), against {x}, on one "
-            f"scale. {about(part, rows)} {CHOSEN} Filled markers: significant after Holm's "
-            f"correction (p < 0.05). Bars: {IMPROVEMENT.bars}."
+            f"scale. {about(part, rows)} {CHOSEN} {marks_words('markers', rows)} Bars: "
+            f"{IMPROVEMENT.bars}."
         )
         title = f"{' and '.join(methods)}: {head_name(part.key['head'])} head"
         yield Drawing(f"methods-{part.label}", title, caption, _method_panels(methods, rows, x))
@@ -105,7 +115,8 @@ def _bars(part: Group) -> Iterator[Drawing]:
     named = {_with_prior(name, some, several): some for name, some in methods.items()}
     caption = (
         f"Accuracy with {listed(named)} minus accuracy without (λ = 0), where classes have unequal "
-        f"numbers of shots. {about(part, rows)} {CHOSEN} Bars: {IMPROVEMENT.bars}."
+        f"numbers of shots. {about(part, rows)} {CHOSEN} {marks_words('bars', rows)} Whiskers: "
+        f"{IMPROVEMENT.bars}."
     )
     title = "Uniform and class-frequency prior" if several else "Unbalanced shots"
     yield Drawing(
@@ -148,26 +159,39 @@ def _bar_panels(methods: dict[str, list[Row]], rows: list[Row]) -> Any:
     return figure
 
 
+def _bar_series(
+    axes: Axes, places: list[float], rows: list[Row], width: float, at: int, label: str
+) -> None:
+    """Draw the bars of a method, hollow where they are not significant."""
+    colour, hatch = COLOURS[at % len(COLOURS)], _HATCHES[at % len(_HATCHES)]
+    filled: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+    hollow: dict[str, Any] = {"facecolor": "white", "edgecolor": colour, "linewidth": 0.9}
+    axes.bar(0, 0, 0, label=label, **filled)  # the legend shows a filled one
+    for place, row in zip(places, rows, strict=True):
+        value, half = IMPROVEMENT.value(row)
+        axes.bar(
+            place,
+            value,
+            width,
+            yerr=half,
+            error_kw={"elinewidth": 0.9},
+            **(filled if row["p_holm"] < ALPHA else {**hollow, "hatch": hatch}),
+        )
+
+
 def _bar_panel(
     axes: Axes, methods: dict[str, list[Row]], groups: Sequence[Any], names: list[str], of: Any
 ) -> None:
-    """Draw one bar per group and method."""
+    """Draw one bar per group and method; filled where significant, a cross where λ = 0."""
     width = min(0.8 / len(methods), 0.4)
     for at, (method, rows) in enumerate(methods.items()):
-        places = [groups.index(of(row)) + (at - (len(methods) - 1) / 2) * width for row in rows]
-        values, widths = zip(*map(IMPROVEMENT.value, rows), strict=True) if rows else ((), ())
-        axes.bar(
-            places,
-            values,
-            0.92 * width,
-            yerr=widths,
-            color=COLOURS[at % len(COLOURS)],
-            hatch=_HATCHES[at % len(_HATCHES)],
-            edgecolor="white",
-            linewidth=0,
-            error_kw={"elinewidth": 0.9},
-            label=method,
-        )
+        places = {
+            id(row): groups.index(of(row)) + (at - (len(methods) - 1) / 2) * width for row in rows
+        }
+        used = [row for row in rows if not left_out(row)]
+        _bar_series(axes, [places[id(row)] for row in used], used, 0.92 * width, at, method)
+        if zeros := [places[id(row)] for row in rows if left_out(row)]:
+            draw_left_out(axes, zeros, COLOURS[at % len(COLOURS)])
     crowded = max(map(len, names)) * len(names) > 40
     axes.set_xticks(
         range(len(groups)),

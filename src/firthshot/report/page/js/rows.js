@@ -52,6 +52,7 @@ function improvementRows() {
       title: methods[row.method].title,
       x: order[axis].indexOf(row[axis]) + dodge * at,
       series: seriesWords(other, row[other]),
+      use: !theory && !metric.absolute && row.coefficient === 0 ? "λ = 0 chosen" : "λ > 0",
       line: `${row[other]} ${axis === "shots" && !isNumber(row.shots) ? row.shots : ""}`,
       value, low: width == null ? value : value - width, high: width == null ? value : value + width,
       classesLow: metric.interval && classes[0] != null ? 100 * classes[0] : value,
@@ -63,7 +64,7 @@ function improvementRows() {
       lambda_: theory ? `${compact(row.theory_coefficient)} (theory${row.theory_exact ? ", exact" : ""})` : `${compact(row.coefficient)}${row.at_edge ? " (edge of the grid)" : ""}`,
       won: percent(theory ? row.theory_share_won : row.share_won),
       trials: (theory ? row.theory_trials : row.trials).toLocaleString("en"),
-      p: theory ? "not tested" : pValue(row.p_holm),
+      p: theory || row.coefficient === 0 ? "not tested" : pValue(row.p_holm),
     }];
   });
   const titles = methods.map((m) => m.title).filter((title) => rows.some((row) => row.title === title));
@@ -74,6 +75,7 @@ function improvementRows() {
       metric: METRICS[name].title, titles, ticks, labels: order[axis].map(String),
       domain: [-0.5, ticks.length - 0.5], xTitle: axis === "shots" ? "Shots" : "Ways",
       series: order[other].map((value) => seriesWords(other, value)), seriesTitle: "",
+      useLegend: rows.some((row) => row.use !== "λ > 0") ? { title: null, values: ["λ = 0 chosen"], symbolFillColor: "var(--muted)", symbolStrokeWidth: 0 } : null,
     },
   };
 }
