@@ -2,7 +2,7 @@
 
 import pytest
 
-from firthshot.errors import reason
+from firthshot.errors import listed, reason
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,9 @@ from firthshot.errors import reason
 )
 def test_a_reason_is_one_line_and_never_empty(error, words):
     assert reason(error) == words
+
+
+def test_a_list_that_goes_on_ends_in_dots():
+    assert listed([]) == ""
+    assert listed(["a", 2]) == "a, 2"
+    assert listed("abc", most=2) == "a, b, …"

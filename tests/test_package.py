@@ -1,12 +1,16 @@
 """What the package promises before anything is computed."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import firthshot
 
+ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "sklearn", "scipy.optimize", "matplotlib", "numba", "polars")
 
 
@@ -44,3 +48,15 @@ def test_an_error_is_one_sentence_and_exit_code_two():
         [*command[:3], "--debug", *command[3:]], capture_output=True, text=True, check=False
     )
     assert "Traceback" in debug.stderr
+
+
+def test_the_source_distribution_holds_what_its_tests_read():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    targets = settings["tool"]["hatch"]["build"]["targets"]
+    shipped = {path.removeprefix("/") for path in targets["sdist"]["include"]}
+    texts = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    place = r"""(?:ROOT|parents\[\d\]\)?) / "([\w.-]+)"""
+    read = {name for text in texts for name in re.findall(place, text)}
+    read |= {path.name for path in ROOT.glob("*.md")}
+    # tests of banks/ are skipped without it; build/ is written to; pyproject.toml is always in
+    assert read - shipped == {"banks", "build", "pyproject.toml"}

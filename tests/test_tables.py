@@ -7,6 +7,7 @@ from firthshot.backbones.datasets._texts import load_table
 from firthshot.banks._sources import read_source
 from firthshot.errors import FirthshotError
 from firthshot.jeffreys._table import read_table
+from firthshot.own_data import read_examples
 from firthshot.tables import header_fault
 
 
@@ -14,10 +15,14 @@ def read_bank(path):
     return read_source(str(path))
 
 
+def read_own(path):
+    return read_examples(str(path))
+
+
 READERS = [read_table, load_table, read_bank]
 
 
-@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("read", [*READERS, read_own])
 def test_a_parquet_file_with_a_wrong_byte_is_refused_or_read(tmp_path, read):
     path = tmp_path / "bad.parquet"
     pl.DataFrame({"label": ["a", "b", "a"], "x": [0.1, 0.2, 0.3]}).write_parquet(path)

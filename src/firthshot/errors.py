@@ -6,6 +6,11 @@ The command line prints it without a traceback and exits with code 2.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _LONGEST_REASON = 200
 
 
@@ -39,3 +44,9 @@ def reason(error: BaseException) -> str:
     """
     words = " ".join(str(error).split())[:_LONGEST_REASON].rstrip(".")
     return words or type(error).__name__
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Return names with commas between; a list that goes on ends in "…"."""
+    texts = [str(name) for name in names]
+    return ", ".join(texts[:most] + ["…"] * (len(texts) > most))

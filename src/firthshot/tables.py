@@ -1,24 +1,84 @@
-"""What every reader of tables has to know: headers that would be misread, errors of bad files.
+"""What every reader of tables has to know: labels and headers that would be misread, bad files.
 
-Each room reads with its own options; what is refused, and in which words, stands here. polars is
-imported where it is used: whoever only asks for help does not wait for it.
+Each room reads with its own options; what labels are, what is refused, and in which words, stands
+here. polars is imported where it is used: whoever only asks for help does not wait for it.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import io
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    import polars as pl
+    from numpy.typing import NDArray
+
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+TABLES = (*SEPARATORS, ".parquet")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # one text for each number, all within int64
+_DOT_ZERO = ".0"  # pandas writes so whole numbers of a column that had gaps
 _NAMES = {";": "semicolons", "\t": "tabs", ",": "commas"}
 _LONGEST_HEADER = 1 << 20
+
+
+def load_table(path: Path, texts: Iterable[str]) -> pl.DataFrame:
+    """Read one of TABLES; a text file's columns in ``texts`` are its text: 01 is not 1."""
+    import polars as pl
+
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return pl.read_parquet(path)
+    return load_separated(path, SEPARATORS[kind], texts)
+
+
+def load_separated(source: Path | io.BytesIO, separator: str, texts: Iterable[str]) -> pl.DataFrame:
+    """Read a text file; its columns in ``texts`` are its text, all rows decide on the others."""
+    import polars as pl
+
+    return pl.read_csv(
+        source,
+        separator=separator,
+        infer_schema_length=None,
+        schema_overrides=dict.fromkeys(texts, pl.String()),
+    )
+
+
+def class_labels(texts: Sequence[str]) -> NDArray[Any]:
+    """Return labels as whole numbers where nothing is lost by it, else as the text they are.
+
+    ``01``, ``1`` and ``007`` are three classes, though a reader of numbers finds two in them: a
+    number counts only if its text is the one way to write it. Texts that all end in ``.0`` count
+    without it.
+    """
+    import numpy as np
+
+    plain = [plain_number(text) for text in texts]
+    found = plain if all(text.endswith(_DOT_ZERO) for text in texts) else texts
+    if all(_WHOLE.fullmatch(text) for text in found):
+        return np.array([int(text) for text in found])
+    return np.array(texts)
+
+
+def plain_number(text: str) -> str:
+    """Return a label without the ``.0`` of a whole number that was written as a fraction."""
+    return text.removesuffix(_DOT_ZERO)
+
+
+def are_fractional(texts: Iterable[str]) -> bool:
+    """Tell whether labels are numbers that do not count: no classes, but a measured quantity."""
+    try:
+        numbers = [float(text) for text in set(texts)]
+    except ValueError:
+        return False
+    return not all(number.is_integer() for number in numbers)
 
 
 def polars_errors(*others: type[Exception]) -> tuple[type[BaseException], ...]:

@@ -287,15 +287,26 @@ TEXTS = pl.DataFrame(
 )
 
 
+def write_table(table: pl.DataFrame, path: Path) -> None:
+    if path.suffix == ".parquet":
+        table.write_parquet(path)
+    elif path.suffix == ".jsonl":
+        table.write_ndjson(path)
+    else:
+        table.write_csv(path, separator="\t" if path.suffix == ".tsv" else ",")
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])
+def test_labels_of_texts_are_the_text_of_the_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t.{ending}"
+    write_table(TEXTS.with_columns(label=pl.Series(["01", "1", "02", "2"])), path)
+    assert open_dataset(path).classes == ["01", "02", "1", "2"]
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])
 def test_tables_of_texts(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"intents.{ending}"
-    if ending == "parquet":
-        TEXTS.write_parquet(path)
-    elif ending == "jsonl":
-        TEXTS.write_ndjson(path)
-    else:
-        TEXTS.write_csv(path, separator="\t" if ending == "tsv" else ",")
+    write_table(TEXTS, path)
     data = open_dataset(path)
     assert data.kind == "text"
     assert data.classes == ["greeting", "loss"]

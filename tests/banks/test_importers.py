@@ -298,6 +298,50 @@ def test_tables_are_not_repaired(tmp_path: Path, change: Any, words: str | None)
             import_whole(*arguments, label="kind", split="part")
 
 
+LABELS = [
+    (["01", "1", "02", "2", "007"], ["007", "01", "02", "1", "2"]),
+    (["1.0", "2.0", "10.0", "1.0", "2.0"], ["1", "10", "2"]),
+    (["1", "1.0", "2", "2", "1"], ["1", "1.0", "2"]),  # two texts are two classes
+    (["true", "false", "True", "true", "no"], ["True", "false", "no", "true"]),
+]
+
+
+@pytest.mark.parametrize(("cells", "classes"), LABELS)
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
+def test_labels_are_the_text_of_the_file_or_whole_numbers(
+    tmp_path: Path, ending: str, cells: list[str], classes: list[str]
+) -> None:
+    path, table = tmp_path / f"t.{ending}", pl.DataFrame({"x": X[:5, 0], "label": cells})
+    split = table.with_columns(split=pl.lit("val"))
+    if ending == "parquet":
+        split.write_parquet(path)
+    else:
+        split.write_csv(path, separator="," if ending == "csv" else "\t")
+    bank = import_whole(tmp_path / "o.bank", path)
+    assert list(bank.classes("val")) == classes
+    plain = [cell.removesuffix(".0") if classes[1] == "10" else cell for cell in cells]
+    assert [classes[owner] for owner in bank.labels] == plain
+
+
+def test_a_split_file_keeps_leading_zeros_and_numbers_the_rest(tmp_path: Path) -> None:
+    def classes(*cells: object) -> tuple[str, ...]:
+        rows = "".join(f"{cell},{j}\n" for j, cell in enumerate(cells))
+        (tmp_path / "t.csv").write_text("label,x\n" + rows)
+        return import_bank(tmp_path / "o.bank", {"val": tmp_path / "t.csv"}).classes("val")
+
+    assert classes("01", "1", "02", "2") == ("01", "02", "1", "2")
+    assert classes("10", "2", "10") == ("val-2", "val-10")
+    assert classes("10.0", "2.0") == ("val-2", "val-10")
+
+
+def test_a_parquet_file_may_number_its_classes_in_any_type(tmp_path: Path) -> None:
+    for kind in (pl.Int8, pl.UInt64, pl.Float64, pl.String):
+        frame().with_columns(pl.col("label").cast(kind)).write_parquet(tmp_path / "t.parquet")
+        bank = import_bank(tmp_path / "o.bank", {"val": tmp_path / "t.parquet"})
+        assert bank.classes("val") == ("val-0", "val-1", "val-2")
+        np.testing.assert_array_equal(bank.labels, y)
+
+
 def test_missing_columns_and_damaged_tables_are_named(tmp_path: Path) -> None:
     whole_table().write_csv(tmp_path / "t.csv")
     with pytest.raises(BankError, match="no column 'label'; its columns begin with x0"):

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.banks._pickle import read_pickled_classes
-from firthshot.banks._tables import TABLES, read_table
+from firthshot.banks._tables import read_table
 from firthshot.errors import BankError, FirthshotError, MissingExtraError, reason
+from firthshot.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import BankError
-from firthshot.tables import SEPARATORS, header_fault, polars_errors, why_unreadable
+from firthshot.tables import (
+    are_fractional,
+    class_labels,
+    header_fault,
+    load_table,
+    polars_errors,
+    why_unreadable,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
-
-TABLES = (".csv", ".tsv", ".parquet")
 
 
 def read_table(
@@ -28,13 +33,10 @@ def read_table(
     -------
     features : ndarray, shape (n, d)
     owners : ndarray, shape (n,)
-        Whole numbers or text.
+        Whole numbers or text, see `firthshot.tables.class_labels`.
     splits : ndarray of str, shape (n,), or None
     """
-    try:
-        table = load_table(path)
-    except polars_errors() as error:
-        raise BankError(why_unreadable(error)) from None
+    table = _load(path, [label] if split is None else [label, split])
     for column in (label, split):
         if column is not None and column not in table.columns:
             raise BankError(
@@ -51,26 +53,21 @@ def read_table(
     return _features(table.drop([label] + ([split] if split else []))), owners, splits
 
 
-def load_table(path: Path) -> pl.DataFrame:
-    """Read a table; what is wrong with its header is said without the name of the file."""
-    import polars as pl
-
-    kind = path.suffix.lower()
-    if kind == ".parquet":
-        try:
-            return pl.read_parquet(path)
-        except polars_errors():
-            raise BankError("the Parquet file is damaged") from None
+def _load(path: Path, texts: list[str]) -> pl.DataFrame:
+    """Read a table; what is wrong with it is said without the name of the file."""
     if (fault := header_fault(path)) is not None:
         raise BankError(f"it {fault}")
-    return pl.read_csv(path, separator=SEPARATORS[kind], infer_schema_length=None)
+    try:
+        return load_table(path, texts)
+    except polars_errors() as error:
+        raise BankError(why_unreadable(error)) from None
 
 
 def _owners(column: pl.Series) -> np.ndarray:
-    if column.dtype.is_float():
+    texts = [str(value) for value in column.to_list()]
+    if are_fractional(texts):
         raise BankError(f"labels in column {column.name!r} are fractional numbers")
-    values = column.to_list()
-    return np.array(values if column.dtype.is_integer() else [str(value) for value in values])
+    return class_labels(texts)
 
 
 def _features(table: pl.DataFrame) -> np.ndarray:

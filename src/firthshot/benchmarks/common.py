@@ -15,6 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.experiments.machine import instruction_set, processor_name
 from firthshot.files import write_whole
 
 if TYPE_CHECKING:
@@ -95,9 +96,10 @@ def sgemm_peak(threads: int, size: int = 2048, repeats: int = 7) -> float:
 
 
 def describe_machine(threads: int) -> dict[str, Any]:
-    """Return processor, cores, load, system and the versions of what computes."""
+    """Return processor, instruction set, cores, load, system, and versions of what computes."""
     return {
-        "cpu": _cpu_name(),
+        "cpu": processor_name(),
+        "simd": instruction_set(),
         "cores": os.cpu_count(),
         "threads": threads,
         "load_at_start": round(_load(), 2),
@@ -130,15 +132,6 @@ class OtherWork:
         second, idle, times = os.sysconf("SC_CLK_TCK"), ticks[3] + ticks[4], os.times()
         own = times.user + times.system + times.children_user + times.children_system
         return sum(ticks) / second, (sum(ticks) - idle) / second, own
-
-
-def _cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def _load() -> float:
@@ -180,7 +173,8 @@ def machine_line(machine: dict[str, Any]) -> str:
     """Return the machine in one line."""
     packages = ", ".join(f"{name} {machine[name]}" for name in ("numpy", "numba", "torch"))
     load = machine["load_at_start"]
-    return f"{machine['cpu']}, {machine['cores']} cores, load {load:g}; {packages}"
+    names = ", ".join(filter(None, (machine["cpu"], machine["simd"])))
+    return f"{names}, {machine['cores']} cores, load {load:g}; {packages}"
 
 
 def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -29,6 +29,8 @@ def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
     share = f" ({status.finished / status.cells:.0%})" if status.cells else ""
     yield f"{status.name}: {status.finished:,} of {status.cells:,} cells{share}, {_state(status)}"
     yield f"{status.classifiers:,} {status.unit} in the plan"
+    if status.machines:
+        yield f"computed on {status.machines}"
     for note in status.notes:
         yield f"note    {note}"
     for cell, reason in status.failures.items():

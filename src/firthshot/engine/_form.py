@@ -11,7 +11,7 @@ import numpy.typing as npt
 from firthshot.engine.families import FAMILIES
 from firthshot.engine.options import Penalty
 from firthshot.errors import FirthshotError
-from firthshot.objective import check_prior, l2_curvature
+from firthshot.objective import check_prior, class_frequencies, l2_curvature
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +53,7 @@ def class_prior(penalty: Penalty, labels: Array, n_classes: int) -> Array:
     if penalty.prior == "uniform":
         return np.full(n_classes, 1 / n_classes)
     if penalty.prior == "class-frequency":
-        return np.bincount(labels, minlength=n_classes) / len(labels)
+        return class_frequencies(labels, n_classes)
     prior = check_prior(penalty.prior)
     if prior.shape != (n_classes,):
         raise FirthshotError(

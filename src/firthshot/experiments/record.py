@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import platform
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.cell import FORMAT
+from firthshot.experiments.machine import machine_name
 from firthshot.files import raise_clearly, write_whole
 
 FILE = "sessions.json"
@@ -31,7 +32,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     versions : dict of str to str
         Python and the packages that decide the numbers.
     machine : str
-        Operating system, processor and number of cores.
+        Processor, instruction set (not in older records), number of cores and system.
     started : str
         ISO 8601, in UTC.
     seconds : float
@@ -59,7 +60,7 @@ def begin_session() -> Session:
         firthshot=__version__,
         versions={"python": platform.python_version()}
         | {name: metadata.version(name) for name in _PACKAGES},
-        machine=_machine(),
+        machine=machine_name(),
         started=now.isoformat(timespec="seconds"),
     )
 
@@ -86,17 +87,6 @@ def read_sessions(folder: Path) -> tuple[Session, ...]:
         raise FirthshotError(f"{folder / FILE} is damaged: delete it.") from None
 
 
-def _machine() -> str:
-    cores = os.cpu_count() or 1
-    system = f"{platform.system()} {platform.machine()}"
-    return f"{_processor()}, {cores} cores, {system}".removeprefix(", ")
-
-
-def _processor() -> str:
-    """Return the processor's name; `platform` does not know it on Linux."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor()
+def machines(sessions: Iterable[Session]) -> str:
+    """Return the machines of some sessions, each once."""
+    return "; ".join(dict.fromkeys(session.machine for session in sessions if session.machine))

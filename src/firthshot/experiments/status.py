@@ -30,6 +30,7 @@ class RunStatus:
     damaged: str = ""
     dropped: str = ""
     page_outdated: bool = False
+    machines: str = ""
 
     @property
     def seconds_left(self) -> float | None:
@@ -50,6 +51,7 @@ def read_status(path: Path) -> RunStatus:
     from firthshot.experiments.dropped import dropped_trials, dropped_words
     from firthshot.experiments.notes import condense
     from firthshot.experiments.reading import read_source
+    from firthshot.experiments.record import machines, read_sessions
     from firthshot.experiments.store import damage_in_words, damaged_cells
 
     if not path.is_dir():
@@ -74,6 +76,7 @@ def read_status(path: Path) -> RunStatus:
         damaged=f"{damage_in_words(damaged)} not counted" if damaged else "",
         dropped=dropped_words(dropped_trials(path, damaged)),
         page_outdated=page_outdated(path),
+        machines=machines(read_sessions(path)),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from firthshot.backbones.datasets._examples import Example, Found
 from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed
 from firthshot.tables import SEPARATORS, naming_table, refuse_foreign
 
 if TYPE_CHECKING:
@@ -68,14 +68,19 @@ def load_table(path: Path, rows: int | None = None) -> pl.DataFrame:
         return pl.read_csv(path, separator=SEPARATORS[kind], infer_schema=False, n_rows=rows)
 
 
-def text_column(table: pl.DataFrame, path: Path, text: str | None, others: tuple[str, ...]) -> str:
+def text_column(
+    table: pl.DataFrame, path: str | Path, text: str | None, others: tuple[str, ...]
+) -> str:
     """Return the column of texts: the one named, else the only column of words."""
     import polars as pl
 
     words = [name for name, kind in table.schema.items() if kind == pl.String]
     if text is not None:
         if text not in words:
-            raise FirthshotError(f"{path} has no column {text!r} of texts: name it with --text.")
+            found = listed(map(repr, words)) or "none"
+            raise FirthshotError(
+                f"{path} has no column {text!r} of texts, but {found}: name it with --text."
+            )
         return text
     rest = [name for name in words if name not in others]
     if "text" in rest:
