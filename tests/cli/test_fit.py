@@ -386,3 +386,70 @@ def test_a_huge_column_is_fitted_or_named_with_the_option(tmp_path):
 def test_no_rows_are_predicted_for_a_file_of_unknown_kind(species):
     words = refused("predict", species / "none.firth", species / "t.csv", "--out", "p.xlsx")
     assert "end its name in .csv" in words  # before even the model is looked for
+
+
+def uneven(path, counts):
+    """Write the first rows of some validation classes, another number of each."""
+    parts = [sentences(0, n, 5).filter(pl.col("label") == name) for name, n in counts.items()]
+    pl.concat(parts).write_csv(path)
+    return path
+
+
+def test_classes_of_unequal_size_count_alike(tmp_path):
+    from firthshot.estimators import load_model
+
+    names = load_bank("clinc150-minilm").classes("val")[:5]
+    train = uneven(tmp_path / "t.csv", dict(zip(names, (2, 8, 2, 2, 2), strict=True)))
+    sentences(60, 80, 5).write_csv(tmp_path / "new.csv")
+    weights, right, told = {}, {}, {}
+    for words in ((), ("--class-weight", "balanced"), ("--class-weight", "none")):
+        key, model = words[-1] if words else "", tmp_path / "m.firth"
+        told[key] = json.loads(run("fit", train, "--model", model, "--json", *words).stdout)
+        weights[key] = load_model(model).class_weight
+        said = run("predict", model, tmp_path / "new.csv").stderr
+        right[key] = float(said.split("Accuracy ")[1].split(" %")[0])
+    assert weights == {"": "balanced", "balanced": "balanced", "none": None}
+    assert right[""] == right["balanced"] > right["none"]
+    sentence = (
+        "Classes have 2 to 8 examples and count alike; if new data will be as uneven, fit with "
+        "--class-weight none."
+    )
+    assert [sentence in report["remarks"] for report in told.values()] == [True, True, False]
+
+
+def test_classes_of_equal_size_have_no_weights(folder):
+    from firthshot.estimators import load_model
+
+    assert load_model(folder / "m.firth").class_weight is None
+
+
+def test_feature_files_without_labels_are_predicted_but_not_fitted(folder, tmp_path):
+    train, table = sentences(0, 5), sentences(60, 62).drop("label")
+    new = table.to_numpy()
+    labels, model = np.array(train["label"].to_list()), tmp_path / "m.firth"
+    np.savez(tmp_path / "t.npz", X=train.drop("label").to_numpy(), y=labels)
+    run("fit", tmp_path / "t.npz", "--model", model)
+    np.savez(tmp_path / "new.npz", X=new)
+    np.save(tmp_path / "new.npy", new)
+    table.write_parquet(tmp_path / "new.parquet")
+    expected = run("predict", model, tmp_path / "new.parquet").stdout
+    for name in ("new.npz", "new.npy"):
+        assert run("predict", model, tmp_path / name).stdout == expected
+        refused("predict", model, tmp_path / name, "--label", "y")  # which it does not have
+    assert "Accuracy" in run("predict", model, tmp_path / "t.npz").stderr
+    assert "lacks array 'y'" in refused("fit", tmp_path / "new.npz", "--model", model)
+    assert "holds no labels" in refused("fit", tmp_path / "new.npy", "--model", model)
+    np.save(tmp_path / "flat.npy", new[0])
+    assert "no rows of numbers" in refused("predict", model, tmp_path / "flat.npy")
+    assert "There is no file" in refused("predict", model, tmp_path / "none.npy")
+    np.savez(tmp_path / "other.npz", Z=new)
+    assert "lacks array 'X'" in refused("predict", model, tmp_path / "other.npz")
+
+
+def test_contradictory_options_end_with_code_2(folder, tmp_path):
+    words = ["fit", folder / "train.csv", "--model", tmp_path / "m.firth", "--label", "e0"]
+    command = [sys.executable, "-m", "firthshot", *map(str, words), "--drop", "e0"]
+    bad = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert bad.returncode == 2
+    assert bad.stderr.startswith("Error: Column 'e0' cannot be both label and left out")
+    assert bad.stderr.count("\n") == 1

@@ -244,11 +244,12 @@ def test_changed_content_is_refused_and_files_without_a_checksum_pass(saved):
     refused(path, "content has changed")
 
 
-def test_the_name_of_the_label_column_survives(saved, tmp_path):
-    _, _, loaded = saved(FirthClassifier(), *support(), label="species")
-    assert loaded.label_name_ == "species"
+def test_the_names_of_columns_survive(saved, tmp_path):
+    _, _, loaded = saved(FirthClassifier(), *support(), label="species", text="notes")
+    assert (loaded.label_name_, loaded.text_name_) == ("species", "notes")
     loaded.save(tmp_path / "second.firth")
-    assert load_model(tmp_path / "second.firth").label_name_ == "species"
+    again = load_model(tmp_path / "second.firth")
+    assert (again.label_name_, again.text_name_) == ("species", "notes")
 
 
 def rewrite(path, change=None, tensors=None):

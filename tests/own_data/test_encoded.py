@@ -203,3 +203,130 @@ def test_the_label_of_texts_is_remembered_and_asked_for(intents: Path) -> None:
     assert load_model("m.firth").label_name_ == "label"
     with pytest.raises(FirthshotError, match="no column 'intent' of labels"):
         run("predict", "m.firth", intents, "--label", "intent")
+
+
+@pytest.fixture
+def mails(tmp_path: Path) -> Path:
+    """Return a table whose texts are in the column subject; its column text says otherwise."""
+    rows = [
+        (f"n{n}", f"{word} {word * (n % 2)}", f"{WORDS[k - 1]} as a lure", f"about {word}")
+        for k, word in enumerate(WORDS)
+        for n in range(4)
+    ]
+    with (tmp_path / "mails.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("id", "subject", "text", "label"), *rows])
+    run("fit", tmp_path / "mails.csv", "--text", "subject", "--model", "mails.firth")
+    return tmp_path / "mails.csv"
+
+
+def test_a_model_remembers_its_text_column(mails: Path) -> None:
+    assert load_model("mails.firth").text_name_ == "subject"
+    assert "Accuracy 100.0 %" in run("predict", "mails.firth", mails).stderr
+    other = run("predict", "mails.firth", mails, "--text", "text").stderr
+    assert "Accuracy 0.0 %" in other
+    assert [path.name for path in Path().glob(".mails*")] == []
+
+
+def test_a_table_without_the_text_column_of_the_model(mails: Path) -> None:
+    Path("one.csv").write_text("id,price,body\nx,1.5,rain\n")
+    result = run("predict", "mails.firth", "one.csv")
+    assert rows_of(result.stdout)[0]["prediction"] == "about rain"
+    assert result.stderr.startswith("Note: one.csv has no column 'subject', which held")
+    assert "'body', its only column of words" in result.stderr
+    Path("two.csv").write_text("text,body\ncard,rain\n")
+    with pytest.raises(FirthshotError, match=r"no column 'subject'.* but 'text', 'body': name the"):
+        run("predict", "mails.firth", "two.csv")
+    found = rows_of(run("predict", "mails.firth", "two.csv", "--text", "body").stdout)
+    assert found[0]["prediction"] == "about rain"
+
+
+def save_without_text_column(intents: Path) -> None:
+    """Write a model as it is now, and one as before text columns had names."""
+    run("fit", intents, "--model", "new.firth")
+    model = load_model("new.firth")
+    model.text_name_ = None
+    model.save("old.firth")
+
+
+def test_models_from_before_text_columns_had_names_still_load(intents: Path) -> None:
+    save_without_text_column(intents)
+    assert load_model("old.firth").text_name_ is None
+    assert "Accuracy 100.0 %" in run("predict", "old.firth", intents).stderr
+
+
+@pytest.mark.parametrize("name", ["new.firth", "old.firth"])
+def test_texts_that_name_themselves_are_embedded_and_ids_are_not(intents: Path, name: str) -> None:
+    save_without_text_column(intents)
+    Path("t.csv").write_text("id,text,label\ncard,rain,about rain\n")
+    found = rows_of(run("predict", name, "t.csv", "--id", "text").stdout)
+    assert (found[0]["text"], found[0]["prediction"]) == ("rain", "about rain")
+    Path("n.csv").write_text("id,number,text\ncard,bread,rain\n")
+    found = rows_of(run("predict", name, "n.csv", "--id", "number").stdout)
+    assert (found[0]["number"], found[0]["prediction"]) == ("bread", "about rain")
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ('{"subject": "rain", "text": "card"}\n{"subject": "bread", "text": "card"}\n', None),
+        ('[{"id": "a", "subject": "rain"},\n {"id": "b", "subject": "bread"}]', ["a", "b"]),
+        ("subject\nrain\n\nbread\n", None),
+        ('id,text,subject\r\na,card,rain\r\nb,card,"bread, bread"\r\n', ["a", "b"]),
+        ("subject;text\nrain;card\nbread;card\n", None),
+        ("rain\nbread\n", None),
+        ("{rain}, card\nbread\n", None),
+        ("rain, {not json\nbread\n", None),
+    ],
+)
+def test_standard_input_of_texts_is_objects_a_table_or_sentences(
+    mails: Path, text: str, ids: list[str] | None
+) -> None:
+    found = rows_of(run("predict", "mails.firth", "-", text=text).stdout)
+    assert len(found) == 2
+    assert found[1]["prediction"] == "about bread"
+    assert ids is None or [row["id"] for row in found] == ids
+    if "{rain}" not in text:
+        assert found[0]["prediction"] == "about rain"
+
+
+def test_labels_in_standard_input_count_and_sentences_stay_sentences(mails: Path) -> None:
+    told = run("predict", "mails.firth", "-", text="subject,label\nrain,about rain\n").stderr
+    assert "Accuracy 100.0 %" in told
+    found = rows_of(run("predict", "mails.firth", "-", text="subject, rain\nbread\n").stdout)
+    assert [row["text"] for row in found] == ["subject, rain", "bread"]
+    for bad, words in (
+        ("subject\n", "no rows"),
+        ('{"subject": "rain"}\nbread\n', "no valid JSON .line 2"),
+        ('{"subject": "rain"}\n[1]\n', "mixes objects"),
+        ("subject,subject\nrain,card\n", "more than one column called 'subject'"),
+        ("id,subject\na,b,c\n", "more cells than the header"),
+    ):
+        with pytest.raises(FirthshotError, match=words):
+            run("predict", "mails.firth", "-", text=bad)
+
+
+def test_a_column_has_one_role(mails: Path) -> None:
+    for words, sentence in (
+        (("--text", "text", "--label", "text"), "'text' cannot be both text and label"),
+        (("--label", "label", "--drop", "label"), "'label' cannot be both label and left out"),
+        (("--text", "subject", "--drop", "subject"), "'subject' cannot be both text and left out"),
+    ):
+        for command in (("fit", mails, "--model", "m.firth"), ("predict", "mails.firth", mails)):
+            with pytest.raises(FirthshotError, match=sentence):
+                run(*command, *words)
+    with pytest.raises(FirthshotError, match="'subject' cannot be both text and left out"):
+        run("predict", "mails.firth", mails, "--drop", "subject")
+    assert not Path("m.firth").exists()
+
+
+def test_pictures_that_are_not_there(photos: Path) -> None:
+    Path("n.csv").write_text("x,y,label\n1,2,a\n2,1,b\n1,1,a\n2,2,b\n")
+    run("fit", "n.csv", "--model", "numbers.firth")
+    run("fit", photos, "--model", "pets.firth")
+    Path("folder").mkdir()
+    Path("folder", "n.csv").write_text("x,y\n1,2\n")
+    for model in ("numbers.firth", "pets.firth"):
+        with pytest.raises(FirthshotError, match=r"^There is no file nothere\.jpg: check the path"):
+            run("predict", model, "nothere.jpg")
+        with pytest.raises(FirthshotError, match=r"^folder holds no pictures"):
+            run("predict", model, "folder")

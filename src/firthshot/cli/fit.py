@@ -74,7 +74,11 @@ def fit(
         ),
     ] = None,
     class_weight: Annotated[
-        str | None, typer.Option(help="balanced: let every class weigh the same.")
+        str | None,
+        typer.Option(
+            help="balanced (the default): every class counts the same; none: every row does, for "
+            "new data as uneven as these."
+        ),
     ] = None,
     calibrate: Annotated[
         bool,
@@ -94,8 +98,15 @@ def fit(
 ) -> None:
     """Fit a classifier to labelled rows and write it to a file."""
     from firthshot.cli._embedding import embedding_progress
-    from firthshot.own_data import Columns, columns_differ, read_examples, report_fit
+    from firthshot.own_data import (
+        Columns,
+        columns_differ,
+        read_examples,
+        refuse_contradictions,
+        report_fit,
+    )
 
+    refuse_contradictions(label, drop or (), text)
     _make(head or "linear", lam, l2, class_weight, calibrate)  # refuses before anything is read
     _check_places(source, model)
     encoder = encoder_line(encoder, size, mean, std, architecture)
@@ -104,6 +115,7 @@ def fit(
         examples = read_examples(source, columns, split=split, encoder=encoder, listener=listener)
     head = head or ("cosine" if examples.kind == "image" else "linear")
     scaled = columns_differ(examples) if standardize is None else standardize
+    class_weight = class_weight or _usual_weight(examples)
     estimator = _make(head, lam, l2, class_weight, calibrate, scaled)
     if head == "mlp" and not quiet:
         _say_cost(lam, l2)
@@ -131,14 +143,26 @@ def _make(
     """Return the estimator, with its own defaults for what is not given."""
     if head not in HEADS:
         raise FirthshotError(f"--head {head} is unknown: choose from {', '.join(HEADS)}.")
-    if class_weight not in (None, "balanced"):
-        raise FirthshotError(f"--class-weight {class_weight} is unknown: only balanced is.")
+    if class_weight not in (None, "balanced", "none"):
+        raise FirthshotError(
+            f"--class-weight {class_weight} is unknown: choose from balanced, none."
+        )
     from firthshot import estimators
 
     make = getattr(estimators, HEADS[head])
     given = {"lam": lam, "l2": l2}
     chosen = {name: _coefficient(name, text) for name, text in given.items() if text is not None}
-    return make(class_weight=class_weight, calibrate=calibrate, standardize=standardize, **chosen)
+    weight = None if class_weight == "none" else class_weight
+    return make(class_weight=weight, calibrate=calibrate, standardize=standardize, **chosen)
+
+
+def _usual_weight(examples: Examples) -> str:
+    """Balance classes where there is something to balance; equal ones need no weights."""
+    import numpy as np
+
+    assert examples.labels is not None  # fit reads no others
+    counts = np.unique(examples.labels, return_counts=True)[1]
+    return "balanced" if counts.min() < counts.max() else "none"
 
 
 def _coefficient(name: str, text: str) -> float | str:
@@ -229,6 +253,7 @@ def _save(estimator: Any, model: Path, examples: Examples) -> None:
         encoder=examples.encoder,
         fingerprint=examples.fingerprint,
         label=examples.label_name,
+        text=examples.text_name,
     )
 
 

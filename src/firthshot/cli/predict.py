@@ -40,7 +40,9 @@ def predict(
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
     ] = None,
-    text: Annotated[str | None, typer.Option(help="Column of texts to embed.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Column of texts to embed; else the one that fit had.")
+    ] = None,
     encoder: Annotated[
         str | None, typer.Option(help="Where the model's encoder is now, if it has moved.")
     ] = None,
@@ -52,7 +54,7 @@ def predict(
 
     Without --out, standard output gets a table (terminal), CSV (pipe) or JSON lines (--json).
     """
-    from firthshot.own_data import Columns, join_examples
+    from firthshot.own_data import Columns, join_examples, refuse_contradictions
     from firthshot.own_data import predict as predict_examples
     from firthshot.own_data._match import model_features
 
@@ -60,7 +62,11 @@ def predict(
     loaded = _load(model)
     classes = frozenset(map(str, loaded.classes_.tolist()))
     name = label or loaded.label_name_ or "label"
-    columns = Columns(name, id_column, tuple(drop or ()), model_features(loaded), text, classes)
+    own_text = loaded.text_name_
+    refuse_contradictions(label, drop or (), text or own_text)
+    columns = Columns(
+        name, id_column, tuple(drop or ()), model_features(loaded), text, classes, own_text
+    )
     examples = [
         _read(source, columns, split, encoder, loaded, needs_label=label is not None)
         for source in sources
@@ -147,7 +153,7 @@ def _read_standard_input(columns: Columns, mark: EncoderMark, needs_label: bool)
             raise
         return embed_picture(content, mark)  # of which none is valid UTF-8
     if takes_texts(mark):
-        return embed_lines(text, mark)
+        return embed_lines(text, mark, columns=columns, needs_label=needs_label)
     return parse_items(text, columns, needs_label=needs_label)
 
 

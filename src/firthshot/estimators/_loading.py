@@ -124,9 +124,10 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
         d, names = _features(meta["n_features"], meta["feature_names"])
         fitted = _fitted_numbers(meta["fitted"])
         encoder, fingerprint = meta["encoder"], meta["fingerprint"]
-        label = meta.get("label_name")
-        if not all(one is None or isinstance(one, str) for one in (encoder, fingerprint, label)):
-            raise FirthshotError("its encoder or its label column is not a name")
+        label, text = meta.get("label_name"), meta.get("text_name")
+        known = (encoder, fingerprint, label, text)
+        if not all(one is None or isinstance(one, str) for one in known):
+            raise FirthshotError("its encoder or one of its columns is not a name")
     except (
         KeyError,
         TypeError,
@@ -150,7 +151,7 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
     if path:
         model.loo_path_ = path
     model.encoder_name_, model.encoder_fingerprint_ = encoder, fingerprint
-    model.label_name_ = label
+    model.label_name_, model.text_name_ = label, text
     return model
 
 

@@ -4,7 +4,7 @@ A ``.firth`` file holds one tensor per fitted array (``parameters/coef_``, …, 
 and with ``standardize`` ``columns/mean`` and ``columns/spread``) and one metadata entry,
 ``firthshot-model``: the JSON text of format version, firthshot version, class name, parameters,
 labels with their type, number and names of the features, encoder, the fitted numbers, and, where
-they are known, the name of the label column and a SHA-256 of all else.
+they are known, the names of the label and the text column and a SHA-256 of all else.
 :mod:`firthshot.estimators._loading` reads it.
 """
 
@@ -44,6 +44,7 @@ class Saving:
     encoder_name_: str | None = None
     encoder_fingerprint_: str | None = None
     label_name_: str | None = None
+    text_name_: str | None = None
 
     def save(
         self,
@@ -52,6 +53,7 @@ class Saving:
         encoder: str | None = None,
         fingerprint: str | None = None,
         label: str | None = None,
+        text: str | None = None,
     ) -> None:
         """Write the fitted estimator to a file that `firthshot.load_model` reads.
 
@@ -66,8 +68,9 @@ class Saving:
             Name of the encoder that made the features, and anything that identifies its weights.
             They are kept as ``encoder_name_`` and ``encoder_fingerprint_``, and are those of the
             loaded model unless given.
-        label : str, optional
-            Name of the column that held the labels, kept as ``label_name_`` likewise.
+        label, text : str, optional
+            Names of the columns that held the labels and the texts that were encoded, kept as
+            ``label_name_`` and ``text_name_`` likewise.
         """
         from safetensors.numpy import save
         from sklearn.utils.validation import check_is_fitted
@@ -78,6 +81,7 @@ class Saving:
             fingerprint if fingerprint is not None else self.encoder_fingerprint_
         )
         self.label_name_ = label if label is not None else self.label_name_
+        self.text_name_ = text if text is not None else self.text_name_
         tensors, meta = _tensors(self), _describe(self)
         meta[CHECKSUM] = checksum(meta, tensors)
         content = save(tensors, metadata={META_KEY: json.dumps(meta)})
@@ -148,6 +152,7 @@ def _describe(model: Any) -> dict[str, Any]:
         "encoder": model.encoder_name_,
         "fingerprint": model.encoder_fingerprint_,
         "label_name": model.label_name_,
+        "text_name": model.text_name_,
         "fitted": {key: encode(getattr(model, key)) for key in FITTED},
     }
 

@@ -5,7 +5,12 @@ feature file, a bank) into `Examples`; `parse_items` and `embed_lines` do it for
 """
 
 from firthshot.own_data._encoded import embed_lines, embed_picture, takes_texts
-from firthshot.own_data._examples import Columns, Examples, join_examples
+from firthshot.own_data._examples import (
+    Columns,
+    Examples,
+    join_examples,
+    refuse_contradictions,
+)
 from firthshot.own_data._match import matched_features
 from firthshot.own_data._predictions import Predictions, predict, render, write
 from firthshot.own_data._remarks import columns_differ
@@ -27,6 +32,7 @@ __all__ = [
     "parse_items",
     "predict",
     "read_examples",
+    "refuse_contradictions",
     "render",
     "report_fit",
     "takes_texts",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,10 +12,9 @@ import numpy as np
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import index_column
+from firthshot.own_data._texts import Texts, lines_table, numeric, table_texts
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from firthshot.backbones.embed import EncoderMark
     from firthshot.backbones.encoders import Encoder
 
@@ -79,8 +79,11 @@ def read_encoded(
     listener : callable, optional
         Hears how many are embedded, of how many.
     """
-    from firthshot.backbones.embed import embed_pictures, embed_texts
+    from firthshot.backbones.datasets._texts import load_table
+    from firthshot.backbones.embed import embed_pictures
 
+    if kind == "image":
+        _refuse_without_pictures(Path(source))
     if mark is not None and mark.fingerprint is None and encoder is None:
         held = "pictures" if kind == "image" else "texts"
         raise FirthshotError(
@@ -88,35 +91,71 @@ def read_encoded(
             "features made the same way."
         )
     loaded = choose_encoder(kind, encoder, mark)
-    if kind == "image":
-        paths, labels = _pictures(Path(source), needs_label)
-        ids, heading = np.array([path.as_posix() for path in paths]), "picture"
-        features = embed_pictures(paths, loaded, listener=listener)
-    else:
-        texts, labels, ids, heading = _texts(Path(source), columns, needs_label)
-        features = embed_texts(texts, loaded, listener=listener)
+    spec = _spec(encoder) or loaded.name
+    if kind == "text":
+        texts = table_texts(load_table(Path(source)), source, columns, needs_label=needs_label)
+        return replace(_text_examples(texts, source, columns, loaded, listener), encoder=spec)
+    paths, labels = _pictures(Path(source), needs_label)
     return Examples(
         source,
-        features,
+        embed_pictures(paths, loaded, listener=listener),
         labels,
-        ids=ids,
-        id_name=heading,
-        kind=kind,
-        encoder=_spec(encoder) or loaded.name,
+        ids=np.array([path.as_posix() for path in paths]),
+        id_name="picture",
+        kind="image",
+        encoder=spec,
         fingerprint=loaded.fingerprint,
-        label_name=columns.label if kind == "text" and labels is not None else None,
     )
 
 
-def embed_lines(text: str, mark: EncoderMark, source: str = "Standard input") -> Examples:
-    """Embed texts, one per line, with the encoder of a model."""
+def embed_lines(
+    text: str,
+    mark: EncoderMark,
+    source: str = "Standard input",
+    columns: Columns | None = None,
+    *,
+    needs_label: bool = False,
+) -> Examples:
+    """Embed texts, one per line, with the encoder of a model.
+
+    With ``columns``, lines that are JSON objects or begin with a header are read as a table.
+    """
     from firthshot.backbones.embed import embed_texts
 
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise FirthshotError(f"{source} is empty: give one text per line.")
-    features = embed_texts(lines, choose_encoder("text", None, mark))
+    encoder = choose_encoder("text", None, mark)
+    table = None if columns is None else lines_table(text, columns, source)
+    if columns is not None and table is not None:
+        texts = table_texts(table, source, columns, needs_label=needs_label)
+        return _text_examples(texts, source, columns, encoder)
+    features = embed_texts(lines, encoder)
     return Examples(source, features, ids=np.array(lines), id_name="text", kind="text")
+
+
+def _text_examples(
+    texts: Texts,
+    source: str,
+    columns: Columns,
+    encoder: Encoder,
+    listener: Listener | None = None,
+) -> Examples:
+    from firthshot.backbones.embed import embed_texts
+
+    return Examples(
+        source,
+        embed_texts(texts.texts, encoder, listener=listener),
+        texts.labels,
+        ids=texts.ids,
+        id_name=texts.heading,
+        kind="text",
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        label_name=None if texts.labels is None else columns.label,
+        text_name=texts.column,
+        notes=texts.notes,
+    )
 
 
 def embed_picture(content: bytes, mark: EncoderMark, source: str = "Standard input") -> Examples:
@@ -171,6 +210,21 @@ def _spec(encoder: str | None) -> str | None:
     )
 
 
+def _refuse_without_pictures(source: Path) -> None:
+    """Refuse a picture that is not there, and a folder in which there are none."""
+    from firthshot.backbones.datasets._pickles import pickles_in
+    from firthshot.backbones.images import ENDINGS
+
+    if not source.exists():
+        raise FirthshotError(f"There is no file {source}: check the path.")
+    if not source.is_dir() or pickles_in(source):
+        return
+    if not any(path.suffix.lower() in ENDINGS for path in source.rglob("*")):
+        raise FirthshotError(
+            f"{source} holds no pictures: give a folder of them, or the name of a file."
+        )
+
+
 def _pictures(source: Path, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
     from firthshot.backbones.images import ENDINGS
 
@@ -187,40 +241,6 @@ def _pictures(source: Path, needs_label: bool) -> tuple[list[Path], np.ndarray |
     return list(data.contents), np.array(data.classes)[data.labels]
 
 
-def _texts(
-    path: Path, columns: Columns, needs_label: bool
-) -> tuple[list[str], np.ndarray | None, np.ndarray, str]:
-    """Return texts, labels, ids and their heading; without ids the texts name themselves."""
-    from firthshot.backbones.datasets._texts import load_table, text_column
-
-    table = load_table(path)
-    if needs_label and columns.label not in table.columns:
-        raise FirthshotError(
-            f"{path} has no column {columns.label!r} of labels, but {', '.join(table.columns)}: "
-            "name it with --label."
-        )
-    others = (columns.label, columns.id or "id", *columns.drop)
-    column = text_column(table, path, columns.text, others)
-    texts = _filled(table, column, path)
-    labelled = columns.label in table.columns
-    labels = np.array(_filled(table, columns.label, path)) if labelled else None
-    ids = columns.id or ("id" if "id" in table.columns else column)
-    if ids not in table.columns:
-        raise FirthshotError(f"{path} has no column {ids!r}, but {', '.join(table.columns)}.")
-    return texts, labels, np.array(table[ids].to_list()), ids
-
-
-def _filled(table: pl.DataFrame, column: str, path: Path) -> list[str]:
-    values = table[column].to_list()
-    for row, value in enumerate(values, 1):
-        if value is None or not str(value).strip():
-            raise FirthshotError(
-                f"{path} has an empty cell in row {row} of column {column!r}: fill it in or remove "
-                "the row."
-            )
-    return [str(value) for value in values]
-
-
 def _looks_like_texts(path: Path, columns: Columns) -> bool:
     """Tell whether the only column beside label and id holds words."""
     import polars as pl
@@ -235,11 +255,5 @@ def _looks_like_texts(path: Path, columns: Columns) -> bool:
     special |= {name for name in table.columns if name.lower() == "id" or index_column(name)}
     rest = [name for name in table.columns if name not in special]
     if len(rest) != 1 or table.schema[rest[0]] != pl.String:
-        return "text" in rest and table.schema["text"] == pl.String and not _numeric(table["text"])
-    return not _numeric(table[rest[0]])
-
-
-def _numeric(column: pl.Series) -> bool:
-    import polars as pl
-
-    return bool(column.str.strip_chars().cast(pl.Float64, strict=False).is_not_null().all())
+        return "text" in rest and table.schema["text"] == pl.String and not numeric(table["text"])
+    return not numeric(table[rest[0]])

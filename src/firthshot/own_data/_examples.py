@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed
 
 Array = npt.NDArray[Any]
 Kind = Literal["features", "image", "text"]  # what a source holds
@@ -35,6 +35,8 @@ class Columns:
     classes : frozenset of str
         What a model tells apart, as text: a column of nothing else holds labels, whatever it is
         called.
+    model_text : str or None
+        The column of texts that a model was fitted to, which ``text`` overrides.
     """
 
     label: str = "label"
@@ -43,6 +45,23 @@ class Columns:
     features: tuple[str, ...] | None = None
     text: str | None = None
     classes: frozenset[str] = frozenset()
+    model_text: str | None = None
+
+
+def refuse_contradictions(
+    label: str | None, drop: Sequence[str] = (), text: str | None = None
+) -> None:
+    """Refuse one column in two roles; None is a role that nothing was said of."""
+    if text is not None and text == label:
+        raise FirthshotError(
+            f"Column {text!r} cannot be both text and label: name another --text or --label."
+        )
+    for name, role in ((label, "label"), (text, "text")):
+        if name is not None and name in drop:
+            raise FirthshotError(
+                f"Column {name!r} cannot be both {role} and left out: name another --{role} or "
+                "--drop."
+            )
 
 
 @dataclass(frozen=True)
@@ -72,6 +91,10 @@ class Examples:
         Columns of the source that the model does not ask for, and that are not its labels.
     label_name : str or None
         The column that held the labels, if they come from one.
+    text_name : str or None
+        The column that held the texts, if they come from one.
+    notes : tuple of str
+        Sentences about how the source was read.
     """
 
     source: str
@@ -86,6 +109,8 @@ class Examples:
     unused: tuple[str, ...] = ()
     files: Array | None = None
     label_name: str | None = None
+    text_name: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.features)
@@ -123,12 +148,6 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
 
 def _files(parts: Sequence[Examples]) -> Array:
     return np.repeat([part.source for part in parts], [len(part) for part in parts])
-
-
-def listed(names: Iterable[object], most: int = 6) -> str:
-    """Return names with commas between; a list that goes on ends in "…"."""
-    texts = [str(name) for name in names]
-    return ", ".join(texts[:most] + ["…"] * (len(texts) > most))
 
 
 def unknown_column(name: str, columns: Iterable[str], source: str) -> str:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firthshot.errors import listed
 from firthshot.estimators import offset_columns, wide_columns
-from firthshot.own_data._examples import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firthshot.own_data._examples import Array, Examples
 
-UNEVEN = 10  # times as many rows in the largest class as in the smallest
 EMBEDDING = 64  # columns; a table as wide as that is one, and its columns nobody's to mend
 
 
@@ -27,22 +26,28 @@ def remarks(
     standardized: bool = False,
     directions: bool = False,
     left_out: bool = True,
+    balanced: bool = False,
 ) -> list[str]:
     """Return a sentence for everything remarkable, the gravest first.
 
     ``standardized`` says that the model brings the columns to one scale itself, ``directions`` that
-    it sees the direction of rows only, ``left_out`` that rows were left out to test it.
+    it sees the direction of rows only, ``left_out`` that rows were left out to test it,
+    ``balanced`` that classes weigh the same, however many rows they have.
     """
     return [
         *_contradictions(examples, left_out),
         *_column_remarks(examples, standardized, directions),
         *_likely_misspelt(classes),
-        *_class_remarks(classes, counts),
+        *_class_remarks(classes, counts, balanced),
     ]
 
 
 def unused_remarks(examples: Examples) -> Iterator[str]:
-    """Name the columns that a model does not look at: they may be features under a wrong name."""
+    """Say how rows were read, and which columns a model does not look at.
+
+    The latter may be features under a wrong name.
+    """
+    yield from examples.notes
     if examples.unused:
         names = examples.unused
         kind, are = ("Column", "is") if len(names) == 1 else ("Columns", "are")
@@ -52,7 +57,7 @@ def unused_remarks(examples: Examples) -> Iterator[str]:
         )
 
 
-def _class_remarks(classes: Array, counts: Array) -> Iterator[str]:
+def _class_remarks(classes: Array, counts: Array, balanced: bool) -> Iterator[str]:
     single = classes[counts == 1]
     if len(single):
         kind = "Class" if len(single) == 1 else "Classes"
@@ -62,12 +67,10 @@ def _class_remarks(classes: Array, counts: Array) -> Iterator[str]:
             f"{kind} {listed(map(repr, single.tolist()))} {have}: how well {told} told apart "
             "cannot be tested without more."
         )
-    least, most = int(counts.argmin()), int(counts.argmax())
-    if counts[most] >= UNEVEN * counts[least]:
+    if balanced and counts.min() < counts.max():
         yield (
-            f"Class {classes[most].item()!r} has {counts[most]} examples and "
-            f"{classes[least].item()!r} has {counts[least]}: if new data will not be so uneven, "
-            "fit with --class-weight balanced."
+            f"Classes have {counts.min()} to {counts.max()} examples and count alike; if new data "
+            "will be as uneven, fit with --class-weight none."
         )
 
 

@@ -112,6 +112,7 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
                 standardized=scaled,
                 directions=head == "cosine",
                 left_out=scores is not None,
+                balanced=model.class_weight == "balanced",
             ),
             *_worse(scores),
         ],

@@ -17,8 +17,8 @@ from firthshot.own_data._encoded import (
 )
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._stdin import parse_items
-from firthshot.own_data._tables import TABLES, read_examples_table
-from firthshot.tables import refuse_foreign
+from firthshot.own_data._tables import read_examples_table
+from firthshot.tables import TABLES, refuse_foreign
 
 if TYPE_CHECKING:
     from firthshot.backbones.embed import EncoderMark
@@ -87,7 +87,7 @@ def read_examples(
         return parse_items(_content(source), columns, source, needs_label=needs_label)
     if _is_bank(source):
         return _bank_examples(source, split)
-    return _file_examples(source)
+    return _file_examples(source, needs_label)
 
 
 def _refuse_for_features(source: str, encoder: str | None, columns: Columns) -> None:
@@ -156,14 +156,46 @@ def _encoder(bank: Bank) -> str | None:
     return bank.meta.backbone or None
 
 
-def _file_examples(source: str) -> Examples:
+def _file_examples(source: str, needs_label: bool) -> Examples:
     """Read a feature file through the importers of banks."""
     from firthshot.banks._sources import read_source
 
+    bare = None if needs_label else _bare_features(source)
+    if bare is not None:
+        return _finite_examples(source, bare, None)
     found = read_source(source)
     names = None if found.names is None else np.array(found.names)
     labels = found.owners if names is None else names[found.owners]
-    features = np.asarray(found.features)
+    return _finite_examples(source, np.asarray(found.features), labels)
+
+
+def _bare_features(source: str) -> np.ndarray | None:
+    """Return the rows of a .npy file, or of a .npz file without y; None for any other source."""
+    from firthshot.banks._sources import naming_errors
+
+    path = Path(source)
+    kind = path.suffix.lower()
+    if kind not in (".npy", ".npz") or ("," in source and not path.is_file()):
+        return None
+    with naming_errors(path):
+        if kind == ".npy":
+            features = np.load(path, allow_pickle=False)
+        else:
+            with np.load(path, allow_pickle=False) as file:
+                if "y" in file:
+                    return None
+                if "X" not in file:
+                    raise FirthshotError("it lacks array 'X' of features")
+                features = file["X"]
+        if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
+            raise FirthshotError(
+                f"features of shape {features.shape} and type {features.dtype} are no rows of "
+                "numbers"
+            )
+    return np.asarray(features)
+
+
+def _finite_examples(source: str, features: np.ndarray, labels: np.ndarray | None) -> Examples:
     if features.dtype not in (np.float32, np.float64):
         features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
     _refuse_not_finite(features, source)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import table_examples
-from firthshot.tables import duplicate_fault, polars_errors, why_unreadable
+from firthshot.tables import duplicate_fault, load_separated, polars_errors, why_unreadable
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SOURCE = "Standard input"
 
@@ -47,11 +50,11 @@ def parse_items(
     if not text.strip():
         raise FirthshotError(f"{source} is empty: give a JSON array or a line of numbers.")
     if text.lstrip()[0] in "[{":  # the lines before it count for messages
-        return _json_examples(_parse_json(text, source), columns, source, needs_label)
+        return _json_examples(parse_json(text, source), columns, source, needs_label)
     return _line_examples(text, columns, source, needs_label)
 
 
-def _parse_json(text: str, source: str) -> list[Any]:
+def parse_json(text: str, source: str) -> list[Any]:
     """Return the rows of one JSON value, or of one per line."""
     try:
         value = json.loads(text)
@@ -76,17 +79,24 @@ def _json_lines(text: str, source: str, whole: json.JSONDecodeError) -> list[Any
 
 def _json_examples(rows: list[Any], columns: Columns, source: str, needs_label: bool) -> Examples:
     if all(isinstance(row, dict) for row in rows):
-        import polars as pl
-
-        try:
-            table = pl.DataFrame(rows, infer_schema_length=None)
-        except polars_errors(TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
-            raise FirthshotError(f"{source} cannot be read as a table ({reason}).") from None
+        table = objects_table(rows, source)
         return table_examples(table, source, columns, needs_label=needs_label)
     if not all(isinstance(row, list) for row in rows):
         raise FirthshotError(f"{source} mixes arrays and objects: give one kind.")
     return _rows(rows, source, needs_label)
+
+
+def objects_table(rows: list[Any], source: str) -> pl.DataFrame:
+    """Return JSON objects as the rows of a table."""
+    import polars as pl
+
+    if not all(isinstance(row, dict) for row in rows):
+        raise FirthshotError(f"{source} mixes objects and other values: give one object per row.")
+    try:
+        return pl.DataFrame(rows, infer_schema_length=None)
+    except polars_errors(TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise FirthshotError(f"{source} cannot be read as a table ({reason}).") from None
 
 
 def _rows(rows: list[list[Any]], source: str, needs_label: bool) -> Examples:
@@ -122,8 +132,6 @@ def _line_examples(text: str, columns: Columns, source: str, needs_label: bool) 
 
 
 def _table_examples(lines: list[str], columns: Columns, source: str, needs_label: bool) -> Examples:
-    import polars as pl
-
     separator = _separator(lines[0])
     if (fault := duplicate_fault(lines[0], separator or " ")) is not None:
         raise FirthshotError(f"{source} {fault}.")
@@ -131,12 +139,7 @@ def _table_examples(lines: list[str], columns: Columns, source: str, needs_label
         lines, separator = ["\t".join(line.split()) for line in lines], "\t"
     content = io.BytesIO("\n".join(lines).encode())
     try:
-        table = pl.read_csv(
-            content,
-            separator=separator,
-            infer_schema_length=None,
-            schema_overrides={columns.label: pl.String()},
-        )
+        table = load_separated(content, separator, [columns.label])
     except polars_errors() as error:
         raise FirthshotError(
             f"{source} cannot be read as a table: {why_unreadable(error)}."

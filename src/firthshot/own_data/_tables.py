@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.banks._tables import TABLES, load_table
-from firthshot.errors import FirthshotError
-from firthshot.own_data._examples import Array, Columns, Examples, listed, unknown_column
+from firthshot.errors import FirthshotError, listed
+from firthshot.own_data._examples import Array, Columns, Examples, unknown_column
 from firthshot.own_data._labels import read_labels
-from firthshot.tables import SEPARATORS, naming_table
+from firthshot.tables import load_table, naming_table
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = [
-    "TABLES",
-    "index_column",
-    "read_examples_table",
-    "table_examples",
-]
 
 _INDICES = ("", "unnamed: 0", "__index_level_0__")  # what pandas calls an index that it wrote
 
@@ -39,22 +31,8 @@ def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> E
     if path.is_file() and not path.stat().st_size:
         raise FirthshotError(f"{path} is empty: give a table with a header and rows.")
     with naming_table(path):
-        table = _load(path, columns.label)
+        table = load_table(path, [columns.label])
     return table_examples(table, str(path), columns, needs_label=needs_label)
-
-
-def _load(path: Path, label: str) -> pl.DataFrame:
-    """Return a table; the label column of a text file is its text: 01 and 1 are two classes."""
-    import polars as pl
-
-    if path.suffix.lower() == ".parquet":
-        return load_table(path)
-    return pl.read_csv(
-        path,
-        separator=SEPARATORS[path.suffix.lower()],
-        infer_schema_length=None,
-        schema_overrides={label: pl.String()},
-    )
 
 
 def table_examples(
