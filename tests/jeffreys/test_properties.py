@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import amended_loglik, random_problem
 
+from firthshot import objective
 from firthshot.jeffreys import JeffreysLogisticRegression
 from firthshot.jeffreys._profile import profile_intervals
 from firthshot.jeffreys._several_maxima import SLOW
@@ -130,7 +131,6 @@ def test_amended_determinant_when_columns_outnumber_rows(classes):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_penalty_is_the_objectives_amended_determinant(n, p, classes):
     """Two rooms, one definition: the likelihood plus ½ log of the amended determinant."""
-    objective = pytest.importorskip("firthshot.objective")
     rng = np.random.default_rng(n + classes)
     X = rng.normal(size=(n, p))
     y = np.concatenate([np.arange(classes), rng.integers(classes, size=n - classes)])

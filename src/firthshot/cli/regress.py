@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._screen import plain
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,8 +165,6 @@ def _find_class(y: Any, reference: str | None) -> Any:
         return None
     classes = {str(value): value for value in y.tolist()}
     if reference not in classes:
-        from firthshot.jeffreys._text import listed
-
         known = listed(sorted(classes))
         raise FirthshotError(f"--reference {reference!r} is not a class; choose of {known}.")
     return classes[reference]

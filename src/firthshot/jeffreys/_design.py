@@ -47,6 +47,8 @@ class Design:
         Each other column with the earlier columns of which it is a combination; left empty
         when there are more columns than rows.
     orthonormal : bool
+    estimable : ndarray of shape (p,)
+        For each column whether its coefficient is determined by the data.
     """
 
     Z: FloatArray
@@ -54,6 +56,7 @@ class Design:
     T: FloatArray
     log_scale: float
     kept: tuple[int, ...]
+    estimable: NDArray[np.bool_]
     dependent: tuple[tuple[int, tuple[int, ...]], ...] = ()
     orthonormal: bool = False
 
@@ -61,11 +64,6 @@ class Design:
     def rank(self) -> int:
         """Rank of the design matrix."""
         return int(self.Z.shape[0])
-
-    @property
-    def estimable(self) -> NDArray[np.bool_]:
-        """Tell for each column whether its coefficient is determined by the data, shape (p,)."""
-        return np.asarray(np.abs(1.0 - np.einsum("jr,rj->j", self.T, self.R)) < _ESTIMABLE)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -117,7 +115,8 @@ def make_design(X: FloatArray, intercept: bool = False) -> Design:
     _scale(Z, scale)
     log_scale = 2.0 * float(np.log(scale).sum())
     kept = tuple(range(p + first))
-    design = Design(Z, np.diag(scale), np.diag(1.0 / scale), log_scale, kept)
+    estimable = np.ones(p + first, dtype=bool)
+    design = Design(Z, np.diag(scale), np.diag(1.0 / scale), log_scale, kept, estimable)
     return orthonormal_design(design) if p + first >= n else design
 
 
@@ -146,19 +145,40 @@ def _orthonormal_design(unit: FloatArray, scale: FloatArray) -> Design:
         else:
             dependent.append(j)
     Z = Q[: len(kept)] * np.sqrt(n)
-    R = (Z @ unit.T / n) * scale
+    R = Z @ unit.T / n
     relations = tuple((j, _combination(unit, kept, j)) for j in dependent) if p <= n else ()
-    T, log_scale = _pseudo_inverse(R)
-    return Design(Z, R, T, log_scale, tuple(kept), relations, orthonormal=True)
+    invert = _inverse if len(kept) == p else _pseudo_inverse
+    T, log_scale, estimable = invert(R, scale)
+    for j, others in relations:
+        estimable[[j, *others]] = False
+    return Design(Z, R * scale, T, log_scale, tuple(kept), estimable, relations, orthonormal=True)
 
 
-def _pseudo_inverse(R: FloatArray) -> tuple[FloatArray, float]:
-    """Return R⁺ and log det(R R') of a matrix of full row rank, by QR of its transpose."""
+def _inverse(R: FloatArray, scale: FloatArray) -> tuple[FloatArray, float, NDArray[np.bool_]]:
+    """Return (R S)⁻¹ and log det(R S)² of a triangle R and a diagonal S.
+
+    The columns of R are of one size: units of very different size cost no digits.
+    """
+    from scipy.linalg import solve_triangular
+
+    log_scale = 2.0 * float((np.log(np.abs(np.diag(R))) + np.log(scale)).sum())
+    T = solve_triangular(np.triu(R), np.eye(len(R))) / scale[:, None]
+    return np.ascontiguousarray(T), log_scale, np.ones(len(R), dtype=bool)
+
+
+def _pseudo_inverse(
+    R: FloatArray, scale: FloatArray
+) -> tuple[FloatArray, float, NDArray[np.bool_]]:
+    """Return (R S)⁺, log det(R S² R') for full row rank, and which coefficients are determined.
+
+    By QR of the transpose; (R S)⁺ R S is the projection on its columns.
+    """
     from scipy.linalg import qr, solve_triangular
 
-    Q, triangle = qr(R.T, mode="economic")
+    Q, triangle = qr((R * scale).T, mode="economic")
     log_scale = 2.0 * float(np.log(np.abs(np.diag(triangle))).sum())
-    return np.ascontiguousarray(solve_triangular(triangle, Q.T, trans=0).T), log_scale
+    T = np.ascontiguousarray(solve_triangular(triangle, Q.T, trans=0).T)
+    return T, log_scale, np.abs(1.0 - np.einsum("jr,jr->j", Q, Q)) < _ESTIMABLE
 
 
 def _combination(unit: FloatArray, kept: Sequence[int], j: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.errors import FirthshotError, MissingExtraError, listed
 from firthshot.jeffreys._expressions import call_arguments, names_in
 from firthshot.jeffreys._table import as_pandas, complete_rows
 from firthshot.jeffreys._terms import (
@@ -20,7 +20,6 @@ from firthshot.jeffreys._terms import (
     parse_terms,
     variables_of,
 )
-from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from firthshot.errors import listed
 from firthshot.jeffreys._expressions import names_in
-from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed
 from firthshot.jeffreys._model import Fit, check_choice
 from firthshot.jeffreys._profile import (
     Profile,
@@ -24,7 +24,6 @@ from firthshot.jeffreys._tests import (
     likelihood_ratio_test,
     wald_test,
 )
-from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,6 +56,7 @@ class InferenceMixin:
     reference_: Any
     parameter_names_: list[str]
     _flic_errors: FloatArray
+    _used: NDArray[np.bool_]
 
     def _columns(self) -> list[str]:
         raise NotImplementedError
@@ -267,7 +267,10 @@ class InferenceMixin:
             weights=data.w,
             offset=data.offset.T,
         )
-        return replace(found, penalised=self.tau > 0.0)
+        separated = np.zeros(self._used.size, dtype=bool)
+        separated[self._used] = found.separated
+        rows = int(data.y.size)
+        return replace(found, separated=separated, rows=rows, penalised=self.tau > 0.0)
 
     def summary(
         self, level: float = 0.95, method: str = "profile", *, odds_ratios: bool = False

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels import Data, FloatArray, Work
 
 _WELL_CONDITIONED = 1e-7  # smallest pivot of the information, relative to its diagonal
+_LARGE_OFFSET = 5.0
+_STALLED = 1e-4  # standard errors: half its square, 5e-9, is what the likelihood could still gain
 CONVENTIONS = ("inverse-information", "augmented")
 
 
@@ -109,6 +111,8 @@ class Fit:
         Fitted probabilities of the other classes and of the reference.
     curvature : ndarray of shape (J r, J r)
         What the solver has learnt of the curvature of the penalty.
+    several : bool
+        Whether another maximum was met, lower but not far below.
     """
 
     model: Model
@@ -119,6 +123,7 @@ class Fit:
     P: FloatArray
     P0: FloatArray
     curvature: FloatArray
+    several: bool = False
 
     @cached_property
     def beta(self) -> FloatArray:
@@ -244,7 +249,12 @@ def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
         design = orthonormal_design(model.design)
         return fit(Model(design, model.data._replace(Z=design.Z)), tol=tol, max_iter=max_iter)
     maximum = make_maximum(model, theta, tol, *ended)
-    return Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, curvature)
+    fitted = Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, curvature)
+    if model.data.tau == 0.0 or not maximum.converged or model.design.rank == model.data.y.size:
+        return fitted
+    from firthshot.jeffreys._several_maxima import highest  # which climbs with this file
+
+    return highest(fitted, tol, max_iter)
 
 
 def climb(
@@ -273,7 +283,7 @@ def make_maximum(
 ) -> Maximum:
     """Say how the solver ended."""
     # Rounding can stop the ascent just short of tol; that is convergence to what doubles hold.
-    stalled = status == kernels.NO_ASCENT and decrement <= max(100.0 * tol, 1e-7)
+    stalled = status == kernels.NO_ASCENT and decrement <= max(100.0 * tol, _STALLED)
     converged = status == kernels.CONVERGED or stalled
     reason = explain(status, decrement, n_iter, stalled)
     return Maximum(theta, lp + model.shift, converged, reason, n_iter, decrement)
@@ -284,7 +294,8 @@ def explain(status: int, decrement: float, n_iter: int, stalled: bool = False) -
     if status == kernels.CONVERGED:
         return f"converged in {n_iter} iterations (next step {decrement:.1e} standard errors)"
     if stalled:
-        return f"converged to machine precision in {n_iter} iterations"
+        how = "converged to machine precision"
+        return f"{how} in {n_iter} iterations (next step {decrement:.1e} standard errors)"
     if status == kernels.TOO_MANY_STEPS:
         return f"not converged after {n_iter} iterations: raise max_iter"
     if status == kernels.NO_ASCENT:
@@ -295,13 +306,17 @@ def explain(status: int, decrement: float, n_iter: int, stalled: bool = False) -
 def _first_guess(model: Model) -> FloatArray:
     """Return zeros, or the solution itself when the model is saturated (rank X = N).
 
-    Then log det F = Σ_i log det M_i + const, the paper's KL form, whose maximum is
-    p_ij = (w_i [y_i = j] + τ) / (w_i + K τ).
+    Large offsets are cancelled as well as the columns can, lest the information vanish.
+    When the model is saturated log det F = Σ_i log det M_i + const, the paper's KL form, whose
+    maximum is p_ij = (w_i [y_i = j] + τ) / (w_i + K τ).
     """
     r, n = model.data.Z.shape
     data, J = model.data, model.contrasts
     if r < n or data.tau == 0.0:
-        return np.zeros(J * r)
+        if np.abs(data.offset).max() <= _LARGE_OFFSET:
+            return np.zeros(J * r)
+        nearest = np.linalg.lstsq(data.Z.T, -data.offset.T, rcond=None)[0]
+        return np.ascontiguousarray(nearest.T, dtype=np.float64).ravel()
     counts = np.full((J + 1, n), data.tau)
     counts[data.y, np.arange(n)] += data.w
     eta = np.log(counts[1:] / counts[0]) - data.offset

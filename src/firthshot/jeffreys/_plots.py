@@ -40,7 +40,7 @@ def plot_profile(profile: Profile, ax: Any = None, label: str | None = None) -> 
     ax.plot(profile.values, wald, color="0.65", ls="--", lw=1.2, label="Wald approximation")
     ax.plot(profile.values, profile.loglik - profile.maximum, color="C0", lw=2, label="profile")
     ax.axhline(-drop, color="C3", lw=1, label=f"{100 * profile.level:g}% level")
-    for bound in profile.interval:
+    for bound in np.array(profile.interval)[np.isfinite(profile.interval)]:
         ax.plot([bound, bound], [-drop, -2.6 * drop], color="C3", lw=1, ls=":")
         ax.text(bound, -2.65 * drop, f"{bound:.3g}", ha="center", va="top", fontsize=9)
     ax.plot([profile.estimate], [0.0], "o", color="C0")
@@ -48,7 +48,9 @@ def plot_profile(profile: Profile, ax: Any = None, label: str | None = None) -> 
     ax.set_xlim(profile.values[0], profile.values[-1])
     ax.set_xlabel(f"coefficient of {label or profile.name}")
     ax.set_ylabel("profile minus maximum")
-    inside = (np.mean(profile.interval) - profile.values[0]) / np.ptp(profile.values)
+    middle = float(np.mean(profile.interval))
+    middle = middle if np.isfinite(middle) else profile.estimate
+    inside = (middle - profile.values[0]) / np.ptp(profile.values)
     ax.legend(frameon=False, fontsize=9, loc="center", bbox_to_anchor=(inside, 0.33))
     return ax
 

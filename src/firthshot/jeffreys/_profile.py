@@ -12,7 +12,7 @@ from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._model import Fit
 from firthshot.jeffreys._progress import tell
 from firthshot.jeffreys._several_maxima import SLOW
-from firthshot.jeffreys._tests import restricted_maximum
+from firthshot.jeffreys._tests import HIGHER, HIGHER_BY, restricted_maximum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels import FloatArray, Work
 
 _RETRIES = 4  # shorter steps outwards where a restricted fit fails
+_JUMP = 1e-3  # in log-likelihood
 _FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
 
 
@@ -52,10 +53,11 @@ class Profile:
     name : str
     values : ndarray of shape (points,)
     loglik : ndarray of shape (points,)
-        Penalised log-likelihood maximised over all other coefficients.
+        Penalised log-likelihood maximised over all other coefficients; NaN where that failed.
     estimate, maximum : float
         Where the curve is highest, and how high.
     interval : tuple of float
+        As `profile_intervals` gives it: NaN or infinite where there is no bound.
     level : float
     standard_error : float
         That of the Wald approximation drawn beside the curve.
@@ -131,6 +133,10 @@ def _unit_form(fitted: Fit, index: int) -> FloatArray:
     return C
 
 
+class _LocalMaximumError(ArithmeticError):
+    """A point of the profile lies higher than the estimate."""
+
+
 class _Path:
     """Restricted maxima along one coefficient, each started from its nearest neighbours.
 
@@ -143,9 +149,13 @@ class _Path:
         self.form = _unit_form(fitted, index)
         self.last = float(fitted.beta.flat[index])
         self.solved = {self.last: fitted.maximum.theta}
+        self.heights = {self.last: fitted.penalised_loglik}
 
     def __call__(self, value: float) -> float:
-        """Return the profile at ``value``."""
+        """Return the profile at ``value``, the same each time."""
+        if value in self.heights:
+            self.last = value
+            return self.heights[value]
         near = sorted(self.solved, key=lambda other: abs(other - value))[:2]
         origins = [self.solved[other] for other in near]
         target = np.array([value])
@@ -154,14 +164,26 @@ class _Path:
         )
         if not found.converged:
             raise ArithmeticError(found.reason)
+        if found.penalised_loglik > self.fitted.penalised_loglik + HIGHER_BY:
+            raise _LocalMaximumError(HIGHER)
         self.solved[value], self.last = found.theta, value
+        self.heights[value] = found.penalised_loglik
         return found.penalised_loglik
+
+    def height(self, value: float) -> float:
+        """Return the profile at ``value``, or NaN where it is not found."""
+        try:
+            return self(value)
+        except ArithmeticError:
+            return np.nan
 
     def outwards(self, near: float, step: float) -> float:
         """Return the profile a step away from ``near``, or a shorter one where that fails."""
         for _ in range(_RETRIES):
             try:
                 return self(near + step)
+            except _LocalMaximumError:
+                raise
             except ArithmeticError:
                 step *= 0.6
         return self(near + step)
@@ -186,8 +208,13 @@ def _search_bound(
                 return side * np.inf, True, "the profile never falls to the level: unbounded"
         ends = sorted((near, path.last))
         bound = brentq(lambda v: path(v) - level, *ends, xtol=1e-10 * error, rtol=1e-12)
+        gap = abs(path(bound) - level)
+    except _LocalMaximumError as failure:
+        return np.nan, False, str(failure)
     except ArithmeticError as failure:
         return np.nan, False, f"restricted fit failed: {failure}"
+    if gap > _JUMP:
+        return np.nan, False, "the profile jumps across the level: a maximum was missed"
     return float(bound), True, "converged by following the profile"
 
 
@@ -195,24 +222,24 @@ def profile_curve(
     fitted: Fit, index: int, name: str, level: float = 0.95, points: int = 61, *, tol: float = 1e-8
 ) -> Profile:
     """Evaluate the profile of one coefficient on a grid reaching beyond its interval."""
-    lower, upper = profile_intervals(fitted, [index], level, tol=tol).bounds[0]
+    interval = profile_intervals(fitted, [index], level, tol=tol).bounds[0]
     estimate = float(fitted.beta.flat[index])
     error = float(fitted.standard_errors()[index])
-    if not np.isfinite(lower + upper):
-        lower, upper = estimate - 4.0 * error, estimate + 4.0 * error
+    wald = estimate + 4.0 * error * np.array([-1.0, 1.0])
+    lower, upper = np.where(np.isfinite(interval), interval, wald)
     margin = 0.35 * (upper - lower)
     grid = np.linspace(lower - margin, upper + margin, points)
     grid = np.sort(np.append(grid, estimate))
     path = _Path(fitted, fitted.model.make_work(), index, tol)
     outwards = sorted(grid, key=lambda value: abs(value - estimate))
-    heights = {value: path(value) for value in outwards}
+    heights = {value: path.height(value) for value in outwards}
     return Profile(
         name=name,
         values=grid,
         loglik=np.array([heights[value] for value in grid]),
         estimate=estimate,
         maximum=fitted.penalised_loglik,
-        interval=(float(lower), float(upper)),
+        interval=(float(interval[0]), float(interval[1])),
         level=level,
         standard_error=error,
     )

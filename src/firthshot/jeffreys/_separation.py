@@ -48,6 +48,8 @@ class Separation:
         Which rows have a class that a separating direction rules out.
     penalised : bool
         Whether the fit at hand has a penalty, which keeps its estimates finite.
+    rows : int or None
+        Number of rows of positive weight; n if None.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class Separation:
     directions: dict[str, str]
     separated: NDArray[np.bool_]
     penalised: bool = True
+    rows: int | None = None
 
     def __bool__(self) -> bool:
         """Tell whether there is separation of either kind."""
@@ -64,7 +67,7 @@ class Separation:
         """Explain in a sentence."""
         if not self:
             return "No separation: the maximum likelihood estimate exists."
-        rows = f"{int(self.separated.sum())} of {self.separated.size} rows"
+        rows = f"{int(self.separated.sum())} of {self.rows or self.separated.size} rows"
         infinite = [name for name, way in self.directions.items() if way != "finite"]
         ways = _listing([f"{name} ({self.directions[name]})" for name in infinite], 6)
         end = "the penalised estimates are finite." if self.penalised else NO_ESTIMATE

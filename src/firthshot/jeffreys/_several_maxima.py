@@ -1,16 +1,24 @@
-"""Whether a penalised likelihood may have several maxima, as in small separated data."""
+"""Whether a penalised likelihood has several maxima, and which is the highest.
+
+They occur in small separated data, and where a few values of a skewed column dwarf the others:
+from zero the climb may then end at a slope that fits the large values alone.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.jeffreys._model import climb
+from firthshot.jeffreys import _kernels as kernels
+from firthshot.jeffreys._elementary import largest_share
+from firthshot.jeffreys._model import Fit, Maximum, climb
 
 if TYPE_CHECKING:
-    from firthshot.jeffreys._kernels import FloatArray
-    from firthshot.jeffreys._model import Fit
+    from collections.abc import Iterator
+
+    from firthshot.jeffreys._kernels import FloatArray, Work
 
 SLOW = 8  # iterations; a warm start in a likelihood with one maximum needs three or four
 _DRAWS = 12
@@ -19,6 +27,12 @@ _SMALL = 12  # coefficients: below, trying many starts everywhere costs little
 _SAME = 1e-6
 _DEEP = 15.0  # a maximum that much lower matters to no interval, and to no p-value above 1e-7
 _STARTS_TOL = 1e-4
+_DOMINANT, _LEAST_DOMINANT = 0.3, 0.04  # share of one value in the sum of squares of its column
+_OUTLYING = 40.0  # squared standard deviations
+_FAR = 1e6  # linear predictors beyond which the likelihood is made of rounding errors
+_LEAST_PIVOT = 1e-12
+_ML_STEPS = 3
+_FENCES = (1.5, 3.0)  # interquartile ranges from the median
 
 
 def scattered(fitted: Fit) -> FloatArray:
@@ -39,8 +53,8 @@ def is_suspect(fitted: Fit) -> bool:
     A factor with many levels takes some iterations more, which says nothing by itself; there a
     search from many starts for every bound of every level would take minutes.
     """
-    if fitted.maximum.n_iter <= SLOW + 2:
-        return False
+    if fitted.several or fitted.maximum.n_iter <= SLOW + 2:
+        return fitted.several
     return fitted.model.size <= _SMALL or _has_rival(fitted)
 
 
@@ -54,3 +68,69 @@ def _has_rival(fitted: Fit) -> bool:
         if end > top - _DEEP and abs(end - top) > _SAME:
             return True
     return False
+
+
+def highest(fitted: Fit, tol: float, max_iter: int) -> Fit:
+    """Return the fit, or a higher one from another start where that may matter.
+
+    It may where one value has a large share in the sum of squares of its column, and in a small
+    model where the climb was slow.
+    """
+    model, small = fitted.model, fitted.model.size <= _SMALL
+    slow = small and fitted.maximum.n_iter > SLOW
+    dominant = min(_DOMINANT, max(_OUTLYING / model.data.y.size, _LEAST_DOMINANT))
+    if not slow and largest_share(model.data.Z) <= dominant:
+        return fitted
+    work, free = model.make_work(), np.zeros((0, model.size))
+    top, several = fitted.maximum, False
+    for start in _other_starts(fitted, work):
+        end = climb(model, work, start, _no_curvature(fitted), free, _STARTS_TOL, max_iter)
+        if not end.converged or not _is_sound(fitted, work, end):
+            continue
+        gap = end.penalised_loglik - top.penalised_loglik
+        several |= abs(gap) > _SAME and gap > -_DEEP
+        top = end if gap > _SAME else top
+    if top is fitted.maximum:
+        return replace(fitted, several=several)
+    curvature = _no_curvature(fitted)
+    end = climb(model, work, top.theta, curvature, free, tol, max_iter)
+    parts = work.F, work.hat, work.V, work.P, work.P0
+    return Fit(model, end, *parts, curvature, several=True)
+
+
+def _no_curvature(fitted: Fit) -> FloatArray:
+    return np.zeros((fitted.model.size, fitted.model.size))
+
+
+def _is_sound(fitted: Fit, work: Work, end: Maximum) -> bool:
+    """Tell whether the likelihood at a maximum is more than rounding errors."""
+    Z = fitted.model.data.Z
+    farthest = float(np.abs(end.theta.reshape(-1, len(Z)) @ Z).max())
+    pivots = np.diag(work.L) ** 2 / np.diag(work.F)
+    return farthest <= _FAR and float(pivots.min()) > _LEAST_PIVOT
+
+
+def _other_starts(fitted: Fit, work: Work) -> Iterator[FloatArray]:
+    """Yield a few steps towards maximum likelihood, fits to winsorised columns, and draws."""
+    model, data = fitted.model, fitted.model.data
+    free = np.zeros((0, model.size))
+    theta = np.zeros(model.size)
+    likelihood = data._replace(tau=0.0)
+    for _ in range(2):
+        kernels.maximise(
+            likelihood, work, theta, _no_curvature(fitted), free, _STARTS_TOL, _ML_STEPS, 0.0
+        )
+        yield theta.copy()
+    low, middle, high = np.quantile(data.Z, [0.25, 0.5, 0.75], axis=1)
+    spread = np.where(high > low, high - low, np.inf)
+    for fence in _FENCES:
+        reach = fence * spread
+        clipped = np.clip(data.Z, (middle - reach)[:, None], (middle + reach)[:, None])
+        theta = np.zeros(model.size)
+        shortened = data._replace(Z=np.ascontiguousarray(clipped))
+        kernels.maximise(shortened, work, theta, _no_curvature(fitted), free, 1e-2, 50, 0.0)
+        yield theta
+    if model.size <= _SMALL and data.y.size <= _FEW_ROWS:
+        unit = np.tile(np.where(np.isfinite(spread), spread, 1.0), model.contrasts)
+        draws = np.random.default_rng(1).normal(size=(_DRAWS, model.size)) / unit
+        yield from draws * np.resize([0.5, 1.0, 2.0, 4.0], (_DRAWS, 1))

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
 _PATH_STEPS = 10
 _KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
-_HIGHER = 1e-4
+HIGHER_BY = 1e-4
 HIGHER = "the restricted fit lies higher than the full fit, which is a local maximum only"
+_CONSTANT = 1e-12  # range of a constant column made again from its basis, relative to its size
 _FAR, _TOO_FAR = 1e6, 1e12  # linear predictors: rounding may, or must, spoil the likelihood
 
 
@@ -104,9 +105,12 @@ def likelihood_ratio_test(
     columns = _whole_columns(fitted, C, values)
     smaller = fit(_without_columns(fitted.model, columns), tol=tol, max_iter=max_iter)
     if penalty == "drop-column":
-        return _compare(fitted.penalised_loglik, smaller.maximum, len(C))
+        return _compare(fitted.penalised_loglik, smaller.maximum, len(C), nested=False)
     gains = [_gain_over_null(one, tol, max_iter) for one in (fitted, smaller)]
-    return _compare(gains[0] - gains[1] + smaller.penalised_loglik, smaller.maximum, len(C))
+    full = gains[0] - gains[1] + smaller.penalised_loglik
+    if not np.isfinite(full):
+        return TestResult(np.nan, len(C), np.nan, np.nan, False, "a null model has no maximum")
+    return _compare(full, smaller.maximum, len(C), nested=False)
 
 
 def each_coefficient(
@@ -236,10 +240,11 @@ def _better(first: Maximum, second: Maximum) -> Maximum:
     return second if second.penalised_loglik > first.penalised_loglik else first
 
 
-def _compare(full: float, restricted: Maximum, df: int) -> TestResult:
+def _compare(full: float, restricted: Maximum, df: int, nested: bool = True) -> TestResult:
+    """Return the test; unless ``nested`` the penalties differ, and either model may lie higher."""
     # What the last, untaken step would still gain is known to second order: U'B⁻¹U / 2.
     reached = restricted.penalised_loglik + 0.5 * restricted.decrement**2
-    if restricted.converged and reached > full + _HIGHER:
+    if nested and restricted.converged and reached > full + HIGHER_BY:
         return TestResult(np.nan, df, np.nan, reached, False, HIGHER)
     chi2 = max(0.0, 2.0 * (full - reached)) if restricted.converged else np.nan
     p_value = float(chi2_tail(chi2, df)) if df else 1.0
@@ -271,7 +276,7 @@ def _gain_over_null(fitted: Fit, tol: float, max_iter: int) -> float:
     model = fitted.model
     J, p = fitted.beta.shape
     X = (model.design.R.T @ model.data.Z).T
-    constant = np.flatnonzero(np.ptp(X, axis=0) == 0.0)
+    constant = np.flatnonzero(np.ptp(X, axis=0) <= _CONSTANT * np.abs(X).max(axis=0))
     others = np.setdiff1d(np.arange(p), constant[:1])
     C = np.zeros((J * len(others), J * p))
     for row, (j, k) in enumerate((j, k) for j in range(J) for k in others):
@@ -279,4 +284,4 @@ def _gain_over_null(fitted: Fit, tol: float, max_iter: int) -> float:
     if not len(C):
         return 0.0
     null = restricted_maximum(fitted, model.make_work(), C, np.zeros(len(C)), tol, max_iter)
-    return fitted.penalised_loglik - null.penalised_loglik
+    return fitted.penalised_loglik - null.penalised_loglik if null.converged else np.nan

@@ -11,13 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed
 from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
 from firthshot.jeffreys._model import CONVENTIONS, Model, check_choice, fit, make_model
 from firthshot.jeffreys._refusals import explained
 from firthshot.jeffreys._separation import INTERCEPT, coefficient_names
-from firthshot.jeffreys._text import listed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -139,6 +138,7 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
                 f"A column is called {INTERCEPT!r}, the name of the model's constant: rename it."
             )
         weights = _checked_weights(sample_weight, len(features))
+        self._used = np.ones(len(features), dtype=bool) if weights is None else weights > 0.0
         codes = self._encode(labels, weights)
         shifts = _checked_offset(offset, len(features), len(self.contrasts_))
         model = make_model(
@@ -240,7 +240,8 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             message += f": {'; '.join(pairs)}"
         if self.collinear == "refuse":
             raise CollinearityError(
-                f"Collinear columns: {message}; remove them or set collinear='minimal-norm'."
+                f"Collinear columns: {message}; remove them, centre powers of "
+                "large numbers (x - mean) before taking them, or set collinear='minimal-norm'."
             )
         if self.dependent_columns_:
             warnings.warn(

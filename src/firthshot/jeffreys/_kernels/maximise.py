@@ -13,6 +13,7 @@ from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
 
 CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
 SHORTEST_STEP = 1e-10
+MOST_HALVINGS = 100
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -86,7 +87,7 @@ def maximise(
     Returns
     -------
     lp, decrement, iterations, status
-        ``decrement`` is sqrt(U'B⁻¹U) at the result: the last step in standard errors.
+        ``decrement`` is sqrt(U'B⁻¹U) at the result: the next whole step in standard errors.
     """
     q, m = theta.size, C.shape[0]
     B, S = np.empty((q, q)), np.empty((m + 1, q))
@@ -100,7 +101,10 @@ def maximise(
     gradient(data, work)
     for iteration in range(max_iter + 1):
         newton_parts(work, A, B, C, S, step)
-        decrement = np.sqrt(max(0.0, dot(work.score[0], step)))
+        gain = dot(work.score[0], step)
+        if not np.isfinite(gain):
+            return lp, np.inf, iteration, NO_ASCENT
+        decrement = np.sqrt(max(0.0, gain))
         if decrement <= tol:
             return lp, decrement, iteration, CONVERGED
         if iteration == max_iter:
@@ -110,13 +114,17 @@ def maximise(
         higher = value(data, work, trial)
         # Below the resolution of lp in double precision a decrease means nothing.
         slack = 4e-15 * (q + abs(lp))
-        while higher < lp - slack or not higher > -np.inf:
+        halvings = 0
+        while not (higher >= lp - slack and higher > -np.inf):
             add(step, -0.5, step, step)
-            decrement *= 0.5
-            if decrement < SHORTEST_STEP:
+            halvings += 1
+            # A step may be long in standard errors and short in θ, or the other way round.
+            long = decrement * 0.5**halvings >= SHORTEST_STEP
+            long = long or dot(step, step) >= SHORTEST_STEP**2 * (1.0 + dot(theta, theta))
+            if not long or halvings > MOST_HALVINGS:
                 value(data, work, theta)
                 gradient(data, work)
-                return lp, 2.0 * decrement, iteration, NO_ASCENT
+                return lp, decrement, iteration, NO_ASCENT
             add(theta, 1.0, step, trial)
             higher = value(data, work, trial)
         add(theta, 1.0, step, theta)

@@ -10,6 +10,7 @@ from firthshot.jeffreys._elementary import add, apply, dot
 from firthshot.jeffreys._kernels.evaluate import gradient, value
 from firthshot.jeffreys._kernels.maximise import (
     CONVERGED,
+    MOST_HALVINGS,
     NO_ASCENT,
     SHORTEST_STEP,
     SINGULAR,
@@ -72,9 +73,13 @@ def profile_bound(
         add(work.score[1], 0.0, step, change)
         add(theta, 1.0, step, trial)
         lower = value(data, work, trial)
+        halvings = 0
         while not lower > target - 4.0 * depth:
             add(step, -0.5, step, step)
-            if dot(step, step) < SHORTEST_STEP**2 * dot(theta, theta):
+            halvings += 1
+            # Written so that a step of NaN ends the loop.
+            long = dot(step, step) >= SHORTEST_STEP**2 * dot(theta, theta)
+            if not long or halvings > MOST_HALVINGS:
                 return dot(c, theta), iteration, NO_ASCENT
             add(theta, 1.0, step, trial)
             lower = value(data, work, trial)
