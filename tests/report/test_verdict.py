@@ -8,54 +8,12 @@ import polars as pl
 import pytest
 
 from experiments.summary_folders import KEY
-from firthshot.experiments.schema import BINS
 from firthshot.experiments.summary import Summary, Unjudged
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
-from firthshot.report.gather import Gathered
 from firthshot.report.headline import make_headline
 from firthshot.report.outcomes import kind_of
 from firthshot.report.verdict import Verdict, make_verdicts
-from firthshot.report.wording import Condition, listed, parts, points, points_ci, where
-
-
-def setting(ways: int, shots: int, gain: float, ci: float = 0.2, **other: Any) -> dict[str, Any]:
-    """Return a line of ``chosen``; gains in points. It is significant where |gain| > ci."""
-    line = dict.fromkeys(CHOSEN) | {k: v for k, v in KEY.items() if k != "split"}
-    gain, ci = gain / 100, ci / 100
-    line |= {"ways": ways, "actual_ways": ways, "shots": shots, "coefficient": 1.0}
-    line |= {"at_edge": False, "trials": 100, "base_accuracy": 0.6, "accuracy": 0.6 + gain}
-    line |= {"improvement": gain, "improvement_ci": ci, "p_holm": 0.001 if abs(gain) > ci else 0.6}
-    line |= {"base_nll": 1.0, "nll": 1.0, "base_ece_pooled": 0.2, "ece_pooled": 0.2}
-    return line | other
-
-
-def contrast(ways: int, shots: int, gain: float, ci: float = 0.2, **other: Any) -> dict[str, Any]:
-    line = dict.fromkeys(CONTRASTS) | {k: v for k, v in KEY.items() if k != "split"}
-    line |= {"ways": ways, "actual_ways": ways, "shots": shots, "coefficient": 1.0, "trials": 100}
-    line |= {"against_head": "linear", "against_prior": "uniform", "against_penalty": "l2"}
-    line |= {"difference": gain / 100, "difference_ci": ci / 100, "accuracy": 0.6}
-    line |= {"against_accuracy": 0.6 - gain / 100, "p_holm": 0.001 if abs(gain) > ci else 0.6}
-    return line | {"nll_difference": 0.0, "ece_difference": 0.0} | other
-
-
-class Fixed(Gathered):
-    """Tables written by hand."""
-
-    bins = pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in BINS.items()})
-
-
-def verdicts(*chosen: dict[str, Any], contrasts: tuple[dict[str, Any], ...] = ()) -> list[Verdict]:
-    summary = Summary(
-        pl.DataFrame(schema=ALL),
-        pl.DataFrame(list(chosen), schema=CHOSEN),
-        pl.DataFrame(list(contrasts), schema=CONTRASTS),
-        [],
-    )
-    return make_verdicts(Fixed(summary, ()))
-
-
-def said(verdict: Verdict, topic: str) -> list[str]:
-    return [remark.text for remark in verdict.remarks if remark.topic == topic]
+from report.verdict_lines import Fixed, said, setting, verdicts
 
 
 def test_where_it_helps_in_the_words_of_the_grid() -> None:
@@ -233,87 +191,6 @@ def test_intervals_over_classes() -> None:
     assert said(verdicts(setting(5, 1, 0.7, **narrow))[0], "classes") == []
 
 
-THEORY = "The tuning-free λ of the theory "
-SAFE = THEORY + "is safe: its interval leaves no room for a loss of 0.5 points {}."
-OPEN = THEORY + "cannot be judged: its interval leaves room for a loss of 0.5 points {}."
-COSTS = THEORY + "is not safe: its interval is below zero {}."
-
-
-def test_the_theory_is_safe_or_not() -> None:
-    good = {"theory_improvement": 0.005, "theory_improvement_ci": 0.001}
-    bad = {"theory_improvement": -0.02, "theory_improvement_ci": 0.001}
-    (verdict,) = verdicts(setting(5, 1, 0.7, **bad), setting(5, 5, 0.7, **good))
-    assert said(verdict, "theory") == [
-        (
-            "The tuning-free λ of the theory is not safe: its interval is below zero at 1 shot "
-            "(−2.00 ± 0.10 points). It is derived to remove the first-order bias of the weights, "
-            "not to raise accuracy; docs/reproduction.md compares it with a chosen λ."
-        ),
-        SAFE.format("at 5 shots (+0.50 ± 0.10 points)"),
-    ]
-    small = {**bad, "theory_improvement": -0.005}
-    (verdict,) = verdicts(setting(5, 1, 0.7, **small), setting(5, 5, 0.7, **good))
-    assert said(verdict, "theory") == [
-        (
-            "The tuning-free λ of the theory is not safe: its interval is below zero at 1 shot "
-            "(−0.50 ± 0.10 points)."
-        ),
-        SAFE.format("at 5 shots (+0.50 ± 0.10 points)"),
-    ]
-    (verdict,) = verdicts(setting(5, 1, 0.7, **good), setting(5, 5, 0.7, **good))
-    assert said(verdict, "theory") == [SAFE.format("in both settings (+0.50 ± 0.10 points)")]
-
-
-@pytest.mark.parametrize(
-    ("mean", "ci", "words"),
-    [
-        (-0.1, 0.3, SAFE),
-        (-0.1, 0.5, OPEN),
-        (-3.54, 5.15, OPEN),
-        (5.0, 5.6, OPEN),
-        (-0.3, 0.1, COSTS),
-    ],
-)
-def test_an_interval_around_zero_is_not_yet_safe(mean: float, ci: float, words: str) -> None:
-    theory = {"theory_improvement": mean / 100, "theory_improvement_ci": ci / 100}
-    (verdict,) = verdicts(setting(5, 1, 0.7, **theory))
-    gain = points_ci(mean / 100, ci / 100)
-    assert said(verdict, "theory") == [words.format(f"at 5 ways, 1 shot ({gain} points)")]
-    (line,) = (line for line in make_headline([verdict]).lines if "theory" in line)
-    assert ("it leaves room for a loss of 0.5 points" in line) == (words is OPEN)
-
-
-def test_one_trial_has_no_interval_and_says_nothing_of_the_theory() -> None:
-    single = {"theory_improvement": -0.02, "theory_improvement_ci": None}
-    (verdict,) = verdicts(setting(5, 1, 0.7, **single))
-    assert said(verdict, "theory") == []
-    assert not any("theory" in line for line in make_headline([verdict]).lines)
-
-
-def test_a_loss_within_the_noise_is_not_called_none() -> None:
-    noisy = {"theory_improvement": -0.005, "theory_improvement_ci": 0.006}
-    (verdict,) = verdicts(setting(5, 1, 2.0, **noisy), setting(5, 5, -0.1, p_holm=1.0, **noisy))
-    assert said(verdict, "theory") == [OPEN.format("in both settings (−0.50 ± 0.60 points)")]
-    lines = make_headline([verdict]).lines
-    assert (
-        "In 1 setting the effect is not significant; it costs accuracy significantly nowhere."
-    ) in lines
-    assert (
-        "Without tuning (λ from theory) the gain’s interval is below zero in none of 2 settings; "
-        "in 2 of 2 settings it leaves room for a loss of 0.5 points."
-    ) in lines
-
-
-def test_the_largest_loss_of_the_theory_names_its_bank() -> None:
-    loss = {"theory_improvement": -0.02, "theory_improvement_ci": 0.001}
-    more = {"theory_improvement": -0.03, "theory_improvement_ci": 0.001}
-    found = verdicts(
-        setting(5, 1, 0.7, bank="mini", **loss), setting(5, 1, 0.7, bank="cub", **more)
-    )
-    (line,) = (line for line in make_headline(found).lines if "theory" in line)
-    assert line.endswith("down to −3.00 points (Firth, linear head, cub, 5 ways, 1 shot).")
-
-
 def test_probabilities() -> None:
     worse = {"nll": 1.5, "ece_pooled": 0.5}
     (verdict,) = verdicts(setting(5, 1, 0.7, **worse), setting(5, 5, 0.7, **worse))
@@ -347,150 +224,6 @@ def test_the_headline_counts_worse_and_better_probabilities(
     assert f"Probabilities get {words} where it is in use." in make_headline(found).lines
 
 
-def test_other_penalties_each_from_its_side() -> None:
-    against = (contrast(5, 1, 1.0), contrast(5, 5, -0.5), contrast(5, 10, 0.0))
-    lines = [setting(5, shots, 0.7) for shots in (1, 5, 10)]
-    (verdict,) = verdicts(*lines, contrasts=against)
-    assert said(verdict, "rivals") == [
-        "Firth beats L2 at 1 shot (+1.00 ± 0.20 points).",
-        "L2 beats Firth at 5 shots (+0.50 ± 0.20 points).",
-        "Firth and L2 do not differ significantly at 10 shots (0.00 ± 0.20 points).",
-    ]
-
-
-def test_two_penalties_left_out_are_not_compared() -> None:
-    zero = {"coefficient": 0.0, "against_coefficient": 0.0}
-    against = (
-        contrast(5, 1, 1.0),
-        contrast(5, 5, 0.0, 0.0, **zero),
-        contrast(5, 10, 0.0, 0.0, **zero),
-    )
-    lines = [setting(5, shots, 0.7) for shots in (1, 5, 10)]
-    (verdict,) = verdicts(*lines, contrasts=against)
-    assert said(verdict, "rivals") == [
-        "Firth beats L2 at 1 shot (+1.00 ± 0.20 points).",
-        "Firth and L2 both have λ = 0 at 5 and 10 shots.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("differences", "start", "end"),
-    [
-        ((0.0, 0.0, 0.0), "In all 3 settings where it helps, ", " does as well or better."),
-        ((0.0, -1.0), "In both settings where it helps, ", " does as well or better."),
-        ((0.0,), "In the one setting where it helps, ", " does as well or better."),
-        ((1.0, 1.0), "In both settings where it helps, ", " is worse."),
-        (
-            (0.0, 1.0),
-            "In 1 of the 2 settings where it helps, ",
-            " does as well or better; in 1 it is worse.",
-        ),
-        ((1.0,), "In the one setting where it helps, ", " is worse."),
-    ],
-)
-def test_how_often_a_reference_head_does_as_well(
-    differences: tuple[float, ...], start: str, end: str
-) -> None:
-    reference = {"against_penalty": "none", "against_head": "centroid"}
-    places = list(enumerate(differences, 1))
-    found = verdicts(
-        *(setting(5, shots, 2.0) for shots, _ in places),
-        contrasts=tuple(contrast(5, shots, gain, **reference) for shots, gain in places),
-    )
-    head = "a reference head without penalty (nearest class mean or least squares)"
-    assert f"{start}{head}{end}" in make_headline(found).lines
-
-
-def test_reference_heads() -> None:
-    reference = {"against_penalty": "none", "against_head": "centroid"}
-    against = (
-        contrast(5, 1, -1.0, **reference, against_accuracy=0.62),
-        contrast(5, 5, 0.0, **reference),
-        # Beaten by the chosen λ's loss only: better than Firth, worse than without it.
-        contrast(5, 10, -1.0, **reference, against_accuracy=0.55),
-    )
-    lines = [setting(5, 1, 0.7), setting(5, 5, 0.7), setting(5, 10, -6.0)]
-    (verdict,) = verdicts(*lines, contrasts=against)
-    assert said(verdict, "references") == [
-        (
-            "Nearest class mean beats this head, with and without Firth, at 1 shot "
-            "(+1.00 ± 0.20 points)."
-        ),
-        "Nearest class mean does as well as Firth at 5 shots.",
-    ]
-
-
-REFERENCE = {"against_penalty": "none", "against_head": "centroid"}
-
-
-def test_a_lead_that_is_not_significant_is_not_equality() -> None:
-    wide = contrast(5, 1, 38.0, 40.0, **REFERENCE)
-    (verdict,) = verdicts(setting(5, 1, 2.0), contrasts=(wide,))
-    assert said(verdict, "references") == [
-        (
-            "Whether nearest class mean does as well as Firth cannot be told at 5 ways, 1 shot "
-            "(+38.00 ± 40.00 points)."
-        )
-    ]
-    assert (
-        "In the one setting where it helps, it cannot be told whether a reference head without "
-        "penalty (nearest class mean or least squares) does as well."
-    ) in make_headline([verdict]).lines
-
-
-@pytest.mark.parametrize(
-    ("lead", "ci", "standing"),
-    [
-        (0.2, 0.3, "matched"),
-        (0.2, 0.31, "open"),
-        (-0.5, 1.01, "open"),
-        (0.4, 0.1, "worse"),  # significant, however small
-        (-0.4, 0.1, "matched"),
-    ],
-)
-def test_as_well_means_within_half_a_point(lead: float, ci: float, standing: str) -> None:
-    against = contrast(5, 1, lead, ci, **REFERENCE)
-    (verdict,) = verdicts(setting(5, 1, 2.0), contrasts=(against,))
-    assert list(verdict.reference_standings.values()) == [standing]
-
-
-def test_too_few_trials_for_a_contrast() -> None:
-    """Six trials may judge one setting, but not two contrasts: 2 · 2/2⁶ is above 0.05."""
-    reference = contrast(5, 1, 38.0, p_holm=0.06, trials=6, **REFERENCE)
-    rival = contrast(5, 1, 1.0, p_holm=0.06, trials=6)
-    (verdict,) = verdicts(setting(5, 1, 2.0, trials=6), contrasts=(reference, rival))
-    why = "with 6 trials nothing can be significant, at least 7 are needed"
-    place = "at 5 ways, 1 shot"
-    assert said(verdict, "references") == [
-        (
-            f"Too few trials to tell Firth from nearest class mean {place} "
-            f"(+38.00 ± 0.20 points): {why}."
-        )
-    ]
-    assert said(verdict, "rivals") == [
-        f"Too few trials to tell Firth from L2 {place} (+1.00 ± 0.20 points): {why}."
-    ]
-    assert (
-        "In the one setting where it helps, it cannot be told whether a reference head without "
-        f"penalty (nearest class mean or least squares) does as well ({why})."
-    ) in make_headline([verdict]).lines
-    level = contrast(5, 1, 0.0, 0.0, trials=6, **REFERENCE)  # equal in all of six trials
-    (verdict,) = verdicts(setting(5, 1, 2.0, trials=6), contrasts=(level, rival))
-    assert list(verdict.reference_standings.values()) == ["open"]
-
-
-def test_a_head_at_zero_is_not_compared_with_the_penalty() -> None:
-    zero = setting(5, 1, 0.0, 0.0, coefficient=0.0, p_holm=1.0)
-    lost = contrast(5, 1, -1.0, coefficient=0.0, against_accuracy=0.62, **REFERENCE)
-    (verdict,) = verdicts(zero, contrasts=(lost,))
-    assert said(verdict, "references") == [
-        (
-            "Nearest class mean beats this head, which has λ = 0, at 5 ways, 1 shot "
-            "(+1.00 ± 0.20 points)."
-        )
-    ]
-
-
 def test_the_only_candidate_is_not_chosen() -> None:
     zero = {"coefficient": 0.0, "p_holm": 1.0}
     line = dict.fromkeys(ALL) | KEY | {"split": "val", "trials": 100}
@@ -520,28 +253,6 @@ def test_the_only_candidate_is_not_chosen() -> None:
     assert helped.lines[1] == (
         "In 1 setting no λ but 0 was a candidate; it costs accuracy significantly nowhere."
     )
-
-
-def test_the_headline_does_not_hide_a_head_that_needs_no_penalty() -> None:
-    centroid = {"against_penalty": "none", "against_head": "centroid"}
-    squares = {"against_penalty": "none", "against_head": "least-squares"}
-    lines = [setting(5, 1, 2.0), setting(5, 5, 2.0), setting(5, 10, 2.0)]
-    against = (
-        contrast(5, 1, 0.0, **centroid),  # as good
-        contrast(5, 1, 1.0, **squares),
-        contrast(5, 5, 1.0, **centroid),  # both worse
-        contrast(5, 5, 1.0, **squares),
-        contrast(5, 10, 1.0, **centroid),
-        contrast(5, 10, -1.0, **squares),  # better
-    )
-    (verdict,) = verdicts(*lines, contrasts=against)
-    standings = {place.shots: how for place, how in verdict.reference_standings.items()}
-    assert standings == {1: "matched", 5: "worse", 10: "matched"}
-    assert (
-        "In 2 of the 3 settings where it helps, a reference head without penalty (nearest class "
-        "mean or least squares) does as well or better; in 1 it is worse."
-    ) in make_headline([verdict]).lines
-    assert not any("reference" in line for line in make_headline(verdicts(*lines)).lines)
 
 
 def test_the_edge_of_the_grid() -> None:
@@ -640,45 +351,3 @@ def test_the_same_numbers_in_any_order() -> None:
 )
 def test_kinds(mean: float, p: float, coefficient: float, kind: str) -> None:
     assert kind_of(mean, p, coefficient) == kind
-
-
-def _conditions(ways: list[int], shots: list[int], schemes: list[str]) -> list[Condition]:
-    equal = [Condition(w, False, s, "balanced") for w in ways for s in shots]
-    return sorted(equal + [Condition(w, True, 8, name) for w in ways for name in schemes])
-
-
-def test_parts_cover_and_do_not_overlap() -> None:
-    among = _conditions([5, 10, 15], [1, 5], ["unbalanced-8"])
-    for number in range(1, 2 ** len(among)):
-        some = [one for at, one in enumerate(among) if number >> at & 1]
-        found = parts(some, among)
-        assert sorted(one for part in found for one in part) == some
-        for part in found:
-            ways = {one.ways for one in part}
-            shots = {(one.shots, one.scheme) for one in part}
-            assert len(part) == len(ways) * len(shots)  # a phrase names each and no more
-
-
-@pytest.mark.parametrize(
-    ("ways", "shots", "schemes", "words"),
-    [
-        ([5, 10], [1, 5], ["unbalanced-8"], "in all 6 settings"),
-        ([5, 10], [1, 5], [], "with equal shots"),
-        ([5, 10], [], ["unbalanced-8"], "with unequal shots"),
-        ([5], [1], [], "at 1 shot, 5 ways"),
-        ([10], [], ["unbalanced-8"], "with unequal shots at 10 ways"),
-    ],
-)
-def test_where(ways: list[int], shots: list[int], schemes: list[str], words: str) -> None:
-    among = _conditions([5, 10], [1, 5], ["unbalanced-8"])
-    assert where(_conditions(ways, shots, schemes), among) == words
-
-
-def test_numbers_in_words() -> None:
-    assert points(0.00001) == "0.00"
-    assert points(-0.00001) == "0.00"
-    assert points(-0.0123) == "−1.23"
-    assert points_ci(0.5, None) == "+50.00"
-    assert points_ci(0.007, 0.002) == "+0.70 ± 0.20"
-    assert listed([1]) == "1"
-    assert listed([1, 2, 3]) == "1, 2 and 3"
