@@ -8,7 +8,7 @@ INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m p
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow chromium lint reproduce reproduce-quick clean-kernels clean
+.PHONY: help demo test test-slow chromium lint reproduce reproduce-quick clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -56,9 +56,6 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-clean-kernels: ## Forget compiled kernels (numba does not see changes in functions of other files)
-	find src -name '*.nbi' -delete -o -name '*.nbc' -delete
 
 clean: ## Remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firthshot.streams import (
+from firthshot.kernels.streams import (
     ROWS,
     fill_uniform,
     philox,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from firthshot.streams import CLASSES, ROWS, SHOTS, random_words, shuffle_first, uniform
+from firthshot.kernels import kernel
+from firthshot.kernels.streams import CLASSES, ROWS, SHOTS, random_words, shuffle_first, uniform
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def choose_classes(key, trials, n_classes, ways):
     """Return ``ways`` of ``n_classes`` classes for every trial, in random order."""
     chosen = np.empty((trials.size, ways), np.int64)
@@ -21,7 +21,7 @@ def choose_classes(key, trials, n_classes, ways):
     return chosen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def draw_rows(
     key,
     trials,
@@ -62,7 +62,7 @@ def draw_rows(
             s, q = s + n_shots, q + n_query
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def dirichlet_shots(key, trials, ways, mean, concentration):
     """Return shots per class (T, ways): one each, the rest by Dirichlet shares."""
     shots = np.empty((trials.size, ways), np.int64)
@@ -79,7 +79,7 @@ def dirichlet_shots(key, trials, ways, mean, concentration):
     return shots
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gamma(key, substream, trial, shape):
     """Return a gamma variate (Marsaglia & Tsang 2000; shapes below one by the power of a uniform).
 

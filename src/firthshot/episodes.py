@@ -58,7 +58,7 @@ class Episodes:
     Attributes
     ----------
     key : int
-        The key of the trials' random streams (see :mod:`firthshot.streams`).
+        The key of the trials' random streams (see :mod:`firthshot.kernels.streams`).
     ways : int
     trials : (T,) trial numbers
     classes : (T, ways) positions in ``bank.classes(split)``
@@ -142,7 +142,7 @@ def sample_episodes(
 
 def layout_key(bank: Bank, split: str, ways: int, shots: Shots) -> int:
     """Return the key of the trials' random streams: a hash of all that a trial depends on."""
-    from firthshot.streams import stream_key
+    from firthshot.kernels.streams import stream_key
 
     return stream_key("trials", _layout_digest(bank, split), split, ways, _shots_name(shots))
 

@@ -10,7 +10,7 @@ from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Cosine, Linear, Mlp, Penalty, Sgd, train
 from firthshot.engine._kernels.momentum import draw_order
 from firthshot.episodes import sample_episodes
-from firthshot.streams import START, fill_uniform
+from firthshot.kernels.streams import START, fill_uniform
 
 torch = pytest.importorskip("torch")
 from firthshot.benchmarks.torch_loops import (  # noqa: E402

@@ -8,7 +8,7 @@ from scipy import stats
 
 from firthshot.calibration._kernels.normals import fill_normal
 from firthshot.calibration._kernels.passes import inner, logits, pull_back
-from firthshot.streams import NOISE, philox
+from firthshot.kernels.streams import NOISE, philox
 
 
 @pytest.mark.parametrize(("n", "d", "classes"), [(16, 16, 2), (208, 48, 7), (144, 656, 10)])

@@ -8,10 +8,10 @@ from numba import njit
 
 from firthshot.engine._kernels.momentum import rescale
 from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
-from firthshot.engine._kernels.simd import lanes_in, lanes_of, vexp, vload, vmax, vstore
-from firthshot.engine._kernels.softmax import to_class_layout, to_row_layout
 from firthshot.engine._kernels.sweep import sweep, sweep_with_velocity
 from firthshot.engine._queries import Projector, Queries, locate_queries
+from firthshot.kernels.softmax import to_class_layout, to_row_layout
+from firthshot.kernels.vectors import lanes_in, lanes_of, vexp, vload, vmax, vstore
 
 
 @njit

@@ -13,11 +13,11 @@ from firthshot.engine import Mlp, Penalty, Sgd, _mlp, train
 from firthshot.engine._form import gradient_form
 from firthshot.engine._kernels.dense import descend, matrix, product
 from firthshot.engine._kernels.drift import drift
-from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._mlp import fit_mlp
 from firthshot.engine._sgd import xavier_uniform
 from firthshot.engine._trial import Trial
 from firthshot.episodes import sample_episodes
+from firthshot.kernels.vectors import lanes_of
 from oracles.banks import PlainBank
 from oracles.textbook import EVERY_PENALTY, train_by_autograd
 

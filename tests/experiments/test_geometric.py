@@ -22,7 +22,7 @@ from firthshot.experiments.geometric.summary import (
 )
 from firthshot.experiments.reading import SpecError, load_spec, preset_names, source_kind
 from firthshot.experiments.status import read_status
-from firthshot.streams import NOISE, philox, stream_key
+from firthshot.kernels.streams import NOISE, philox, stream_key
 
 
 def small(**fields: object) -> GeometricSpec:

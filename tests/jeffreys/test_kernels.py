@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design, orthonormal_design
-from firthshot.jeffreys._elementary import exp_in_place, log_in_place
 from firthshot.jeffreys._model import Model, fit, make_model
+from firthshot.kernels.elementary import exp_in_place, log_in_place
 
 CLASSES = [2, 3, 5]
 

@@ -18,10 +18,10 @@ from firthshot.engine._form import gradient_form
 from firthshot.engine._kernels.drift import drift
 from firthshot.engine._kernels.linear import add_start
 from firthshot.engine._kernels.momentum import add_rows, glide, scatter
-from firthshot.engine._kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.engine._linear import LinearSgd
 from firthshot.engine._sgd import coefficient_groups, xavier_uniform
 from firthshot.engine._trial import Trial
+from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 
 Kernel = Callable[[int], object]
 _CALLS = 400

@@ -29,7 +29,7 @@ from firthshot.calibration._kernels.rows import finish_rows
 from firthshot.calibration._solver import F32, Rows
 from firthshot.engine._queries import round_up
 from firthshot.errors import FirthshotError
-from firthshot.streams import NOISE
+from firthshot.kernels.streams import NOISE
 
 if TYPE_CHECKING:
     from firthshot.calibration._statistics import BaseStatistics
@@ -41,7 +41,7 @@ FACTOR_BYTES = 1e9  # Cholesky factors kept, all statistics together
 
 @dataclass(frozen=True)
 class Stream:
-    """Where the draws of a trial come from (:mod:`firthshot.streams`)."""
+    """Where the draws of a trial come from (:mod:`firthshot.kernels.streams`)."""
 
     key: int
     trial: int

@@ -23,13 +23,13 @@ from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
 from firthshot.calibration._kernels.passes import logits, pull_back
 from firthshot.calibration._solver import F32, Array, Rows, Terms
 from firthshot.engine._form import gradient_form
-from firthshot.engine._kernels.mean_loss import evaluate
 from firthshot.engine._run import Source, record_trial
 from firthshot.engine._trial import Trial
 from firthshot.engine.options import Penalty, Solver
 from firthshot.engine.results import Results
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
+from firthshot.kernels.mean_loss import evaluate
 
 TOGETHER = 10
 Objective = Callable[[Array], tuple[float, Array]]

@@ -30,8 +30,8 @@ from firthshot.calibration._kernels.passes import (
     step_along,
 )
 from firthshot.calibration._metric import Metrics
-from firthshot.engine._kernels.mean_loss import evaluate
 from firthshot.engine.results import Status
+from firthshot.kernels.mean_loss import evaluate
 
 Array = npt.NDArray[Any]
 F32 = np.float32

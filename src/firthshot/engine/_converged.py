@@ -27,7 +27,6 @@ from firthshot.engine._dual import (
 from firthshot.engine._form import GradientForm
 from firthshot.engine._guess import Guesses, walk
 from firthshot.engine._kernels.converged import minimise
-from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._many_rows import ROUNDING, approach
 from firthshot.engine._problem import Problem, Solution, pose
 from firthshot.engine._queries import round_up
@@ -36,6 +35,7 @@ from firthshot.engine._span import MANY_ROWS, Bias, Span, span_of_rows
 from firthshot.engine._trial import Fitted, Trial, fitted_linear, pad_columns
 from firthshot.engine.options import Converged, Linear
 from firthshot.engine.results import Status
+from firthshot.kernels.vectors import lanes_of
 
 Array = npt.NDArray[Any]
 

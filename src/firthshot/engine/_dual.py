@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.engine._kernels.dual import centre, minimise, weigh
-from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._queries import round_up
 from firthshot.engine._span import Bias
 from firthshot.engine._trial import pad_columns
+from firthshot.kernels.vectors import lanes_of
 
 Array = npt.NDArray[Any]
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.linear import train_linear
 from firthshot.engine._kernels.momentum import Layer, settle
-from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._queries import Projector, round_up
 from firthshot.engine._sgd import (
     KernelForm,
@@ -24,6 +23,7 @@ from firthshot.engine._sgd import (
 )
 from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Linear, Sgd
+from firthshot.kernels.vectors import lanes_of
 
 Array = npt.NDArray[Any]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.engine._kernels.converged import largest_entry_bound
-from firthshot.engine._kernels.mean_loss import evaluate
+from firthshot.kernels.mean_loss import evaluate
 
 Array = npt.NDArray[Any]
 

@@ -13,7 +13,6 @@ from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.dense import OCTET
 from firthshot.engine._kernels.mlp import Small, Work, train_mlp
 from firthshot.engine._kernels.momentum import Layer, settle
-from firthshot.engine._kernels.simd import VECTOR_BYTES, lanes_of
 from firthshot.engine._queries import round_up
 from firthshot.engine._sgd import (
     KernelForm,
@@ -27,6 +26,7 @@ from firthshot.engine._sgd import (
 )
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Mlp, Sgd
+from firthshot.kernels.vectors import VECTOR_BYTES, lanes_of
 
 Array = npt.NDArray[Any]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._kernels.simd import lanes_of
+from firthshot.kernels.vectors import lanes_of
 
 Array = npt.NDArray[Any]
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.momentum import Schedule
-from firthshot.engine._kernels.simd import lanes_of
 from firthshot.engine._queries import round_up
 from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Sgd
-from firthshot.streams import START, fill_uniform
+from firthshot.kernels.streams import START, fill_uniform
+from firthshot.kernels.vectors import lanes_of
 
 Array = npt.NDArray[Any]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from firthshot.kernels import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def column_ranges(X):
     """Return largest less smallest value of every column of X (N, d), (d,) in float64."""
     low, high = X[0].astype(np.float64), X[0].astype(np.float64)
@@ -17,7 +18,7 @@ def column_ranges(X):
     return high - low
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def weighted_moments(X, share):
     """Return Σ share x, (d,), and Σ share ‖x‖² of the rows of X (N, d), in float64."""
     mean, square = np.zeros(X.shape[1]), 0.0

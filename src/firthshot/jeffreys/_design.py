@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from firthshot.kernels import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ class Design:
         return int(self.Z.shape[0])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _transpose(X: FloatArray, Z: FloatArray, first: int) -> None:
     """Copy the columns of ``X`` into the rows of ``Z`` from ``first`` on, tile by tile."""
     n, p = X.shape
@@ -77,7 +78,7 @@ def _transpose(X: FloatArray, Z: FloatArray, first: int) -> None:
                     Z[first + k, i] = X[i, k]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@kernel(fastmath={"reassoc", "contract"})
 def _scale(Z: FloatArray, scale: FloatArray) -> None:
     """Divide each row by its root mean square, which is left in ``scale``; zero rows stay."""
     r, n = Z.shape

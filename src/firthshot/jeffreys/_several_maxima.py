@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.jeffreys import _kernels as kernels
-from firthshot.jeffreys._elementary import largest_share
 from firthshot.jeffreys._model import Fit, Maximum, climb
+from firthshot.kernels.elementary import largest_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,7 +35,7 @@ from firthshot.backbones.training._setup import (
 )
 from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError
-from firthshot.streams import stream_key
+from firthshot.kernels.streams import stream_key
 
 if TYPE_CHECKING:
     from firthshot.backbones.pixels import Pixels

@@ -12,7 +12,8 @@ gets depends on the stream and the place alone.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from firthshot.kernels import kernel
 
 _TOGETHER = 64
 _LOW = np.uint64(0xFFFFFFFF)
@@ -37,7 +38,7 @@ _SIN = tuple(map(_F, (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)))
 _COS = tuple(map(_F, (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _philox_words(key, block, substream, trial, purpose, c0, c1, c2, c3):
     """Write the words of `_TOGETHER` counters from ``block`` on; as `streams.philox` does."""
     for i in range(_TOGETHER):
@@ -56,7 +57,7 @@ def _philox_words(key, block, substream, trial, purpose, c0, c1, c2, c3):
         k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _radii(words, bits, out):
     """Write √(−2 log u), u = (w + ½) / 2³², with u in float32 to its own precision near zero."""
     floats = bits.view(np.float32)
@@ -77,7 +78,7 @@ def _radii(words, bits, out):
         out[i] = np.sqrt(max(_F(0.0), _F(-2.0) * (log + exponent * _LN2)))
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _turn(words, radii, first, second):
     """Write radius · cos and radius · sin of the angle 2π w / 2³²."""
     for i in range(_TOGETHER):
@@ -96,7 +97,7 @@ def _turn(words, radii, first, second):
         second[i] = radii[i] * (-b if quarter >= 2 else b)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fill_normal(key, substream, trial, purpose, out):
     """Fill the flat float32 array ``out`` with standard normals.
 

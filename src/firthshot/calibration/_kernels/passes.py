@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from firthshot.calibration._kernels.products import gather, project
-from firthshot.engine._kernels.simd import (
+from firthshot.kernels import kernel
+from firthshot.kernels.vectors import (
     lanes_in,
     vadd,
     vdiv,
@@ -23,7 +23,7 @@ from firthshot.engine._kernels.simd import (
 BLOCK = 128  # rows; 128 × 640 float32 are a third of a megabyte
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def logits(x, weights, out):
     """Write weights @ x' (C, n) to ``out``."""
     for first in range(0, x.shape[0], BLOCK):
@@ -32,7 +32,7 @@ def logits(x, weights, out):
         project(x, first, rows, weights, out, first)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def pull_back(x, by_logits, out):
     """Write by_logits @ x (C, d) to ``out``."""
     out[:] = 0.0
@@ -42,7 +42,7 @@ def pull_back(x, by_logits, out):
         gather(x, first, rows, by_logits, first, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fetch(x, first, rows):
     """Read rows in their order, which the memory foresees; tiles then find them in the cache."""
     lanes, d, seen = lanes_in(x), x.shape[1], np.empty(lanes_in(x), x.dtype)
@@ -53,7 +53,7 @@ def _fetch(x, first, rows):
     return seen[0]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def step_along(z, step_z, step, out):
     """Write z + step · step_z."""
     lanes, factor = lanes_in(z), vfill(z, step)
@@ -61,7 +61,7 @@ def step_along(z, step_z, step, out):
         vstore(out, q, vfma(factor, vload(step_z, q), vload(z, q)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def inner(left, right):
     """Return Σ left · right of two matrices (C, n), added up in float64 by blocks."""
     total, lanes, n = 0.0, lanes_in(left), left.size
@@ -76,11 +76,11 @@ def inner(left, right):
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _soften(z, first, rows, targets, count, probability, p, by_logits):
     """Write P and dLoss/dZ of some rows; return the sum of their losses.
 
-    As `firthshot.engine._kernels.mean_loss.evaluate`, for a block and rows of equal weight.
+    As `firthshot.kernels.mean_loss.evaluate`, for a block and rows of equal weight.
     """
     n_classes, n, lanes = z.shape[0], z.shape[1], lanes_in(z)
     total, cross = np.empty(lanes, z.dtype), np.empty(lanes, z.dtype)
@@ -109,7 +109,7 @@ def _soften(z, first, rows, targets, count, probability, p, by_logits):
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def advance(x, direction, z, targets, count, probability, step_z, moved, p, by_logits, gradient):
     """Go one whole step along a direction and look around, reading the rows once.
 
@@ -131,7 +131,7 @@ def advance(x, direction, z, targets, count, probability, step_z, moved, p, by_l
     return loss / count, inner(by_logits, step_z)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def curvatures(p, labels, sums):
     """Write the sum of diag p − pp' over the rows of every class to ``sums`` (C, C, C)."""
     n_classes, row = p.shape[0], np.empty(p.shape[0], np.float64)

@@ -15,12 +15,13 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from firthshot.engine._kernels.simd import fma, load, splat, store
-from firthshot.engine._kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, name_values
+from firthshot.kernels import kernel
+from firthshot.kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, name_values
+from firthshot.kernels.vectors import fma, load, splat, store
 
 LANES = 16
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
@@ -126,7 +127,7 @@ _project_tile = _tile(_PROJECT, (TILE_ROWS, TILE_CLASSES), _emit_project)
 _gather_tile = _tile(_GATHER, (TILE_CLASSES, TILE_VECTORS), _emit_gather)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def project(x, first, rows, w, out, out_first):
     """Write w @ x[first : first + rows]' to ``out[:, out_first : out_first + rows]``."""
     d, n_classes, wide = x.shape[1], w.shape[0], out.shape[1]
@@ -142,7 +143,7 @@ def project(x, first, rows, w, out, out_first):
             c += classes
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gather(x, first, rows, u, u_first, out):
     """Add u[:, u_first : u_first + rows] @ x[first : first + rows] to ``out`` (C, d)."""
     d, n_classes, wide = x.shape[1], out.shape[0], u.shape[1]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from firthshot.kernels import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def finish_rows(block, mean, shift):
     """Add the mean and each row's shift to the features, then a one and zeros."""
     d = len(mean)

@@ -14,9 +14,9 @@ and values are float64; Hessian products, which only have to point downhill, are
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from firthshot.engine._kernels.mean_loss import (
+from firthshot.kernels import kernel
+from firthshot.kernels.mean_loss import (
     bend,
     likeliest,
     mean_curvature,
@@ -29,7 +29,7 @@ MOST_PRODUCTS = 100
 MOST_TRIALS = 30
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def total_of_products(left, right):
     """Return Σ left · right over two matrices of the same shape, summed in float64 by rows."""
     value = 0.0
@@ -41,7 +41,7 @@ def total_of_products(left, right):
     return value
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def descend(f, f_t, p, surprise, weights, probability, confidence, decay, inverse, ease, g, d):
     """Write to ``d`` an approximate solution of H d = −g by preconditioned conjugate gradients.
 
@@ -96,7 +96,7 @@ def descend(f, f_t, p, surprise, weights, probability, confidence, decay, invers
                 toward[c, j] = inverse[j] * rest[c, j] + ratio * toward[c, j]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def next_step(low, high, slope_low, slope_high):
     """Return a step between two, by the secant of the slopes where they differ in sign."""
     share = 0.5
@@ -105,7 +105,7 @@ def next_step(low, high, slope_low, slope_high):
     return low + share * (high - low)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def largest_entry_bound(g, free, shift):
     """Return a bound on the largest entry of the gradient with respect to the original W and b.
 
@@ -122,7 +122,7 @@ def largest_entry_bound(g, free, shift):
     return worst
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def l2_along(theta, d, decay):
     """Return value, slope and curvature of the L2 terms at θ along the direction d."""
     value, slope, curvature = 0.0, 0.0, 0.0
@@ -134,7 +134,7 @@ def l2_along(theta, d, decay):
     return value, slope, curvature
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def search(z, step_z, l2, targets, weights, probability, confidence, value, slope, work):
     """Look for a step along ``step_z`` that lowers the value and flattens the slope.
 
@@ -168,7 +168,7 @@ def search(z, step_z, l2, targets, weights, probability, confidence, value, slop
     return 0.0, value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def minimise(
     f, f_t, f_single, f_t_single, squares, decay, free, shift, targets, weights, probability,
     confidence, tolerance, max_iterations, theta, grad_z,

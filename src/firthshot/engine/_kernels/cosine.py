@@ -18,10 +18,12 @@ K[I, I]. The scalars then follow from  velocity = e + k h,  v ← v − η veloc
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from firthshot.engine._kernels.momentum import advance, draw_order
-from firthshot.engine._kernels.simd import (
+from firthshot.engine._kernels.sweep import sweep_with_velocity
+from firthshot.kernels import kernel
+from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
+from firthshot.kernels.vectors import (
     lanes_in,
     vadd,
     vdiv,
@@ -33,15 +35,13 @@ from firthshot.engine._kernels.simd import (
     vstore,
     vsub,
 )
-from firthshot.engine._kernels.softmax import logit_gradient, to_class_layout, to_row_layout
-from firthshot.engine._kernels.sweep import sweep_with_velocity
 
 # Rows of the table of per-column numbers.
 G, G_PENDING, S, S_PENDING, DECAY, V_V, V_V_LOW, V_E, E_E, L2 = range(10)
 COLUMN_NUMBERS = 10
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _project(z, ze, rows, n_rows, p0, table, scale, logits):
     """Complete p_v and p_e by the start's share, and write the batch's logits (row layout)."""
     lanes, wide = lanes_in(z), z.shape[1]
@@ -57,7 +57,7 @@ def _project(z, ze, rows, n_rows, p0, table, scale, logits):
             vstore(logits, i * wide + at, vmul(alpha, along))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _correlate(gram, rows, n_rows, d, z, ze, at):
     """Return ⟨D, p_v⟩, ⟨D, p_e⟩ and D'K[I, I]D for the columns at ``at``."""
     wide = d.shape[1]
@@ -73,7 +73,7 @@ def _correlate(gram, rows, n_rows, d, z, ze, at):
     return with_v, with_e, quadratic
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _step(gram, rows, n_rows, d, z, ze, table, scale, keep, l2_share, eta, mu, e):
     """Take the step of g, hand the step of v over to the next sweep, and update the scalars."""
     lanes, n, wide = lanes_in(d), e.shape[1], d.shape[1]
@@ -111,7 +111,7 @@ def _step(gram, rows, n_rows, d, z, ze, table, scale, keep, l2_share, eta, mu, e
             vstore(e, cell, vfma(weight, vload(d, i * wide + at), vload(e, cell)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def train_cosine(
     gram, p0, labels, n_classes, n_coefficients, scale, form, a, e, table, schedule, clock,
     first, last,

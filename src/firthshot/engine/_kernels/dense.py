@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-from firthshot.engine._kernels.simd import fma, load, pointer_to, splat, store
-from firthshot.engine._kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, name_values
+from firthshot.kernels import kernel
+from firthshot.kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, name_values
+from firthshot.kernels.vectors import fma, load, pointer_to, splat, store
 
 OCTET = 8
 # Accumulators, a row of `right` and an entry of `left` have to fit the registers.
@@ -208,14 +209,14 @@ def _descent_tile(
     return types.void(i, i, i, *kinds), codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def matrix(flat, row, column):
     """Return a matrix of octets as (flat array, row stride, column stride), strides in octets."""
     # The conversion makes numba forget constants, for which it would compile every product anew.
     return flat, np.int64(row) * OCTET, np.int64(column) * OCTET
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def product(left, right, out, rows, columns, n):
     """Write left @ right to ``out``, matrices as :func:`matrix` gives them, n terms in each sum."""
     (l, l_x, l_y), (r, r_x, r_y), (o, o_x, o_y) = left, right, out
@@ -230,7 +231,7 @@ def product(left, right, out, rows, columns, n):
             x += tall
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def descend(left, right, weights, velocity, rows, columns, n, decays, decay, share, eta, mu):
     """Take a momentum step of ``weights`` along left @ right + share · decay · weights.
 

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from firthshot.engine._kernels.simd import Vector, fma, ir_type, load, splat, store
-from firthshot.engine._kernels.tiles import (
+from firthshot.kernels import kernel
+from firthshot.kernels.tiles import (
     TILE_ROWS,
     TILE_VECTORS,
     Tile,
     emit_cases,
     name_values,
 )
+from firthshot.kernels.vectors import Vector, fma, ir_type, load, splat, store
 
 
 class _DriftTile(Tile):
@@ -63,7 +64,7 @@ def _tile(typingctx, tile_rows, vectors, update, block, row, n, eta, k, k_at, k_
     return types.void(i, i, i, *kinds), codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def drift(k, rows, n_rows, a, e, eta, z):
     """Move ``a`` (blocks, N, lanes) by −eta · ``e``; write the product K[rows] a to ``z``."""
     blocks, n = a.shape[0], a.shape[1]

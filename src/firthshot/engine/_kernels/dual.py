@@ -12,17 +12,17 @@ downhill is float32.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from firthshot.engine._kernels.converged import MOST_PRODUCTS, search, total_of_products
-from firthshot.engine._kernels.mean_loss import bend, likeliest, objective
+from firthshot.kernels import kernel
+from firthshot.kernels.mean_loss import bend, likeliest, objective
 
 # A direction is good enough when its residual is this small; smaller near the optimum.
 LOOSEST, TIGHTEST = 0.1, 1e-3
 MOST_RESTARTS = 3
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def weigh(products, along, constant, root, gram, single):
     """Write √s (products − along − along' + constant) √s' in both precisions; return its norm."""
     square = 0.0
@@ -36,7 +36,7 @@ def weigh(products, along, constant, root, gram, single):
     return np.sqrt(square)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def centre(rows, mean, unit, out):
     """Write (rows − mean) / unit to ``out``, of any precision."""
     share = 1.0 / unit
@@ -45,7 +45,7 @@ def centre(rows, mean, unit, out):
             out[i, j] = (rows[i, j] - mean[j]) * share
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def bent_direction(g_toward, toward_b, root, ones, p, best, probability, toward, decay, v):
     """Write A(G d + √s b) to ``v`` and return the curvature along the direction (d, b)."""
     for c in range(v.shape[0]):
@@ -62,7 +62,7 @@ def bent_direction(g_toward, toward_b, root, ones, p, best, probability, toward,
     return value
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def advance(
     step, size, v, root, decay, free, toward, g_toward, toward_b, rest, rest_b, d, g_d, d_b
 ):  # fmt: skip
@@ -85,7 +85,7 @@ def advance(
                 rest[c, i] += step * total * root[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def precondition(matrix, level, curvature, ridge, rest, image, g_image):
     """Write to ``image`` what the preconditioner makes of a residual, and its product with G.
 
@@ -107,7 +107,7 @@ def precondition(matrix, level, curvature, ridge, rest, image, g_image):
             g_image[c, i] /= level
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def descend(
     matrix, level, curvature, ridge, root, ones, p, probability, decay, free, ease, rho, g_rho, q,
     d, g_d, d_b,
@@ -165,7 +165,7 @@ def descend(
             toward_b[c] = rest_b[c] / curvature + ratio * toward_b[c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def to_logits(scaled, back, b, z):
     """Write the logits of scaled ones (ν G) and an intercept."""
     for c in range(z.shape[0]):
@@ -173,7 +173,7 @@ def to_logits(scaled, back, b, z):
             z[c, i] = scaled[c, i] * back[i] + b[c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gradient(grad_z, back, root, nu, decay, free, rho, q):
     """Write the gradient's coefficients ρ by W, and q by the intercept; see :func:`advance`."""
     for c in range(nu.shape[0]):
@@ -188,7 +188,7 @@ def gradient(grad_z, back, root, nu, decay, free, rho, q):
                 rho[c, i] -= along * root[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def largest_entry_bound(rho, g_rho, q, shift):
     """Return a bound on the largest entry of the gradient by W and b.
 
@@ -204,7 +204,7 @@ def largest_entry_bound(rho, g_rho, q, shift):
     return worst
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def minimise(
     gram, gram_single, matrix, level, curvature, ridge, root, back, weights, free, shift, targets,
     probability, decay, tolerance, drift, max_iterations, nu, b, z_scaled, grad_z,

@@ -9,7 +9,6 @@ only adds to the batch's rows of the velocity.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from firthshot.engine._kernels.drift import drift
 from firthshot.engine._kernels.momentum import (
@@ -21,12 +20,13 @@ from firthshot.engine._kernels.momentum import (
     rescale,
     scatter,
 )
-from firthshot.engine._kernels.simd import lanes_in, vadd, vfill, vfma, vload, vmul, vstore
-from firthshot.engine._kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.engine._kernels.sweep import sweep
+from firthshot.kernels import kernel
+from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
+from firthshot.kernels.vectors import lanes_in, vadd, vfill, vfma, vload, vmul, vstore
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_start(z, rows, n_rows, z0, s, bias):
     """Add ``s · Z_0[I] + bias`` to the batch's product ``z``, all in row layout."""
     lanes, wide, wide0 = lanes_in(z), z.shape[1], z0.shape[1]
@@ -36,7 +36,7 @@ def add_start(z, rows, n_rows, z0, s, bias):
             vstore(z, i * wide + at, vadd(vload(z, i * wide + at), value))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _move_on(gram, rows, n_rows, layer, decays, decay, eta, mu, clock, z):
     """Take the pending step and write the batch's product with the coefficients to ``z``."""
     if decays:
@@ -55,7 +55,7 @@ def _move_on(gram, rows, n_rows, layer, decays, decay, eta, mu, clock, z):
         clock[2] = 1.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def train_linear(
     gram, z0, labels, n_classes, n_coefficients, form, decays, layer, schedule, clock, first, last
 ):

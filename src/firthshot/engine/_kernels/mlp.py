@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from firthshot.engine._kernels.dense import (
     OCTET,
@@ -34,9 +33,10 @@ from firthshot.engine._kernels.momentum import (
     rescale,
     scatter,
 )
-from firthshot.engine._kernels.simd import lanes_in, vadd, vfill, vload, vmul, vstore
-from firthshot.engine._kernels.softmax import logit_gradient
 from firthshot.engine._kernels.sweep import sweep
+from firthshot.kernels import kernel
+from firthshot.kernels.softmax import logit_gradient
+from firthshot.kernels.vectors import lanes_in, vadd, vfill, vload, vmul, vstore
 
 Array = npt.NDArray[Any]
 
@@ -63,7 +63,7 @@ class Work(NamedTuple):
     logits: Array  # (C, batch · 8 + lanes), then their gradient
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def train_mlp(
     gram, z0, labels, n_coefficients, form, decays, layer, small, schedule, clock, work,
     first, last,
@@ -128,7 +128,7 @@ def train_mlp(
                 clock[2] = 1.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _activate(rows, n_rows, z0, s, bias, n_coefficients, work):
     """Write the first hidden layer from the product with the coefficients.
 
@@ -144,7 +144,7 @@ def _activate(rows, n_rows, z0, s, bias, n_coefficients, work):
             octet_store(hidden, (i * (width + 1) + j) * OCTET, value)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _forward(n_rows, width, small, work):
     """Write the second hidden layer and the logits (class layout) of the batch."""
     n_classes, columns = work.logits.shape[0], work.logits.shape[1] // OCTET
@@ -158,7 +158,7 @@ def _forward(n_rows, width, small, work):
     product(hidden_2, matrix(small.w3, n_classes, 1), logits, n_rows, n_classes, inputs_3)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _backward(n_rows, width, small, work, decays, share, eta, mu):
     """Write the gradient at the first hidden layer and take a step of the layers above."""
     n_classes, columns = work.logits.shape[0], work.logits.shape[1] // OCTET
@@ -185,7 +185,7 @@ def _backward(n_rows, width, small, work, decays, share, eta, mu):
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gate_first(n_rows, width, n_coefficients, work):
     """Write the gradient at the first layer's pre-activations over its product.
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from firthshot.engine._kernels.simd import lanes_in, vadd, vfill, vfma, vload, vmul, vstore
-from firthshot.streams import SHUFFLE, random_words, shuffle_first
+from firthshot.kernels import kernel
+from firthshot.kernels.streams import SHUFFLE, random_words, shuffle_first
+from firthshot.kernels.vectors import lanes_in, vadd, vfill, vfma, vload, vmul, vstore
 
 Array = npt.NDArray[Any]
 
@@ -51,7 +51,7 @@ class Schedule(NamedTuple):
     decay_with_batch: bool  # a partial batch scales the decay too: it is part of the loss
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def draw_order(key, trial, epoch, shuffle, order, words):
     """Write the order in which an epoch visits the support rows."""
     n = order.size
@@ -62,7 +62,7 @@ def draw_order(key, trial, epoch, shuffle, order, words):
         shuffle_first(order, n, n, words)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def advance(value, pending, decay, factor, eta, mu):
     """Move a vector of parameters (one per column) by the momentum step that is pending."""
     step, momentum, share = vfill(value, -eta), vfill(value, mu), vfill(value, factor)
@@ -72,7 +72,7 @@ def advance(value, pending, decay, factor, eta, mu):
         vstore(pending, at, vmul(momentum, velocity))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def glide(value, velocity, step):
     """Move a vector of parameters against their velocities, which stay as they are."""
     back = vfill(value, -step)
@@ -80,7 +80,7 @@ def glide(value, velocity, step):
         vstore(value, at, vfma(back, vload(velocity, at), vload(value, at)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def scatter(gradient, rows, n_rows, e):
     """Add the batch's gradient, in row layout, to its rows of ``e`` (blocks, N, lanes)."""
     lanes, wide, blocks, n = lanes_in(e), gradient.shape[1], e.shape[0], e.shape[1]
@@ -90,7 +90,7 @@ def scatter(gradient, rows, n_rows, e):
             vstore(e, at, vadd(vload(e, at), vload(gradient, i * wide + block * lanes)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_rows(gradient, n_rows, total):
     """Add the sum of the batch's gradient over rows to ``total`` (one entry per column)."""
     lanes, wide = lanes_in(total), gradient.shape[1]
@@ -101,7 +101,7 @@ def add_rows(gradient, n_rows, total):
         vstore(total, at, value)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def rescale(values, factor):
     """Multiply a flat array of any size by ``factor``."""
     all_lanes, lanes = vfill(values, factor), lanes_in(values)
@@ -112,7 +112,7 @@ def rescale(values, factor):
         values[at] *= factor
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def settle(a, e, decay, share, eta):
     """Return the coefficients (N, columns) after the pending step, and leave the state alone."""
     blocks, n, lanes = a.shape

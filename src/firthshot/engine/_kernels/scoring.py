@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from firthshot.engine._kernels.simd import lanes_in, vadd, vexp, vfill, vfma, vload, vstore, vsub
+from firthshot.kernels import kernel
+from firthshot.kernels.vectors import lanes_in, vadd, vexp, vfill, vfma, vload, vstore, vsub
 
 RELIABILITY_BINS = 15
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
     """Score the query set.
 
@@ -43,7 +43,7 @@ def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
             bins[l] = 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _log_likelihoods(labels, shifted):
     """Sum the shifted logits of the true classes."""
     total = 0.0
@@ -53,7 +53,7 @@ def _log_likelihoods(labels, shifted):
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_of_logs(labels, values):
     """Sum log(values), taking one logarithm of a product for every 32 of them."""
     total, product, count = 0.0, 1.0, 0
@@ -67,7 +67,7 @@ def _sum_of_logs(labels, values):
     return total + np.log(product)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count(labels, predicted, total, square, right, bins):
     """Fill the reliability bins; return the hits and the sum of squared errors of p (Brier)."""
     hits, gap = 0, 0.0
@@ -87,7 +87,7 @@ def _count(labels, predicted, total, square, right, bins):
     return hits, gap
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _largest(logits, l, top, predicted):
     """Write the largest logit of every column and its class (the first one on ties)."""
     top[:] = logits[0, l]
@@ -100,7 +100,7 @@ def _largest(logits, l, top, predicted):
             predicted[q] = c if higher else predicted[q]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sums_of_exp(logits, l, top, total, square):
     """Write Σ exp(z − top) and Σ exp(z − top)² over classes."""
     n_classes, n_coefficients, columns = logits.shape
@@ -115,7 +115,7 @@ def _sums_of_exp(logits, l, top, total, square):
         vstore(square, q, square_here)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _exp(values):
     """Replace values at or below zero by their exponentials."""
     for q in range(0, values.size, lanes_in(values)):

@@ -18,17 +18,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from firthshot.engine._kernels.simd import Vector, fma, ir_type, load, splat, store
-from firthshot.engine._kernels.tiles import (
+from firthshot.kernels import kernel
+from firthshot.kernels.tiles import (
     TILE_ROWS,
     TILE_VECTORS,
     Tile,
     emit_cases,
     name_values,
 )
+from firthshot.kernels.vectors import Vector, fma, ir_type, load, splat, store
 
 
 class _SweepTile(Tile):
@@ -83,7 +84,7 @@ def _make_sweep(*targets: str) -> Any:
     most_rows = TILE_ROWS // len(targets)
     tile = _make_tile(targets, most_rows)
 
-    @njit(nogil=True, cache=True, inline="never")
+    @kernel(inline="never")
     def sweep(k, rows, n_rows, a, e, decay, eta, mu, z, ze):
         blocks, n = a.shape[0], a.shape[1]
         for block in range(0, blocks, TILE_VECTORS):

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from firthshot.streams import NOISE, philox, uniform
+from firthshot.kernels import kernel
+from firthshot.kernels.streams import NOISE, philox, uniform
 
 # The paper's rule for a sample of one, where (N − 1) / (N ȳ − 1) may be 0 / 0: N is taken as this.
 SIZE_OF_ONE = 1.01
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def mle(size, total):
     """Return the maximum-likelihood estimate N / Σy = 1 / ȳ."""
     return size / total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def firth(size, total):
     """Return Firth's estimate (N − 1) / (N ȳ − 1), with the paper's rule for N = 1."""
     if size == 1:
@@ -25,13 +25,13 @@ def firth(size, total):
     return (size - 1.0) / (total - 1.0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def tosses(word, log_miss):
     """Return a geometric draw from a random word: the smallest k with (1 − p)^k ≤ u."""
     return max(1.0, np.ceil(np.log(uniform(word)) / log_miss))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_errors(key, first, stop, p, sums):
     """Add to ``sums`` the errors of both estimators in the trials from ``first`` to ``stop``.
 

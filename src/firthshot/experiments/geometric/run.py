@@ -129,7 +129,7 @@ def _compute(
 def error_sums(spec: GeometricSpec, block: Block) -> Array:
     """Return the sums of errors and of their squares over a block, (sample_size, 4)."""
     from firthshot.experiments.geometric._kernel import add_errors
-    from firthshot.streams import stream_key
+    from firthshot.kernels.streams import stream_key
 
     sums: Array = np.zeros((spec.sample_size, len(SUMS)))
     add_errors(np.uint64(stream_key("geometric")), *block, spec.p, sums)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from firthshot.jeffreys._blas import (
+from firthshot.jeffreys._kernels.memory import NARROW, Data, FloatArray, Work
+from firthshot.kernels import kernel
+from firthshot.kernels.blas import (
     LOWER,
     NO,
     NON_UNIT,
@@ -17,14 +18,13 @@ from firthshot.jeffreys._blas import (
     dtrmm,
     dtrtri,
 )
-from firthshot.jeffreys._elementary import copy, exp_in_place, fill, log_in_place
-from firthshot.jeffreys._kernels.memory import NARROW, Data, FloatArray, Work
+from firthshot.kernels.elementary import copy, exp_in_place, fill, log_in_place
 
 # Sums may be reordered for vector instructions; infinities and NaN keep their meaning.
 FAST = {"reassoc", "contract"}
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def _predictors(data: Data, work: Work, theta: FloatArray, start: int, rows: int) -> None:
     """Fill ``work.P`` with the linear predictors of one block."""
     r, J = data.Z.shape[0], work.P.shape[0]
@@ -38,7 +38,7 @@ def _predictors(data: Data, work: Work, theta: FloatArray, start: int, rows: int
                 eta[b] += weight * Z[b]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def _probabilities(data: Data, work: Work, start: int, rows: int) -> float:
     """Turn the linear predictors in ``work.P`` into probabilities; return the log-likelihood."""
     J = work.P.shape[0]
@@ -80,7 +80,7 @@ def _probabilities(data: Data, work: Work, start: int, rows: int) -> float:
     return loglik + 0.0 * finite  # NaN as soon as one predictor is not finite
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def _scale_columns(data: Data, work: Work, start: int, rows: int, j: int, k: int) -> None:
     """Fill ``work.block`` with the columns of Z times sqrt(w |M_jk|)."""
     r, J = data.Z.shape[0], work.P.shape[0]
@@ -99,7 +99,7 @@ def _scale_columns(data: Data, work: Work, start: int, rows: int, j: int, k: int
             work.block[s, b] = root[b] * data.Z[s, start + b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _add_information(data: Data, work: Work, start: int, rows: int) -> None:
     """Add one block of observations to F; every block (j, k) of F is itself symmetric."""
     r, J, q, most = data.Z.shape[0], work.P.shape[0], work.F.shape[0], work.block.shape[1]
@@ -115,7 +115,7 @@ def _add_information(data: Data, work: Work, start: int, rows: int) -> None:
                 dsyrk((LOWER, YES, r, rows, sign, Y, most, 1.0, corner, q))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _complete(F: FloatArray, r: int) -> None:
     """Fill F from the triangles that `_add_information` has written."""
     J = F.shape[0] // r
@@ -130,7 +130,7 @@ def _complete(F: FloatArray, r: int) -> None:
                     F[k * r + s, j * r + t] = entry
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def value(data: Data, work: Work, theta: FloatArray) -> float:
     """Return l*(θ) and leave probabilities, F and its Cholesky factor in ``work``.
 
@@ -155,7 +155,7 @@ def value(data: Data, work: Work, theta: FloatArray) -> float:
     return lp
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _whiten(data: Data, work: Work, start: int, rows: int) -> None:
     """Fill ``work.G[j]`` with (e_j ⊗ z_i)' L⁻ᵀ, of which the first j r columns are zero."""
     r, n = data.Z.shape
@@ -177,7 +177,7 @@ def _whiten(data: Data, work: Work, start: int, rows: int) -> None:
             first += width
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def _quadratic_forms(work: Work, r: int, start: int, rows: int) -> None:
     """Fill V_i = z_i' (F⁻¹)_{jk} z_i for one block of observations."""
     J, q = work.P.shape[0], work.F.shape[0]
@@ -194,7 +194,7 @@ def _quadratic_forms(work: Work, r: int, start: int, rows: int) -> None:
                 mirror[b] = V[b]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def _residuals(data: Data, work: Work, start: int, rows: int) -> None:
     """Fill the derivatives with respect to the linear predictors, and the hat values."""
     J = work.P.shape[0]
@@ -228,7 +228,7 @@ def _residuals(data: Data, work: Work, start: int, rows: int) -> None:
             total[b] = hit - share + penalty[b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def gradient(data: Data, work: Work) -> None:
     """Fill ``work.score`` and ``work.hat`` at the point at which `value` was last called."""
     r, n = data.Z.shape

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from firthshot.jeffreys._blas import LOWER, dpotrf, dpotrs
-from firthshot.jeffreys._elementary import add, apply, copy, dot, fill
 from firthshot.jeffreys._kernels.evaluate import gradient, value
 from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
+from firthshot.kernels import kernel
+from firthshot.kernels.blas import LOWER, dpotrf, dpotrs
+from firthshot.kernels.elementary import add, apply, copy, dot, fill
 
 CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
 SHORTEST_STEP = 1e-10
 MOST_HALVINGS = 100
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
     """Factor F + A into ``B``; forget A where the sum is not positive definite."""
     q = B.shape[0]
@@ -29,7 +29,7 @@ def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
         copy(work.L, B)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def newton_parts(
     work: Work, A: FloatArray, B: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
 ) -> None:
@@ -55,7 +55,7 @@ def newton_parts(
             add(step, -along[i], S[1 + i], step)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def learn_curvature(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
     """Update A by the rank-one matrix that makes ``A step = change``; spoils ``change``."""
     q = step.size
@@ -69,7 +69,7 @@ def learn_curvature(A: FloatArray, step: FloatArray, change: FloatArray) -> None
                 A[i, j] += share * change[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def maximise(
     data: Data,
     work: Work,
@@ -135,7 +135,7 @@ def maximise(
     return lp, decrement, max_iter, TOO_MANY_STEPS
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def test_each(
     data: Data,
     work: Work,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from firthshot.jeffreys._elementary import add, apply, dot
 from firthshot.jeffreys._kernels.evaluate import gradient, value
 from firthshot.jeffreys._kernels.maximise import (
     CONVERGED,
@@ -19,9 +17,11 @@ from firthshot.jeffreys._kernels.maximise import (
     newton_parts,
 )
 from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
+from firthshot.kernels import kernel
+from firthshot.kernels.elementary import add, apply, dot
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def profile_bound(
     data: Data,
     work: Work,
@@ -91,7 +91,7 @@ def profile_bound(
     return dot(c, theta), max_iter, TOO_MANY_STEPS
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def profile_each(
     data: Data,
     work: Work,

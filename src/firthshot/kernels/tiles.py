@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from firthshot.engine._kernels.simd import fma, pointer_to, splat, store
+from firthshot.kernels.vectors import fma, pointer_to, splat, store
 
 INDEX = ir.IntType(64)
 

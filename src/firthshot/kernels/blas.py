@@ -49,8 +49,8 @@ def _routine(library: str, name: str) -> Any:
     # A character is read as the first byte of an integer: right on little-endian machines.
     integer = ir.IntType(_integer_bits(module, name))
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def call(typing_context: Any, arguments: Any) -> Any:  # noqa: ARG001 - numba's signature
+    @intrinsic
+    def call(typing_context: Any, arguments: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             kinds = signature.args[0].types
             members = cgutils.unpack_tuple(builder, values[0], len(kinds))

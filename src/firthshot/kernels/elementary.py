@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from firthshot.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +25,7 @@ _ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 _EXPONENT = -(1 << 52)  # mask of sign and exponent
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel(fastmath={"contract"}, error_model="numpy")
 def exp_in_place(x: NDArray[np.float64], scratch: NDArray[np.float64]) -> None:
     """Replace each non-positive ``x`` by its exponential, of at least 1e-307.
 
@@ -49,7 +50,7 @@ def exp_in_place(x: NDArray[np.float64], scratch: NDArray[np.float64]) -> None:
         x[b] *= scratch[b]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel(fastmath={"contract"}, error_model="numpy")
 def log_in_place(x: NDArray[np.float64], scratch: NDArray[np.float64]) -> None:
     """Replace each positive normal ``x`` by its logarithm.
 
@@ -71,7 +72,7 @@ def log_in_place(x: NDArray[np.float64], scratch: NDArray[np.float64]) -> None:
         x[b] = scratch[b] * _LN2 + 2.0 * (s + s * z * series)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def fill(a: NDArray[np.float64], number: float) -> None:
     """Set every entry of a matrix."""
     for i in range(a.shape[0]):
@@ -79,7 +80,7 @@ def fill(a: NDArray[np.float64], number: float) -> None:
             a[i, j] = number
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def copy(source: NDArray[np.float64], a: NDArray[np.float64]) -> None:
     """Copy a matrix into ``a``."""
     for i in range(a.shape[0]):
@@ -87,7 +88,7 @@ def copy(source: NDArray[np.float64], a: NDArray[np.float64]) -> None:
             a[i, j] = source[i, j]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@kernel(fastmath={"reassoc", "contract"})
 def add(
     x: NDArray[np.float64], factor: float, step: NDArray[np.float64], a: NDArray[np.float64]
 ) -> None:
@@ -96,7 +97,7 @@ def add(
         a[i] = x[i] + factor * step[i]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@kernel(fastmath={"reassoc", "contract"})
 def dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return a'b."""
     total = 0.0
@@ -105,14 +106,14 @@ def dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def apply(matrix: NDArray[np.float64], x: NDArray[np.float64], a: NDArray[np.float64]) -> None:
     """Set ``a`` to matrix · x."""
     for i in range(a.size):
         a[i] = dot(matrix[i], x)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nnan", "nsz"})  # type: ignore[untyped-decorator]
+@kernel(fastmath={"reassoc", "contract", "nnan", "nsz"})
 def largest_share(Z: NDArray[np.float64]) -> float:
     """Return the largest share of one entry in the sum of squares of its row, mean removed.
 

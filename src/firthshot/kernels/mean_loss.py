@@ -7,9 +7,9 @@ whole vectors by samples of weight zero.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from firthshot.engine._kernels.simd import (
+from firthshot.kernels import kernel
+from firthshot.kernels.vectors import (
     lanes_in,
     vadd,
     vdiv,
@@ -27,7 +27,7 @@ from firthshot.engine._kernels.simd import (
 LEAST_CURVATURE = 1e-12
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def evaluate(z, targets, weights, probability, p, g, top, total):
     """Write probabilities P and dLoss/dZ, and return the mean of probability·lse(z) − Σ target·z.
 
@@ -65,7 +65,7 @@ def evaluate(z, targets, weights, probability, p, g, top, total):
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_confidence(z, weights, confidence, p, top, total, g, surprise):
     """Add the gradient of confidence · KL(p‖U), write log p − Σ p log p, return its mean."""
     n_classes, n = z.shape
@@ -82,7 +82,7 @@ def add_confidence(z, weights, confidence, p, top, total, g, surprise):
     return confidence * value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def objective(z, targets, weights, probability, confidence, p, grad_z, surprise, top, total):
     """Write P, dLoss/dZ and, with a confidence penalty, its ``surprise``; return the mean loss."""
     value = evaluate(z, targets, weights, probability, p, grad_z, top, total)
@@ -91,7 +91,7 @@ def objective(z, targets, weights, probability, confidence, p, grad_z, surprise,
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def likeliest(p):
     """Return the class of the largest probability of every sample, (n,)."""
     best = np.zeros(p.shape[1], np.int32)
@@ -102,7 +102,7 @@ def likeliest(p):
     return best
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def bend(p, best, surprise, weights, probability, confidence, v):
     """Replace v (C, n) by the weighted Hessian with respect to logits times v.
 
@@ -134,7 +134,7 @@ def bend(p, best, surprise, weights, probability, confidence, v):
             v[c, i] = weights[i] * (factor * v[c, i] - confidence * p[c, i] * pull[i])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def mean_curvature(p, weights):
     """Return the weighted mean of (1 − Σ_c p²)/(C − 1): the mean eigenvalue of diag p − pp'."""
     value = 0.0

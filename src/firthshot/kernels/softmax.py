@@ -12,9 +12,8 @@ next chunk, which is written later. Rows of both layouts therefore end in one ve
 
 from __future__ import annotations
 
-from numba import njit
-
-from firthshot.engine._kernels.simd import (
+from firthshot.kernels import kernel
+from firthshot.kernels.vectors import (
     lanes_in,
     vadd,
     vdiv,
@@ -29,7 +28,7 @@ from firthshot.engine._kernels.simd import (
 )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def to_class_layout(rows, n_rows, n_classes, n_coefficients, classes):
     """Copy ``rows`` (r, C·L + padding) to ``classes`` (C, r·L + padding)."""
     lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
@@ -40,7 +39,7 @@ def to_class_layout(rows, n_rows, n_classes, n_coefficients, classes):
                 vstore(classes, c * tall + i * n_coefficients + l, value)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def to_row_layout(classes, n_rows, n_classes, n_coefficients, scale, rows):
     """Copy ``scale`` times ``classes`` back to ``rows``."""
     lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
@@ -52,7 +51,7 @@ def to_row_layout(classes, n_rows, n_classes, n_coefficients, scale, rows):
                 vstore(rows, i * wide + c * n_coefficients + l, vmul(factor, value))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def logit_gradient(
     logits, labels, n_rows, n_coefficients, probability, target, label, confidence, scratch
 ):
@@ -97,7 +96,7 @@ def logit_gradient(
             logits[labels[i], i * n_coefficients + l] -= label[l]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_confidence(weights, shifted, q, total, confidence, share, target):
     """Finish the gradient with p_c (log p_c − Σ p log p), in which log Σ exp cancels."""
     tall, n_classes = weights.shape[1], weights.shape[0]

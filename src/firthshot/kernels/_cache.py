@@ -1,0 +1,154 @@
+"""Keep compiled kernels on disk, and forget them when any source they can reach changes.
+
+Numba's own cache looks at the file of the outermost function alone, and numbers its files by an
+index that two processes may write at once. Here every signature of a kernel has a file of its own,
+which begins with a digest of its content and of all sources behind it: a file that is stale, torn
+or written by another version does not match, and is compiled and written anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+import sys
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
+
+PACKAGE = Path(__file__).parents[1]
+_IMPORT = re.compile(rb"^from firthshot\.([\w.]+) import", re.MULTILINE)
+_DIGEST_BYTES = 32
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """The compiled signatures of one kernel."""
+
+    def __init__(self, function: Any, folder: Path) -> None:
+        source = Path(function.__code__.co_filename)
+        self._name, self._py_func, self._cache_path = repr(function), function, str(folder)
+        self._impl = _Serialiser(function)
+        python = "{}{}".format(*sys.version_info)
+        stem = f"{source.stem}.{function.__qualname__}.py{python}"
+        self._cache_file = _SignatureFiles(folder, stem, _stamp(source))
+        self.enable()
+
+
+class _Serialiser(CompileResultCacheImpl):  # type: ignore[misc]
+    """Numba's own way to write and read what was compiled, without its search for a folder."""
+
+    def __init__(self, function: Any) -> None:
+        self._lineno = function.__code__.co_firstlineno
+        source = function.__code__.co_filename
+        self._locator = SimpleNamespace(_py_file=source, ensure_cache_path=lambda: None)
+
+
+class _SignatureFiles:
+    """One file per signature, CPU and closure of a kernel: what `KernelCache` reads and writes."""
+
+    def __init__(self, folder: Path, stem: str, stamp: bytes) -> None:
+        self._folder, self._stem, self._stamp = folder, stem, stamp
+
+    def load(self, key: object) -> Any:
+        try:
+            raw = self._path(key).read_bytes()
+        except OSError:
+            return None
+        digest, content = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
+        # The digest vouches for every byte, so nothing foreign is unpickled by accident; who can
+        # write here can write the package's own bytecode as well.
+        return pickle.loads(content) if digest == self._digest(content) else None  # noqa: S301
+
+    def save(self, key: object, data: object) -> None:
+        content = dumps(data)
+        handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self._digest(content) + content)
+            Path(temporary).replace(self._path(key))
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def flush(self) -> None:
+        for path in self._folder.glob(f"{self._stem}.*.nbc"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, key: object) -> Path:
+        # Numba's types are equal where their names are, which is what repr shows.
+        signature = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+        return self._folder / f"{self._stem}.{signature}.nbc"
+
+    def _digest(self, content: bytes) -> bytes:
+        return hashlib.sha256(self._stamp + content).digest()
+
+
+@cache
+def _stamp(source: Path) -> bytes:
+    """Return a digest of numba's version and of every source that a file's kernels can reach."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(_reachable(source)):
+        digest.update(path.name.encode() + _read(path))
+    return digest.digest()
+
+
+def _reachable(source: Path) -> set[Path]:
+    """Return a file and all files of the package that it imports, directly or not."""
+    found, waiting = {source}, [source]
+    while waiting:
+        new = _imported(waiting.pop()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+@cache
+def _imported(source: Path) -> set[Path]:
+    modules = [name.decode().split(".") for name in _IMPORT.findall(_read(source))]
+    places = [PACKAGE.joinpath(*module) for module in modules]
+    files = {file for at in places for file in (at.with_suffix(".py"), at / "__init__.py")}
+    return {file for file in files if file.exists()}
+
+
+@cache
+def _read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@cache
+def writable_folder(beside: Path) -> Path | None:
+    """Return where kernels of the sources in a folder are kept; None, with a warning, if nowhere.
+
+    In numba's order: ``NUMBA_CACHE_DIR``, beside the sources, the user's cache.
+    """
+    name = f"{beside.name}_{hashlib.sha256(bytes(beside)).hexdigest()[:16]}"
+    wanted = [beside / "__pycache__", Path(AppDirs("numba", False).user_cache_dir) / name]
+    if numba.config.CACHE_DIR:
+        wanted = [Path(numba.config.CACHE_DIR) / name]
+    for folder in wanted:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError:
+            continue
+        return folder
+    _warn_once()
+    return None
+
+
+@cache
+def _warn_once() -> None:
+    warnings.warn(
+        "Compiled kernels cannot be kept: no cache folder is writable, so every start compiles "
+        "them again (some seconds each). Set NUMBA_CACHE_DIR to a folder that you may write.",
+        stacklevel=2,
+    )
