@@ -7,7 +7,7 @@ from firthshot.banks._find import BankEntry, list_banks, load_bank
 from firthshot.banks._importers import export_npz, import_bank, import_whole
 from firthshot.banks._meta import SPLITS, BankMeta
 from firthshot.banks._pickle import read_data_pickle
-from firthshot.banks._sources import READERS, Source
+from firthshot.banks._sources import READERS, Source, naming_errors, read_source
 
 __all__ = [
     "READERS",
@@ -24,6 +24,8 @@ __all__ = [
     "list_banks",
     "load_bank",
     "make_bank",
+    "naming_errors",
     "read_data_pickle",
+    "read_source",
     "save_bank",
 ]

@@ -67,7 +67,7 @@ def _encoder_table() -> Any:
 
 
 def _architecture_table() -> Any:
-    from firthshot.backbones.encoders._packages import installed
+    from firthshot.backbones.encoders import installed
 
     if not installed("torch"):
         return "Architectures need an optional package: pip install 'firthshot[torch]'."

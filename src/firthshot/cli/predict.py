@@ -54,9 +54,8 @@ def predict(
 
     Without --out, standard output gets a table (terminal), CSV (pipe) or JSON lines (--json).
     """
-    from firthshot.own_data import Columns, join_examples, refuse_contradictions
+    from firthshot.own_data import Columns, join_examples, model_features, refuse_contradictions
     from firthshot.own_data import predict as predict_examples
-    from firthshot.own_data._match import model_features
 
     _check_target(out, sources, model)
     loaded = _load(model)
@@ -81,7 +80,7 @@ def predict(
 
 def _check_target(out: Path | None, sources: list[str], model: Path) -> None:
     """Refuse an output file that cannot or must not be written, before any work is done."""
-    from firthshot.own_data._predictions import KINDS
+    from firthshot.own_data import KINDS
 
     if out is None:
         return
@@ -200,7 +199,7 @@ def _show(predictions: Predictions) -> None:
 def _remark(examples: list[Examples]) -> None:
     """Say on standard error what was left away."""
     from firthshot.cli._screen import plain
-    from firthshot.own_data._remarks import unused_remarks
+    from firthshot.own_data import unused_remarks
 
     for part in examples:
         for sentence in unused_remarks(part):

@@ -11,14 +11,15 @@ from firthshot.own_data._examples import (
     join_examples,
     refuse_contradictions,
 )
-from firthshot.own_data._match import matched_features
-from firthshot.own_data._predictions import Predictions, predict, render, write
-from firthshot.own_data._remarks import columns_differ
+from firthshot.own_data._match import matched_features, model_features
+from firthshot.own_data._predictions import KINDS, Predictions, predict, render, write
+from firthshot.own_data._remarks import columns_differ, unused_remarks
 from firthshot.own_data._report import FitReport, report_fit
 from firthshot.own_data._sources import read_examples
 from firthshot.own_data._stdin import decode, parse_items
 
 __all__ = [
+    "KINDS",
     "Columns",
     "Examples",
     "FitReport",
@@ -29,6 +30,7 @@ __all__ = [
     "embed_picture",
     "join_examples",
     "matched_features",
+    "model_features",
     "parse_items",
     "predict",
     "read_examples",
@@ -36,5 +38,6 @@ __all__ = [
     "render",
     "report_fit",
     "takes_texts",
+    "unused_remarks",
     "write",
 ]

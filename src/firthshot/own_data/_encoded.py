@@ -37,7 +37,7 @@ def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None)
     mark : EncoderMark or None
         The encoder of the model, when there is one.
     """
-    from firthshot.backbones.datasets._texts import ENDINGS as TABLES
+    from firthshot.backbones.datasets import TABLES
     from firthshot.backbones.images import ENDINGS as PICTURES
 
     path = Path(source)
@@ -79,7 +79,7 @@ def read_encoded(
     listener : callable, optional
         Hears how many are embedded, of how many.
     """
-    from firthshot.backbones.datasets._texts import load_table
+    from firthshot.backbones.datasets import load_table
     from firthshot.backbones.embed import embed_pictures
 
     if kind == "image":
@@ -212,7 +212,7 @@ def _spec(encoder: str | None) -> str | None:
 
 def _refuse_without_pictures(source: Path) -> None:
     """Refuse a picture that is not there, and a folder in which there are none."""
-    from firthshot.backbones.datasets._pickles import pickles_in
+    from firthshot.backbones.datasets import pickles_in
     from firthshot.backbones.images import ENDINGS
 
     if not source.exists():
@@ -245,7 +245,7 @@ def _looks_like_texts(path: Path, columns: Columns) -> bool:
     """Tell whether the only column beside label and id holds words."""
     import polars as pl
 
-    from firthshot.backbones.datasets._texts import load_table
+    from firthshot.backbones.datasets import load_table
 
     try:
         table = load_table(path, rows=_SAMPLE)

@@ -119,7 +119,7 @@ def _content(source: str) -> str:
 def _refuse_unknown(source: str, mark: EncoderMark | None) -> None:
     """Refuse a file of no known kind, naming those that the model takes."""
     from firthshot.backbones.images import ENDINGS as PICTURES
-    from firthshot.banks._sources import READERS
+    from firthshot.banks import READERS
 
     kind, tables = Path(source).suffix.lower(), (*TABLES, *JSON_LINES)
     files = (".npy", *READERS)
@@ -158,7 +158,7 @@ def _encoder(bank: Bank) -> str | None:
 
 def _file_examples(source: str, needs_label: bool) -> Examples:
     """Read a feature file through the importers of banks."""
-    from firthshot.banks._sources import read_source
+    from firthshot.banks import read_source
 
     bare = None if needs_label else _bare_features(source)
     if bare is not None:
@@ -171,7 +171,7 @@ def _file_examples(source: str, needs_label: bool) -> Examples:
 
 def _bare_features(source: str) -> np.ndarray | None:
     """Return the rows of a .npy file, or of a .npz file without y; None for any other source."""
-    from firthshot.banks._sources import naming_errors
+    from firthshot.banks import naming_errors
 
     path = Path(source)
     kind = path.suffix.lower()

@@ -94,7 +94,7 @@ def _column(
     table: pl.DataFrame, source: str | Path, columns: Columns
 ) -> tuple[str, tuple[str, ...]]:
     """Return the column of texts, and what is to be said of the choice."""
-    from firthshot.backbones.datasets._texts import text_column
+    from firthshot.backbones.datasets import text_column
 
     model = columns.model_text
     if columns.text is not None or model in table.columns:

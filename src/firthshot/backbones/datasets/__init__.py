@@ -19,20 +19,24 @@ from firthshot.backbones.datasets._splits import (
     split_counts,
 )
 from firthshot.backbones.datasets._texts import ENDINGS as TABLES
-from firthshot.backbones.datasets._texts import read_texts
+from firthshot.backbones.datasets._texts import load_table, read_texts, text_column
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.backbones.datasets._splits import Homes
 
 __all__ = [
+    "TABLES",
     "Dataset",
     "Example",
+    "load_table",
     "open_dataset",
+    "pickles_in",
     "published",
     "published_homes",
     "read_homes",
     "recognise",
+    "text_column",
 ]
 
 

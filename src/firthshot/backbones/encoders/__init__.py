@@ -32,6 +32,7 @@ __all__ = [
     "KnownEncoder",
     "TextEncoder",
     "digest_module",
+    "installed",
     "join_spec",
     "load_encoder",
     "split_spec",
