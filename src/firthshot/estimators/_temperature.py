@@ -1,14 +1,14 @@
-"""The temperature of a head from its own support set: rows of every class left out at once.
+"""The temperature of a head, from its support set alone.
 
-Leaving out one row of a class and none of the others tells the head that this class is rarer, and
-with two or three rows per class that matters more than anything else: the row is given too little
-probability, and a temperature fitted to that is far too high. Leaving out as many rows of every
-class keeps the classes in proportion, and costs at most five fits.
+1. A fifth of every class is left out at a time, and one temperature makes the left-out rows most
+   likely.
+2. Another makes the head as sure of its own rows as plain logistic regression is of them, or 95 %
+   sure where plain logistic regression has learned little.
+3. The result is their geometric mean, in which the support set counts as 20 left-out rows.
 
-What few left-out rows say is uncertain, and of two rows per class it is said by a head that saw
-one. Such a temperature is therefore averaged with another that any support set gives: the one at
-which a head is as sure of its own rows as plain logistic regression is, or nearly certain of them
-where that one is timid. ``docs/choosing-lambda.md`` has the measurements.
+Rows of all classes are left out together because a class that loses a row alone looks rarer to the
+head: with two or three rows per class that matters more than anything else, and the temperature
+would be far too high. ``docs/choosing-lambda.md`` has the measurements.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
     from firthshot.estimators._loo import LeftOut
     from firthshot.estimators._support import Array, Support
 
-ROUNDS = 5
-ENOUGH = 200  # one temperature does not need more left-out rows than that
-FEWEST = 20  # fewer left-out rows are not asked
-HALF = 20  # this many count as much as the support itself
-SUPPORT_PROBABILITY = 0.95
-MOST_OF_MEAN_LEAD = 2.0
-LEARNED, TIMID = 0.3, 0.65  # features as encoders give them lie below, rows of unit length above
-# Logits are never sharpened or flattened by more than this factor (a strong l2 on features of
-# small scale asks for a lot).
-LARGEST = 1e4
-PSEUDO = 0.25  # Platt's 1 makes few rows too timid
+# Each settled on base and validation classes (docs/choosing-lambda.md).
+ROUNDS = 5  # as in five-fold cross-validation; ten would double the time of a fit
+ENOUGH = 200  # left-out rows, for one number; 400 would double the time of larger fits
+WORTH = 20  # left-out rows that count as much as the support; fewer are not asked; 40 is timid
+SURE = 0.95  # of its own rows; 0.9 costs up to 0.1 of log-loss with two rows per class
+# Shares of the labels' information that plain logistic regression has not learned: features as
+# encoders give them lie below the first, rows of unit length above the second.
+LEARNED, TIMID = 0.3, 0.65
+PSEUDO = 0.25  # rows of each outcome; Platt's 1 makes few rows too timid
+LARGEST = 1e4  # factor between logits and what they become: only a degenerate fit asks for more
 
 
 def rounds(support: Support) -> Iterator[Array]:
@@ -52,7 +51,7 @@ def rounds(support: Support) -> Iterator[Array]:
     n_distinct = np.zeros(support.n_classes, np.int64)
     np.maximum.at(n_distinct, support.labels, rank + 1)
     leavable = n_distinct[support.labels] > 1
-    if support.weights[leavable].sum() < FEWEST:
+    if support.weights[leavable].sum() < WORTH:
         return
     n_rounds, left = min(ROUNDS, int(n_distinct.max())), 0.0
     for number in range(n_rounds):
@@ -88,26 +87,24 @@ def _rank_in_class(support: Support) -> Array:
 def support_temperature(logits: Array, plain: Array | None, labels: Array, weights: Array) -> float:
     """Return a temperature from the logits (N, K) that a head gives the rows it was fitted to.
 
-    How hard a task is, one row per class cannot say. Two sizes of the logits are known to do:
-    that of plain logistic regression (``plain``: λ = 0, l2 = 1, on the same rows), where features
-    are large enough for it to learn its rows, and the one at which the head gives its rows 0.95,
-    where they are not: where the share of the labels' information that plain logistic regression
-    has not learned, −log p / log K, is 0.65 or more. Below 0.3 the first stands alone, between
-    them their geometric mean. Without ``plain`` the second stands alone: for rows that all have
-    one length, which says nothing. 1 if the head tells no classes apart.
+    How hard a task is, one row per class cannot say. Two answers are known to do: logits of the
+    size that plain logistic regression gives the same rows (``plain``: λ = 0, l2 = 1), where the
+    features are large enough for it to learn them; and a probability of 0.95 for the labels, where
+    they are not. Between the two stands their geometric mean, by the share of the labels'
+    information that plain regression has not learned. Without ``plain`` the second stands alone:
+    for rows that all have one length, which says nothing. 1 if the head tells no classes apart.
     """
     share = weights / weights.sum()
     size = _size(logits, share)
     if size == 0:
         return 1.0
-    log_sharpness, timid = 0.0, 1.0
+    log_temperature, timid = 0.0, 1.0
     if plain is not None:
         timid = _timidity(plain, labels, share)
-        log_sharpness += (1 - timid) * np.log(max(_size(plain, share) / size, 1e-12))
+        log_temperature += (1 - timid) * np.log(size / max(_size(plain, share), 1e-12 * size))
     if timid > 0:  # it takes a search
-        nearly_certain = _sharpness_at(SUPPORT_PROBABILITY, logits, labels, weights)
-        log_sharpness += timid * np.log(nearly_certain)
-    return float(np.exp(-log_sharpness))
+        log_temperature += timid * np.log(_best_temperature(logits, labels, share, 1 - SURE))
+    return float(np.exp(log_temperature))
 
 
 def _timidity(plain: Array, labels: Array, share: Array) -> float:
@@ -123,39 +120,6 @@ def _size(logits: Array, share: Array) -> float:
     return float(np.sqrt(share @ np.square(apart).sum(axis=1)))
 
 
-def _sharpness_at(probability: float, logits: Array, labels: Array, weights: Array) -> float:
-    """Return the factor by which the rows that the head has right reach a probability.
-
-    It is the weighted geometric mean of the labels' probabilities that reaches it, unless rows that
-    are right by a hair ask for more than twice what the mean lead over the next class needs.
-    """
-    right = logits.argmax(axis=1) == labels
-    if not right.any():
-        return 1.0
-    z, rows = logits[right], np.arange(int(right.sum()))
-    own, share = labels[right], weights[right] / weights[right].sum()
-    wanted = -np.log(probability)
-    lead = float(share @ _leads(z, own))
-    if not lead > 0:
-        return 1.0
-
-    def loss(sharpness: float) -> float:
-        return float(-share @ log_softmax(sharpness * z)[rows, own])
-
-    odds = probability / (1 - probability) * (z.shape[1] - 1)
-    most = MOST_OF_MEAN_LEAD * np.log(odds) / lead
-    if loss(most) > wanted:
-        return float(most)
-    return float(brentq(lambda sharpness: loss(sharpness) - wanted, 0.0, most, rtol=1e-12))
-
-
-def _leads(logits: Array, labels: Array) -> Array:
-    """Return how far the label's logit is above the largest other one, (N,)."""
-    rows, others = np.arange(len(labels)), logits.copy()
-    others[rows, labels] = -np.inf
-    return np.asarray(logits[rows, labels] - others.max(axis=1))
-
-
 def share_of_support(n_left_out: float, shots: float) -> float:
     """Return how much the support's temperature counts against that of the left-out rows.
 
@@ -164,7 +128,7 @@ def share_of_support(n_left_out: float, shots: float) -> float:
     """
     if not n_left_out:
         return 1.0
-    share = max(1 / shots, HALF / (n_left_out + HALF))
+    share = max(1 / shots, WORTH / (n_left_out + WORTH))
     return share if share > 0.1 else 0.0
 
 
@@ -176,22 +140,27 @@ def average(left_out: float, support: float, share: float) -> float:
 def fit_temperature(left: LeftOut) -> float:
     """Return the temperature T for which softmax(logits / T) fits the left-out labels best.
 
-    The likelihood is that of labels smoothed in Platt's way, (R + ¼) / (R + ½) for the label and
-    the rest for the other classes, with R the sum of the weights, so that a few rows that are all
-    right do not demand certainty. Without rows to leave out T is 1.
+    Labels are smoothed in Platt's way, (R + ¼) / (R + ½) for the label and the rest for the other
+    classes, with R the sum of the weights, so that a few rows that are all right do not demand
+    certainty. Without rows to leave out T is 1.
     """
-    n, n_classes = left.logits.shape
-    if not n:
+    if not len(left.rows):
         return 1.0
     total = float(left.weights.sum())
-    rest = PSEUDO / (total + 2 * PSEUDO)
-    targets = np.full((n, n_classes), rest / (n_classes - 1))
-    targets[np.arange(n), left.labels] = 1 - rest
-    wanted = (targets * left.logits).sum(1)
+    smoothing = PSEUDO / (total + 2 * PSEUDO)
+    return _best_temperature(left.logits, left.labels, left.weights, smoothing)
+
+
+def _best_temperature(logits: Array, labels: Array, weights: Array, smoothing: float) -> float:
+    """Return the T that minimises the cross-entropy of smoothed labels and softmax(logits / T)."""
+    n, n_classes = logits.shape
+    targets = np.full((n, n_classes), smoothing / (n_classes - 1))
+    targets[np.arange(n), labels] = 1 - smoothing
+    wanted = (targets * logits).sum(1)
 
     def slope(log_sharpness: float) -> float:
-        p = softmax(np.exp(log_sharpness) * left.logits)
-        return float(left.weights @ ((p * left.logits).sum(1) - wanted))
+        p = softmax(np.exp(log_sharpness) * logits)
+        return float(weights @ ((p * logits).sum(1) - wanted))
 
     # The loss is convex in the sharpness 1/T, so that its slope has one root, if any.
     low, high = -np.log(LARGEST), np.log(LARGEST)
