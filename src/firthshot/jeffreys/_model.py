@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
     from firthshot.jeffreys._kernels import Data, FloatArray, Work
 
-_WELL_CONDITIONED = 1e-7  # smallest pivot of the information, relative to its diagonal
-_LARGE_OFFSET = 5.0
-_STALLED = 1e-4  # standard errors: half its square, 5e-9, is what the likelihood could still gain
+# Smallest pivot of the information, relative to its diagonal, down to which raw columns serve: it
+# leaves nine digits. At twice that a few more fits take the orthonormal basis, and time.
+_WELL_CONDITIONED = 1e-7
+_LARGE_OFFSET = 5.0  # on the logit scale: p = 0.993, where a start at zero is far away
+# In standard errors: half its square, 5e-9, is what the likelihood could still gain; 2e-8 at twice.
+_STALLED = 1e-4
 CONVENTIONS = ("inverse-information", "augmented")
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from firthshot.jeffreys._kernels import FloatArray, Work
 
-_RETRIES = 4  # shorter steps outwards where a restricted fit fails
-_JUMP = 1e-3  # in log-likelihood
+_RETRIES = 4  # shorter steps outwards where a restricted fit fails: 0.6⁴ is an eighth
+# In log-likelihood: Brent's rule ends within 1e-10 of a standard error, so a gap is another branch.
+_JUMP = 1e-3
 _FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
 
 

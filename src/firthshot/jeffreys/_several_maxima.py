@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
     from firthshot.jeffreys._kernels import FloatArray, Work
 
-SLOW = 8  # iterations; a warm start in a likelihood with one maximum needs three or four
-_DRAWS = 12
-_FEW_ROWS = 1000
-_SMALL = 12  # coefficients: below, trying many starts everywhere costs little
-_SAME = 1e-6
+# Iterations; a warm start in a likelihood with one maximum needs three or four. At 16 the second
+# maximum of some small separated tables is missed.
+SLOW = 8
+# Starts at random: four at each of three distances. They cost as much as the whole fit each, so
+# only tables of few rows and small models, where other maxima were met, get them.
+_DRAWS, _FEW_ROWS, _SMALL = 12, 1000, 12
+_SAME = 1e-6  # in log-likelihood: climbs to one maximum end within 1e-8
 _DEEP = 15.0  # a maximum that much lower matters to no interval, and to no p-value above 1e-7
-_STARTS_TOL = 1e-4
-_DOMINANT, _LEAST_DOMINANT = 0.3, 0.04  # share of one value in the sum of squares of its column
-_OUTLYING = 40.0  # squared standard deviations
+_STARTS_TOL = 1e-4  # standard errors: tells maxima apart; the highest is climbed again to tol
+# Share of one value in the sum of squares of its column from which it may pull a maximum of its
+# own, and the same in squared standard deviations for long columns; twice as much misses some.
+_DOMINANT, _LEAST_DOMINANT, _OUTLYING = 0.3, 0.04, 40.0
 _FAR = 1e6  # linear predictors beyond which the likelihood is made of rounding errors
-_LEAST_PIVOT = 1e-12
-_ML_STEPS = 3
-_FENCES = (1.5, 3.0)  # interquartile ranges from the median
+_LEAST_PIVOT = 1e-12  # of the information, relative: the same in its Cholesky factor
+_ML_STEPS = 3  # towards maximum likelihood, which in separated data has no end
+_FENCES = (1.5, 3.0)  # interquartile ranges from the median: Tukey's fences
 
 
 def scattered(fitted: Fit) -> FloatArray:

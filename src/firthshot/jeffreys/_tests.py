@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels import FloatArray, Work
 
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
-_PATH_STEPS = 10
+_PATH_STEPS = 10  # from estimate to hypothesis; twice as many double the time of hard tests
 _KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
-HIGHER_BY = 1e-4
+HIGHER_BY = 1e-4  # in log-likelihood: above the rounding of long sums, below any printed digit
 HIGHER = "the restricted fit lies higher than the full fit, which is a local maximum only"
 _CONSTANT = 1e-12  # range of a constant column made again from its basis, relative to its size
 _FAR, _TOO_FAR = 1e6, 1e12  # linear predictors: rounding may, or must, spoil the likelihood

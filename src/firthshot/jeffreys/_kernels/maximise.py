@@ -12,8 +12,9 @@ from firthshot.kernels.blas import LOWER, dpotrf, dpotrs
 from firthshot.kernels.elementary import add, apply, copy, dot, fill
 
 CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
+# Shorter steps change no digit that is printed; twice as short costs one more halving.
 SHORTEST_STEP = 1e-10
-MOST_HALVINGS = 100
+MOST_HALVINGS = 100  # 2⁻¹⁰⁰ of any step is below the one above; only a NaN comes here
 
 
 @kernel(error_model="numpy")
@@ -56,17 +57,21 @@ def newton_parts(
 
 
 @kernel(error_model="numpy")
-def learn_curvature(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
-    """Update A by the rank-one matrix that makes ``A step = change``; spoils ``change``."""
-    q = step.size
+def sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
+    """Update A by the symmetric rank-one matrix that makes ``A step = change`` (SR1).
+
+    ``change`` becomes the residual ``change - A step``, the vector of the update.
+    """
+    q, residual = step.size, change
     for i in range(q):
-        change[i] -= dot(A[i], step)
-    along = dot(change, step)
-    if abs(along) > 1e-8 * np.sqrt(dot(change, change) * dot(step, step)):
+        residual[i] -= dot(A[i], step)
+    along = dot(residual, step)
+    # Nocedal and Wright's safeguard (6.26): skip an update whose denominator is rounding.
+    if abs(along) > 1e-8 * np.sqrt(dot(residual, residual) * dot(step, step)):
         for i in range(q):
-            share = change[i] / along
+            share = residual[i] / along
             for j in range(q):
-                A[i, j] += share * change[j]
+                A[i, j] += share * residual[j]
 
 
 @kernel(error_model="numpy")
@@ -131,7 +136,7 @@ def maximise(
         lp = higher
         gradient(data, work)
         add(change, -1.0, work.score[1], change)
-        learn_curvature(A, step, change)
+        sr1_update(A, step, change)
     return lp, decrement, max_iter, TOO_MANY_STEPS
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+# Doubles of one block: 128 kB, half of a second-level cache; fewer rows than 256 starve BLAS.
 _CACHE_DOUBLES, _FEWEST_ROWS = 16_384, 256
 # Below this many columns gemm beats syrk and trmm although it does twice the work, and OpenBLAS
 # keeps products of fewer multiplications than _ONE_THREAD to one thread, which is quicker.

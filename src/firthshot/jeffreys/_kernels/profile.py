@@ -13,7 +13,7 @@ from firthshot.jeffreys._kernels.maximise import (
     SHORTEST_STEP,
     SINGULAR,
     TOO_MANY_STEPS,
-    learn_curvature,
+    sr1_update,
     newton_parts,
 )
 from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
@@ -87,7 +87,7 @@ def profile_bound(
         lp = lower
         gradient(data, work)
         add(change, -1.0, work.score[1], change)
-        learn_curvature(A, step, change)
+        sr1_update(A, step, change)
     return dot(c, theta), max_iter, TOO_MANY_STEPS
 
 
