@@ -6,12 +6,14 @@ here. polars is imported where it is used: whoever only asks for help does not w
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, reason
+from firthshot.guard import Fault, trial_fault
 
 if TYPE_CHECKING:
     import io
@@ -27,16 +29,78 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # one text for each number, all wi
 _DOT_ZERO = ".0"  # pandas writes so whole numbers of a column that had gaps
 _NAMES = {";": "semicolons", "\t": "tabs", ",": "commas"}
 _LONGEST_HEADER = 1 << 20
+_MAGIC, _SHORTEST = b"PAR1", 12  # of a Parquet file: both ends, and the length of the footer
 
 
 def load_table(path: Path, texts: Iterable[str]) -> pl.DataFrame:
     """Read one of TABLES; a text file's columns in ``texts`` are its text: 01 is not 1."""
-    import polars as pl
-
     kind = path.suffix.lower()
     if kind == ".parquet":
-        return pl.read_parquet(path)
+        return read_parquet(path)
     return load_separated(path, SEPARATORS[kind], texts)
+
+
+def read_parquet(path: Path, rows: int | None = None) -> pl.DataFrame:
+    """Read a Parquet file, or its first rows, once a child process has read it whole.
+
+    Some damaged files make polars end its process. Whatever is wrong is a ``ComputeError`` of
+    polars here, for `naming_table`.
+    """
+    import polars as pl
+
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    if (fault := parquet_fault([path])) is not None:
+        raise pl.exceptions.ComputeError(fault.words)
+    return pl.read_parquet(path, n_rows=rows, glob=False)
+
+
+def read_parquet_safely(path: Path) -> pl.DataFrame:
+    """Read a Parquet file of any origin; whatever is wrong is a `FirthshotError` that names it."""
+    with naming_table(path):
+        return read_parquet(path)
+
+
+def refuse_unsafe_parquet(paths: Sequence[Path]) -> None:
+    """Refuse by name the first of many Parquet files that polars cannot read, or not safely.
+
+    One child process reads them all, each file once as long as it does not change: after this they
+    may be scanned here.
+    """
+    if (fault := parquet_fault(paths)) is not None:
+        raise FirthshotError(f"{fault.path} cannot be read as a table: {fault.words}.")
+
+
+def parquet_fault(paths: Sequence[Path]) -> Fault | None:
+    """Return the first Parquet file that must not be read here, and why; None if all are sound."""
+    for path in paths:
+        if (words := _frame_fault(path)) is not None:
+            return Fault(path, words)
+    return trial_fault(__name__, "try_parquet", paths)
+
+
+def try_parquet(path: Path) -> None:
+    """Read a Parquet file for the sake of its faults; in a child process only."""
+    import polars as pl
+
+    try:
+        pl.read_parquet(path, glob=False)
+    except polars_errors() as error:
+        raise FirthshotError(why_unreadable(error)) from None
+
+
+def _frame_fault(path: Path) -> str | None:
+    """Return what is wrong with the first and last bytes of a Parquet file: the cheap check."""
+    with path.open("rb") as file:
+        head = file.read(len(_MAGIC))
+        size = file.seek(0, os.SEEK_END)
+        if head != _MAGIC or size < _SHORTEST:
+            return "it is no Parquet file, or cut short; write it anew"
+        file.seek(size - 8)
+        length, tail = int.from_bytes(file.read(4), "little"), file.read(4)
+    if tail != _MAGIC or length > size - _SHORTEST:
+        return "it is cut short or damaged at its end; write it anew"
+    return None
 
 
 def load_separated(source: Path | io.BytesIO, separator: str, texts: Iterable[str]) -> pl.DataFrame:
@@ -118,7 +182,7 @@ def why_unreadable(error: BaseException) -> str:
         return "a row has more cells than the header; mend or quote it"
     if "utf-8" in words.lower():
         return "it is not in UTF-8; save it as UTF-8"
-    return f"{words}; mend the file"
+    return words if ";" in words else f"{words}; mend the file"
 
 
 def refuse_foreign(path: Path) -> None:

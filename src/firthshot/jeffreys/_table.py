@@ -9,7 +9,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.jeffreys._model import check_choice
-from firthshot.tables import SEPARATORS, naming_table, refuse_foreign
+from firthshot.tables import SEPARATORS, naming_table, read_parquet, refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def read_table(path: Path) -> pl.DataFrame:
     readers: dict[str, Callable[[Path], pl.DataFrame]] = {
         ".csv": _read_text,
         ".tsv": _read_text,
-        ".parquet": pl.read_parquet,
+        ".parquet": read_parquet,
         ".json": pl.read_json,
     }
     reader = readers.get(path.suffix.lower())

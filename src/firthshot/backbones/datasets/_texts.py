@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from firthshot.backbones.datasets._examples import Example, Found
 from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
 from firthshot.errors import FirthshotError, listed
-from firthshot.tables import SEPARATORS, naming_table, refuse_foreign
+from firthshot.tables import SEPARATORS, naming_table, read_parquet, refuse_foreign
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,7 +61,7 @@ def load_table(path: Path, rows: int | None = None) -> pl.DataFrame:
     kind = path.suffix.lower()
     with naming_table(path):
         if kind == ".parquet":
-            return pl.read_parquet(path, n_rows=rows)
+            return read_parquet(path, rows)
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(path, infer_schema_length=None, n_rows=rows)
         refuse_foreign(path)
