@@ -16,7 +16,6 @@ import os
 import random
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SECONDS, MEMORY = 10, 10**9  # that one file may take
+_SOUND = "sound"
 _WALL = 60  # a shared machine is slower than its processor time
 _HUGE = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**64 - 1)
 _WORDS = (
@@ -206,9 +206,7 @@ def try_reader(name: str, count: int, seed: int, keep: Path) -> Counts:
     return counts
 
 
-def _one_child(
-    counts: Counts, first: int, count: int, seed: int, folder: Path, keep: Path
-) -> int:
+def _one_child(counts: Counts, first: int, count: int, seed: int, folder: Path, keep: Path) -> int:
     """Read what one child says of its files; return the number of the next file."""
     own = READERS[counts.reader]
     command = [sys.executable, __file__, "--child", str(first), str(count), counts.reader]
@@ -218,7 +216,7 @@ def _one_child(
     def note(words: str) -> None:
         keep.mkdir(parents=True, exist_ok=True)
         kept = keep / f"{counts.reader}-{seed}-{number}{own.ending}".replace(" ", "-")
-        shutil.copyfile(own.place(folder), kept)
+        kept.write_bytes(mutated(counts.reader, seed, number, (folder / _SOUND).read_bytes()))
         counts.violations.append(f"{kept}: {words}")
 
     with subprocess.Popen(
@@ -238,7 +236,7 @@ def _one_child(
             number += 1
         said = (child.stderr.read() or b"").decode(errors="replace")[-300:]
         code = child.wait()
-    if number == first and not own.place(folder).exists():
+    if number == first and not (folder / _SOUND).exists():
         raise RuntimeError(f"the child of {counts.reader} does not start: {said}")
     if number < count:
         note(f"the process ended with {code}: {said}")
@@ -274,11 +272,13 @@ def _lines(child: subprocess.Popen[bytes]) -> Iterator[str]:
 def _child(name: str, first: int, count: int, seed: int, folder: Path) -> None:
     own = READERS[name]
     path = own.place(folder)
-    own.make(path)
-    sound = path.read_bytes()
-    own.read(path)  # a sound file raises nothing; libraries are imported by now
+    if not (folder / _SOUND).exists():
+        own.make(path)
+        own.read(path)  # a sound file raises nothing; libraries are imported by now
+        (folder / _SOUND).write_bytes(path.read_bytes())
+    sound = (folder / _SOUND).read_bytes()
     for number in range(first, count):
-        path.unlink()  # a new file, also for whoever remembers the old
+        path.unlink(missing_ok=True)  # a new file, also for whoever remembers the old
         path.write_bytes(mutated(name, seed, number, sound))
         os.write(1, (_outcome(own, path) + "\n").encode(errors="replace"))
 

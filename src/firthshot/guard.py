@@ -51,6 +51,16 @@ def refuse_bomb(unpacked: int, size: int) -> None:
         )
 
 
+def refuse_zip_bomb(path: Path) -> None:
+    """Refuse an archive whose members declare more than `room_for` its size allows."""
+    import zipfile
+
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            declared = sum(member.file_size for member in archive.infolist())
+        refuse_bomb(declared, path.stat().st_size)
+
+
 def trial_fault(module: str, function: str, paths: Sequence[Path]) -> Fault | None:
     """Let a child process read files; return the first that it cannot, None if it can read all.
 

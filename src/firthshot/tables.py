@@ -223,7 +223,12 @@ def duplicate_fault(header: str, separator: str) -> str | None:
     """Return the fault of a header in which two columns have one name, if it has one."""
     import csv
 
-    names = next(csv.reader([header.strip("\ufeff\r\n")], delimiter=separator), [])
+    try:
+        names = next(csv.reader([header.strip("\ufeff\r\n")], delimiter=separator), [])
+    except csv.Error as error:
+        if "\r" in header.strip("\r\n"):
+            return "has a carriage return within its header: save it with plain line ends"
+        return f"has a header that cannot be read ({reason(error)}): mend it"
     twice = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
     if not twice:
         return None

@@ -138,7 +138,7 @@ def test_a_pickle_cannot_alter_the_reader(tmp_path: Path) -> None:
 def test_a_truncated_pickle_is_one_sentence(tmp_path: Path) -> None:
     raw = pickle.dumps(features())
     (tmp_path / "f.pkl").write_bytes(raw[: len(raw) // 2])
-    with pytest.raises(BankError, match=r"f\.pkl cannot be read, it is damaged or foreign"):
+    with pytest.raises(BankError, match=r"f\.pkl cannot be imported: it is damaged or not"):
         read_source(str(tmp_path / "f.pkl"))
 
 

@@ -8,7 +8,8 @@ sentence that names it.
 - 16-bit greys are scaled by 1/257, not cut off at 255.
 - CMYK, greyscale, palette, YCbCr and black-and-white become RGB; of an animation the first frame.
 - Tiny pictures are enlarged.
-- Truncated, foreign, floating-point and absurdly large pictures are refused.
+- Truncated, foreign, floating-point and absurdly large pictures (above 100 million pixels) are
+  refused, and so is every format but those of `FORMATS`: other decoders are never run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 ENDINGS = frozenset(
     (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 )
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # names of Pillow
+MOST_PIXELS = 100_000_000  # a phone's largest picture; a gigabyte while it is decoded
 Picture = Path | bytes | np.ndarray  # a file, the bytes of one, or pixels (height, width, 3) uint8
+_EIGHT_BITS = np.round(np.arange(65536) / 257).astype(np.uint8)
 In = TypeVar("In")
 Out = TypeVar("Out")
 
@@ -146,10 +150,13 @@ def decode(picture: Picture, name: str = "") -> Image:
             # Pillow warns of odd metadata and of large pictures; only what stops it counts here.
             warnings.simplefilter("ignore")
             file = picture if isinstance(picture, Path) else io.BytesIO(picture)
-            with image_module.open(file) as image:
+            with image_module.open(file, formats=FORMATS) as image:
+                _refuse_large(image)
                 return _to_rgb(image)
     except image_module.UnidentifiedImageError:
-        raise PictureError(f"{called} is not a picture that Pillow knows: remove it.") from None
+        raise PictureError(
+            f"{called} is not a picture in {', '.join(FORMATS)}: remove or convert it."
+        ) from None
     except Exception as error:  # noqa: BLE001 - decoders raise anything on a damaged file
         raise PictureError(f"{called} cannot be decoded: {_why(error)}.") from None
 
@@ -168,6 +175,15 @@ def _why(error: Exception) -> str:
     return reason(error)
 
 
+def _refuse_large(image: Image) -> None:
+    """Refuse a picture by the size that it declares, before anything of it is decoded."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise ValueError(
+            f"it has {width} x {height} pixels, more than {MOST_PIXELS:,}; make it smaller"
+        )
+
+
 def _from_pixels(pixels: np.ndarray, name: str) -> Image:
     if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or 0 in pixels.shape:
         raise PictureError(
@@ -182,7 +198,7 @@ def _to_rgb(image: Image) -> Image:
     from PIL import ImageOps
 
     image.load()
-    image = ImageOps.exif_transpose(image)
+    ImageOps.exif_transpose(image, in_place=True)  # large ones are not held twice
     if image.mode == "F":
         raise ValueError("its pixels are fractional numbers; save it with 8 or 16 bits")
     if image.mode.startswith("I"):
@@ -196,10 +212,11 @@ def _to_rgb(image: Image) -> Image:
 
 def _to_eight_bits(image: Image) -> Image:
     """Scale 16-bit greys to 8 bits; Pillow's own conversion would cut them off at 255."""
-    values = np.asarray(image).astype(np.int64)
+    values = np.asarray(image)
     if values.min() < 0 or values.max() > 65535:
         raise ValueError("its greys lie outside 0 … 65535; save it with 8 or 16 bits")
-    return _pillow().fromarray(np.round(values / 257).astype(np.uint8))  # type: ignore[no-any-return]
+    scaled = _EIGHT_BITS[values]
+    return _pillow().fromarray(scaled)  # type: ignore[no-any-return]
 
 
 def map_ahead(

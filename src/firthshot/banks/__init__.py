@@ -1,5 +1,6 @@
 """Features at rest: the bank file, where banks are found, importers, and the doctor."""
 
+from firthshot.banks._arrays import read_npy, read_npz
 from firthshot.banks._bank import Bank, make_bank
 from firthshot.banks._doctor import Finding, diagnose
 from firthshot.banks._file import save_bank
@@ -26,6 +27,8 @@ __all__ = [
     "make_bank",
     "naming_errors",
     "read_data_pickle",
+    "read_npy",
+    "read_npz",
     "read_source",
     "save_bank",
 ]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import BankError, reason
+from firthshot.guard import trial_fault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,14 +154,33 @@ def read_data_pickle(path: Path) -> Any:
         When the pickle asks for anything else, or is damaged.
     """
     try:
-        with path.open("rb") as file:
-            return _unwrap(_Unpickler(file, encoding="bytes").load())
+        _refuse_unsafe(path, "load_data")
+        return load_data(path)
     except OSError as error:
         raise BankError(f"{path} cannot be read: {error.strerror or error}.") from None
     except BankError as error:
         raise BankError(f"{path} is refused: {str(error).rstrip('.')}.") from None
+
+
+def load_data(path: Path) -> Any:
+    """Load a pickle of data; what is wrong with it is said without the name of the file."""
+    return _unwrap(_load(path, "bytes"))
+
+
+def _load(path: Path, encoding: str) -> Any:
+    try:
+        with path.open("rb") as file:
+            return _Unpickler(file, encoding=encoding).load()
+    except (BankError, OSError, MemoryError):
+        raise
     except Exception as error:  # noqa: BLE001 - a damaged pickle raises anything
-        raise BankError(f"{path} is damaged or not a pickle: {reason(error)}.") from None
+        raise BankError(f"it is damaged or not a pickle ({reason(error)})") from None
+
+
+def _refuse_unsafe(path: Path, function: str) -> None:
+    """Refuse a pickle that a child process cannot load: a few bytes can ask for all memory."""
+    if (fault := trial_fault(__name__, function, [path])) is not None:
+        raise BankError(fault.words)
 
 
 def _unwrap(content: Any) -> Any:
@@ -182,8 +202,13 @@ def read_pickled_classes(path: Path) -> tuple[np.ndarray, list[int | str]]:
     BankError
         When the pickle asks for anything but arrays and containers, or holds something else.
     """
-    with path.open("rb") as file:
-        content = _Unpickler(file).load()
+    _refuse_unsafe(path, "load_classes")
+    return load_classes(path)
+
+
+def load_classes(path: Path) -> tuple[np.ndarray, list[int | str]]:
+    """Load a pickle of classes; `read_pickled_classes` without the trial."""
+    content = _load(path, "ASCII")
     if not isinstance(content, dict) or not content:
         raise BankError("it does not hold a dict of class -> list of vectors")
     vectors, owners = [], []

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.banks._arrays import read_npy, read_npz
 from firthshot.banks._pickle import read_pickled_classes
 from firthshot.banks._tables import read_table
 from firthshot.errors import BankError, FirthshotError, MissingExtraError, reason
+from firthshot.guard import refuse_bomb, refuse_zip_bomb, trial_fault
 from firthshot.tables import TABLES
 
 if TYPE_CHECKING:
@@ -80,11 +82,9 @@ def naming_errors(path: Path) -> Iterator[None]:
     except FirthshotError as error:
         raise BankError(f"{path} cannot be imported: {str(error).rstrip('.')}.") from None
     except Exception as error:  # noqa: BLE001 - foreign readers raise anything on a bad file
-        words = reason(error)
-        if "pickle" in words and path.suffix.lower() in (".npz", ".npy"):
-            # NumPy takes whatever it does not know for a pickle, and advises to run it.
-            words = "it is no NumPy file, or holds Python objects instead of plain arrays"
-        raise BankError(f"{path} cannot be read, it is damaged or foreign: {words}.") from None
+        raise BankError(
+            f"{path} cannot be read, it is damaged or foreign: {reason(error)}."
+        ) from None
 
 
 def _checked(source: Source) -> Source:
@@ -113,34 +113,45 @@ def read_npy_pair(text: str) -> Source:
     arrays = []
     for half in halves:
         with naming_errors(Path(half)):
-            arrays.append(np.load(half, allow_pickle=False))
+            arrays.append(read_npy(Path(half)))
     with naming_errors(Path(halves[0])):
         return _checked(Source(*arrays))
 
 
 def _read_npz(path: Path) -> Source:
-    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-        missing = [key for key in ("X", "y") if key not in file]
-        if missing:
-            raise BankError(f"it lacks array {missing[0]!r}; X and y are needed, classes welcome")
-        names = tuple(map(str, file["classes"])) if "classes" in file else None
-        splits = tuple(map(str, file["class_splits"])) if "class_splits" in file else None
-        return Source(file["X"], file["y"], names, splits)
+    found = read_npz(path, ("X", "y", "classes", "class_splits"))
+    missing = [key for key in ("X", "y") if key not in found]
+    if missing:
+        raise BankError(f"it lacks array {missing[0]!r}; X and y are needed, classes welcome")
+    names = tuple(map(str, found["classes"])) if "classes" in found else None
+    splits = tuple(map(str, found["class_splits"])) if "class_splits" in found else None
+    return Source(found["X"], found["y"], names, splits)
 
 
 def _read_hdf5(path: Path) -> Source:
-    """Read the S2M2 layout (``all_feats``, ``all_labels``, ``count``) without its zero tail."""
+    """Read the S2M2 layout once a child process has: a damaged file may end its process."""
     try:
-        import h5py
+        import h5py  # noqa: F401
     except ImportError:
         raise MissingExtraError(f"Reading {path}", "hdf5") from None
+    if (fault := trial_fault(__name__, "read_s2m2", [path])) is not None:
+        raise BankError(fault.words)
+    return read_s2m2(path)
+
+
+def read_s2m2(path: Path) -> Source:
+    """Read ``all_feats``, ``all_labels`` and ``count`` without the zero tail."""
+    import h5py
+
     with h5py.File(path, "r") as file:
         for key in ("all_feats", "all_labels"):
             link = file.get(key, getlink=True)
             if not isinstance(link, h5py.HardLink) or not isinstance(file[key], h5py.Dataset):
                 raise BankError(f"it lacks the data set {key!r} of the S2M2 layout")
+        declared = file["all_feats"].nbytes + file["all_labels"].nbytes
+        refuse_bomb(declared, path.stat().st_size)
         features, owners = file["all_feats"][...], file["all_labels"][...]
-        count = int(np.ravel(file["count"][...])[0]) if "count" in file else len(features)
+        count = int(file["count"][(0,) * file["count"].ndim]) if "count" in file else len(features)
     if not 0 < count <= len(features):
         raise BankError(f"its count is {count} but it has {len(features)} rows")
     filled = np.flatnonzero(features[:count].any(axis=1))
@@ -156,6 +167,7 @@ def _read_torch(path: Path) -> Source:
     except ImportError:
         raise MissingExtraError(f"Reading {path}", "torch") from None
     try:
+        refuse_zip_bomb(path)
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise BankError(
@@ -166,6 +178,7 @@ def _read_torch(path: Path) -> Source:
     if not all(isinstance(part, torch.Tensor) for part in content):
         raise BankError("its features or labels are not tensors")
     features, owners = (part.detach() for part in content)
+    refuse_bomb(features.nbytes + owners.nbytes, path.stat().st_size)  # one number may fill them
     if features.dtype == torch.bfloat16:
         features = features.float()
     return Source(features.numpy(), owners.numpy())

@@ -33,6 +33,7 @@ from firthshot.estimators._saving import (
     class_of,
     encode,
 )
+from firthshot.guard import ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,6 +188,8 @@ def _decode_classes(described: Any) -> Array:
     values, kind = [_decode(one) for one in described["values"]], described["dtype"]
     if not LABEL_TYPES.fullmatch(kind) or len(values) < 2:
         raise FirthshotError("its classes are not labels, or fewer than two")
+    if len(values) * np.dtype(kind).itemsize > ROOM:  # a width is a few bytes of the file
+        raise FirthshotError("its classes are wider than any names")
     classes = np.empty(len(values), kind)
     classes[:] = values
     if [encode(one) for one in classes.tolist()] != described["values"]:

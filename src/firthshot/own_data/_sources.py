@@ -171,7 +171,7 @@ def _file_examples(source: str, needs_label: bool) -> Examples:
 
 def _bare_features(source: str) -> np.ndarray | None:
     """Return the rows of a .npy file, or of a .npz file without y; None for any other source."""
-    from firthshot.banks import naming_errors
+    from firthshot.banks import naming_errors, read_npy, read_npz
 
     path = Path(source)
     kind = path.suffix.lower()
@@ -179,14 +179,14 @@ def _bare_features(source: str) -> np.ndarray | None:
         return None
     with naming_errors(path):
         if kind == ".npy":
-            features = np.load(path, allow_pickle=False)
+            features = read_npy(path)
         else:
-            with np.load(path, allow_pickle=False) as file:
-                if "y" in file:
-                    return None
-                if "X" not in file:
-                    raise FirthshotError("it lacks array 'X' of features")
-                features = file["X"]
+            found = read_npz(path, ("X", "y"))
+            if "y" in found:
+                return None
+            if "X" not in found:
+                raise FirthshotError("it lacks array 'X' of features")
+            features = found["X"]
         if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
             raise FirthshotError(
                 f"features of shape {features.shape} and type {features.dtype} are no rows of "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import table_examples
 from firthshot.tables import duplicate_fault, load_separated, polars_errors, why_unreadable
@@ -60,6 +62,8 @@ def parse_json(text: str, source: str) -> list[Any]:
         value = json.loads(text)
     except json.JSONDecodeError as whole:
         return _json_lines(text, source, whole)
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits, or too deep
+        raise _no_json(source, reason(error)) from None
     nested = isinstance(value, list) and value and isinstance(value[0], list | dict)
     return list(value) if nested else [value]
 
@@ -71,10 +75,14 @@ def _json_lines(text: str, source: str, whole: json.JSONDecodeError) -> list[Any
         try:
             if line.strip():
                 values.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            reason = f"line {number}: {error.msg}" if values else str(whole)
-            raise FirthshotError(f"{source} is no valid JSON ({reason}): mend it.") from None
+        except (ValueError, RecursionError) as error:
+            words = f"line {number}: {getattr(error, 'msg', reason(error))}"
+            raise _no_json(source, words if values else str(whole)) from None
     return values
+
+
+def _no_json(source: str, words: str) -> FirthshotError:
+    return FirthshotError(f"{source} is no valid JSON ({words}): mend it.")
 
 
 def _json_examples(rows: list[Any], columns: Columns, source: str, needs_label: bool) -> Examples:
@@ -94,9 +102,8 @@ def objects_table(rows: list[Any], source: str) -> pl.DataFrame:
         raise FirthshotError(f"{source} mixes objects and other values: give one object per row.")
     try:
         return pl.DataFrame(rows, infer_schema_length=None)
-    except polars_errors(TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise FirthshotError(f"{source} cannot be read as a table ({reason}).") from None
+    except polars_errors(Exception) as error:  # Python's own errors come through polars too
+        raise FirthshotError(f"{source} cannot be read as a table ({reason(error)}).") from None
 
 
 def _rows(rows: list[list[Any]], source: str, needs_label: bool) -> Examples:
@@ -108,12 +115,19 @@ def _rows(rows: list[list[Any]], source: str, needs_label: bool) -> Examples:
                 f"{source} has {len(row)} numbers in row {number} and {len(rows[0])} in row 1."
             )
         for place, value in enumerate(row, 1):
-            if not isinstance(value, int | float) or not np.isfinite(value):
+            if not _is_finite(value):
                 raise FirthshotError(
-                    f"{source} holds {value!r} at place {place} of row {number}, where a finite "
+                    f"{source} holds {reprlib.repr(value)} at place {place} of row {number}, where a finite "
                     "number is expected."
                 )
     return Examples(source, np.array(rows, np.float64))
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def _line_examples(text: str, columns: Columns, source: str, needs_label: bool) -> Examples:

@@ -9,7 +9,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Array, Columns, Examples, unknown_column
-from firthshot.own_data._labels import read_labels
+from firthshot.own_data._labels import read_ids, read_labels
 from firthshot.tables import load_table, naming_table
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def table_examples(
         features,
         None if label is None else read_labels(table[label], source, columns.classes),
         names,
-        None if id_column is None else np.array(table[id_column].to_list()),
+        None if id_column is None else read_ids(table[id_column], source),
         "row" if id_column is None or index_column(id_column) else id_column,
         unused=tuple(_unused(rest.drop(chosen.columns), columns.classes)),
         label_name=label,

@@ -12,6 +12,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Array, Columns
+from firthshot.own_data._labels import read_ids
 from firthshot.own_data._stdin import objects_table, parse_json
 from firthshot.own_data._tables import index_column
 from firthshot.tables import duplicate_fault, polars_errors, why_unreadable
@@ -64,7 +65,7 @@ def table_texts(
     return Texts(
         _filled(table, column, source),
         np.array(_filled(table, columns.label, source)) if labelled else None,
-        np.array(table[ids].to_list()),
+        read_ids(table[ids], str(source)),
         ids,
         column,
         notes,
@@ -166,7 +167,10 @@ def _separator_of_header(line: str, name: str) -> str | None:
     Cells of a header have no spaces around them: "text, please" is a sentence.
     """
     for mark in ",;\t":
-        cells = next(csv.reader([line], delimiter=mark), [])
+        try:
+            cells = next(csv.reader([line], delimiter=mark), [])
+        except csv.Error:  # a text longer than any cell of a header
+            return None
         if name in cells and all(cell == cell.strip() for cell in cells):
             return mark
     return None

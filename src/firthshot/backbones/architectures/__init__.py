@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firthshot.backbones.architectures._base import Backbone
 
 HEADS = ("linear", "cosine")
+_DEEPEST = 1000  # a name in a file may ask for any number of layers
 _WIDE = re.compile(r"wrn-(\d+)-(\d+)")
 _RESNETS = {
     "resnet10": ("BasicBlock", (1, 1, 1, 1)),
@@ -77,9 +78,11 @@ def _builder(name: str) -> Callable[[int | None, str], Backbone]:
         return lambda *head: resnet.ResNet(getattr(resnet, block), depths, *head)
     if wide := _WIDE.fullmatch(name):
         depth, width = (int(number) for number in wide.groups())
-        if depth >= 10 and depth % 6 == 4 and width >= 1:
+        if 10 <= depth <= _DEEPEST and depth % 6 == 4 and width >= 1:
             return lambda *head: wide_resnet.WideResNet(depth, width, *head)
-        raise FirthshotError(f"{name} is no wide ResNet: depths are 6 n + 4, as in wrn-16-2.")
+        raise FirthshotError(
+            f"{name} is no wide ResNet: depths are 6 n + 4 up to {_DEEPEST}, as in wrn-16-2."
+        )
     if name.startswith("densenet121") and name in ARCHITECTURES:
         return lambda *head: densenet.DenseNet((6, 12, 24, 16), name.endswith("-84"), *head)
     plain: dict[str, Callable[[int | None, str], Backbone]] = {

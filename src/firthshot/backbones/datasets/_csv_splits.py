@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firthshot.backbones.datasets._examples import Example, Found
 from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed, reason
 
 
 def split_files(folder: Path) -> list[Path]:
@@ -35,14 +35,18 @@ def read_csv_splits(folder: Path) -> Found:
 
 def read_rows(path: Path) -> list[tuple[str, str]]:
     """Return the file name and the label of each row."""
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if not {"filename", "label"} <= set(reader.fieldnames or ()):
-            raise FirthshotError(
-                f"{path} has the columns {', '.join(reader.fieldnames or ())}: filename and label "
-                "are needed."
-            )
-        rows = [(row["filename"] or "", row["label"] or "") for row in reader]
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            columns = list(reader.fieldnames or ())
+            lines = list(reader)
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise FirthshotError(f"{path} cannot be read: {reason(error)}.") from None
+    if not {"filename", "label"} <= set(columns):
+        raise FirthshotError(
+            f"{path} has the columns {listed(columns)}: filename and label are needed."
+        )
+    rows = [(line["filename"] or "", line["label"] or "") for line in lines]
     if not rows or not all(name and label for name, label in rows):
         raise FirthshotError(f"{path} has no rows, or rows without a filename or a label.")
     return rows

@@ -7,16 +7,21 @@ containers, nothing that runs.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.backbones.datasets._examples import Example, Found
 from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
 from firthshot.banks import read_data_pickle
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CIFAR100 = "the python version of CIFAR-100, train and test together"
 ENDINGS = (".pkl", ".pickle")
 _WORD = re.compile(r"(?<![a-z])(train|val|test)(?![a-z])", re.IGNORECASE)
 
@@ -61,6 +66,24 @@ def _split(path: Path) -> str:
 
 
 def _read_one(path: Path, split: str) -> list[Example]:
+    with _naming(path):
+        return _known_cache(path, split)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turn whatever the odd content of a pickle leads to into one sentence."""
+    try:
+        yield
+    except FirthshotError:
+        raise
+    except Exception as error:  # noqa: BLE001 - any object may be in any place of a pickle
+        raise FirthshotError(
+            f"{path} is not a cache that firthshot knows: {reason(error)}."
+        ) from None
+
+
+def _known_cache(path: Path, split: str) -> list[Example]:
     content = _plain(read_data_pickle(path))
     if isinstance(content, list) and path.stem.endswith("_images_png"):
         names, labels = _tiered_labels(path.with_name(path.name.replace("_images_png", "_labels")))
@@ -80,6 +103,8 @@ def _read_one(path: Path, split: str) -> list[Example]:
 def _mini_examples(path: Path, content: dict[str, Any]) -> list[Example]:
     pictures = _pictures(path, content["image_data"])
     owners = [""] * len(pictures)
+    if sum(map(len, content["class_dict"].values())) > len(pictures):
+        raise FirthshotError(f"{path} gives more pictures to classes than it has.")
     for name, rows in content["class_dict"].items():
         for row in np.asarray(rows, np.int64).tolist():
             if not 0 <= row < len(pictures):
@@ -104,6 +129,11 @@ def _tiered_labels(path: Path) -> tuple[list[str], list[int]]:
 
 
 def _read_cifar100(folder: Path) -> Found:
+    with _naming(folder):
+        return Found(_cifar100_examples(folder), _CIFAR100)
+
+
+def _cifar100_examples(folder: Path) -> list[Example]:
     names = [str(one) for one in _plain(read_data_pickle(folder / "meta"))["fine_label_names"]]
     examples: list[Example] = []
     for part in ("train", "test"):
@@ -112,7 +142,7 @@ def _read_cifar100(folder: Path) -> Found:
         files = [str(name) for name in content.get("filenames", [])]
         pictures = _pictures(folder / part, content["data"])
         examples += _examples(folder / part, pictures, owners, files or None)
-    return Found(examples, "the python version of CIFAR-100, train and test together")
+    return examples
 
 
 def _pictures(path: Path, data: Any) -> list[np.ndarray]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
 _USUAL = 84
+_ALWAYS_BUILT = 100_000_000  # weights: a network below this may say itself what is missing
 _OTHER_NETWORK = "give another --architecture (`firthshot backbone ls` lists them)."
 
 
@@ -57,20 +58,53 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if path.suffix == ".safetensors":
         from firthshot.backbones.training._files import read_tensors
 
-        return read_tensors(path)
+        tensors, notes = read_tensors(path)
+        _check_notes(path, notes)
+        return tensors, notes
     content = load_weights(path)
     for key in ("state_dict", "state", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise FirthshotError(f"{path} does not hold a dict of weights.")
     return content, {}
+
+
+def _check_notes(path: Path, notes: dict[str, Any]) -> None:
+    """Refuse notes that no training of firthshot writes; a foreign file has none."""
+    setup, epoch, classes = notes.get("setup"), notes.get("epoch", {}), notes.get("classes")
+    if notes and not (
+        isinstance(setup, dict)
+        and isinstance(setup.get("architecture"), str)
+        and type(setup.get("size")) is int
+        and isinstance(epoch, dict)
+        and type(epoch.get("monitored_accuracy", 0.0)) in (int, float)
+        and isinstance(classes, list)
+        and all(isinstance(name, str) for name in classes)
+    ):
+        raise FirthshotError(f"{path} has notes that are not of a firthshot training: train anew.")
+
+
+def _refuse_larger(path: Path, name: str, weights: dict[str, Any]) -> None:
+    """Refuse a network that the file cannot fill, before memory is reserved for it."""
+    import torch
+
+    from firthshot.backbones.architectures import make_backbone
+
+    with torch.device("meta"):  # shapes only
+        needed = sum(value.numel() for value in make_backbone(name).state_dict().values())
+    given = sum(value.numel() for value in weights.values() if isinstance(value, torch.Tensor))
+    if needed > max(given, _ALWAYS_BUILT):
+        raise FirthshotError(
+            f"{path} does not fit {name}, which has {needed:,} weights: the file has {given:,}."
+        )
 
 
 def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
     """Build the network and fill it; a classifier on top is left out, nothing may be missing."""
     from firthshot.backbones.architectures import make_backbone
 
+    _refuse_larger(path, name, weights)
     network = make_backbone(name)
     own = _strip(weights, set(network.state_dict()))
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from firthshot.errors import FirthshotError, MissingExtraError, reason
+from firthshot.guard import refuse_zip_bomb
 
 
 def installed(*modules: str) -> bool:
@@ -44,6 +45,7 @@ def load_weights(path: Path) -> Any:
     import torch
 
     try:
+        refuse_zip_bomb(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         # torch's own words say how to run the file's code: the opposite of what is right here
@@ -53,5 +55,5 @@ def load_weights(path: Path) -> Any:
             f"{path} is damaged or holds more than tensors{named}, such as a whole network, whose "
             "loading would run code: save net.state_dict(), or torch.jit.trace(net, x).save(…)."
         ) from None
-    except (RuntimeError, EOFError, OSError, LookupError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
         raise FirthshotError(f"{path} is damaged, or no file of torch: {reason(error)}.") from None

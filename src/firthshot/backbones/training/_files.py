@@ -29,9 +29,9 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
     try:
         with safe_open(path, framework="pt") as file:
-            notes = json.loads((file.metadata() or {}).get("firthshot", "{}"))
+            notes = dict(json.loads((file.metadata() or {}).get("firthshot", "{}")))
             return {name: file.get_tensor(name) for name in file.keys()}, notes  # noqa: SIM118
-    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise FirthshotError(f"{path} is not a readable safetensors file ({error}).") from error
 
 
@@ -42,7 +42,7 @@ def read_notes(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="numpy") as file:
             return dict(json.loads((file.metadata() or {})["firthshot"]))
-    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, SafetensorError, LookupError, ValueError, TypeError, RecursionError) as error:
         raise FirthshotError(f"{path} is not a checkpoint of firthshot ({error}).") from error
 
 
