@@ -31,10 +31,9 @@ from typing import TYPE_CHECKING
 from sound_files import READERS, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SECONDS, MEMORY = 10, 10**9  # that one file may take
-_SOUND = "sound"
 _WALL = 60  # a shared machine is slower than its processor time
 _HUGE = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**64 - 1)
 _WORDS = (
@@ -198,50 +197,67 @@ def mutated(name: str, seed: int, number: int, sound: bytes) -> bytes:
 
 
 def try_reader(name: str, count: int, seed: int, keep: Path) -> Counts:
-    """Open mutated files of one reader in child processes; a new one follows each that ended."""
-    counts, first = Counts(name), 0
+    """Open mutated files of one reader in a child process; what violates is kept."""
+    return try_readers([name], count, seed, keep)[0]
+
+
+def try_readers(names: Sequence[str], count: int, seed: int, keep: Path) -> list[Counts]:
+    """Open mutated files of several readers in one child; a new child follows each that ended."""
+    counts = [Counts(name) for name in names]
+    first, total = 0, count * len(names)
     with tempfile.TemporaryDirectory() as folder:
-        while first < count:
+        while first < total:
             first = _one_child(counts, first, count, seed, Path(folder), keep)
     return counts
 
 
-def _one_child(counts: Counts, first: int, count: int, seed: int, folder: Path, keep: Path) -> int:
+def _one_child(
+    counts: list[Counts], first: int, count: int, seed: int, folder: Path, keep: Path
+) -> int:
     """Read what one child says of its files; return the number of the next file."""
-    own = READERS[counts.reader]
-    command = [sys.executable, __file__, "--child", str(first), str(count), counts.reader]
+    names = [own.reader for own in counts]
+    command = [sys.executable, __file__, "--child", str(first), str(count), *names]
     command += ["--seed", str(seed), "--keep", str(folder)]
-    number = first
-
-    def note(words: str) -> None:
-        keep.mkdir(parents=True, exist_ok=True)
-        kept = keep / f"{counts.reader}-{seed}-{number}{own.ending}".replace(" ", "-")
-        kept.write_bytes(mutated(counts.reader, seed, number, (folder / _SOUND).read_bytes()))
-        counts.violations.append(f"{kept}: {words}")
-
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(folder)
-    ) as child:
-        assert child.stdout is not None
-        assert child.stderr is not None
-        os.set_blocking(child.stderr.fileno(), False)
+    place = first
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, env=_environment(folder)
+        ) as child,
+    ):
         for line in _lines(child):
-            word, _, rest = line.partition(" ")
+            own, (word, _, rest) = counts[place // count], line.partition(" ")
             if word == "sound":
-                counts.sound += 1
+                own.sound += 1
             elif word == "refused":
-                counts.refused += 1
+                own.refused += 1
             else:
-                note(rest)
-            number += 1
-        said = (child.stderr.read() or b"").decode(errors="replace")[-300:]
+                _keep(own, rest, seed, place % count, folder, keep)
+            place += 1
         code = child.wait()
-    if number == first and not (folder / _SOUND).exists():
-        raise RuntimeError(f"the child of {counts.reader} does not start: {said}")
-    if number < count:
-        note(f"the process ended with {code}: {said}")
-        number += 1
-    return number
+        errors.seek(0)
+        said = errors.read()[-300:].decode(errors="replace")
+    if place < count * len(names):
+        own = counts[place // count]
+        if not _sound_file(folder, own.reader).exists():
+            raise RuntimeError(f"The sound file of {own.reader} cannot be read: {said}")
+        _keep(own, f"the process ended with {code}: {said}", seed, place % count, folder, keep)
+        place += 1
+    return place
+
+
+def _keep(own: Counts, words: str, seed: int, number: int, folder: Path, keep: Path) -> None:
+    """Write the file that violates again, as the child may be at the next one by now."""
+    keep.mkdir(parents=True, exist_ok=True)
+    kept = keep / f"{own.reader}-{seed}-{number}{READERS[own.reader].ending}".replace(" ", "-")
+    kept.write_bytes(
+        mutated(own.reader, seed, number, _sound_file(folder, own.reader).read_bytes())
+    )
+    own.violations.append(f"{kept}: {words}")
+
+
+def _sound_file(folder: Path, name: str) -> Path:
+    return folder / name / "sound"
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -269,17 +285,18 @@ def _lines(child: subprocess.Popen[bytes]) -> Iterator[str]:
 # In the child
 
 
-def _child(name: str, first: int, count: int, seed: int, folder: Path) -> None:
-    own = READERS[name]
-    path = own.place(folder)
-    if not (folder / _SOUND).exists():
-        own.make(path)
-        own.read(path)  # a sound file raises nothing; libraries are imported by now
-        (folder / _SOUND).write_bytes(path.read_bytes())
-    sound = (folder / _SOUND).read_bytes()
-    for number in range(first, count):
+def _child(names: Sequence[str], first: int, count: int, seed: int, folder: Path) -> None:
+    for place in range(first, count * len(names)):
+        name, number = names[place // count], place % count
+        own, kept = READERS[name], _sound_file(folder, name)
+        path = own.place(kept.parent)
+        if not kept.exists():
+            kept.parent.mkdir(exist_ok=True)
+            own.make(path)
+            own.read(path)  # a sound file raises nothing; libraries are imported by now
+            kept.write_bytes(path.read_bytes())
         path.unlink(missing_ok=True)  # a new file, also for whoever remembers the old
-        path.write_bytes(mutated(name, seed, number, sound))
+        path.write_bytes(mutated(name, seed, number, kept.read_bytes()))
         os.write(1, (_outcome(own, path) + "\n").encode(errors="replace"))
 
 
@@ -343,7 +360,7 @@ def main() -> int:
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child is not None:
-        _child(given.readers[0], given.child, given.count, given.seed, given.keep)
+        _child(given.readers, given.child, given.count, given.seed, given.keep)
         return 0
     bad = 0
     for name in given.readers or usable():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +30,7 @@ class Reader:
     """
 
     ending: str
-    make: Callable[[Path], None]
+    make: Callable[[Path], object]
     read: Callable[[Path], object]
     modules: tuple[str, ...] = field(default=())
     name: str = "file"
@@ -186,9 +187,9 @@ def predict(path: Path) -> None:
 
 
 def read_standard_input(path: Path) -> None:
+    from firthshot.own_data import Columns
     from firthshot.own_data._stdin import decode, parse_items
     from firthshot.own_data._texts import lines_table
-    from firthshot.own_data import Columns
 
     text = decode(path.read_bytes())
     parse_items(text, Columns()).as_input()
@@ -305,6 +306,15 @@ def make_json_rows(path: Path) -> None:
     path.write_text(json.dumps(_X().tolist()))
 
 
+def read_victim(path: Path) -> None:
+    """Do what no reader may, to whatever is not sound: for the test of this test."""
+    raw = path.read_bytes()
+    if raw != b"sound":
+        if sum(raw) % 2:
+            os.abort()
+        raise KeyError(raw)
+
+
 READERS: dict[str, Reader] = {
     "bank": Reader(".bank", make_bank, read_bank),
     "model": Reader(".firth", make_model, read_model),
@@ -350,3 +360,6 @@ READERS: dict[str, Reader] = {
     "picture bmp": Reader(".bmp", make_picture, read_picture, ("PIL",)),
     "picture ppm": Reader(".ppm", make_picture, read_picture, ("PIL",)),
 }
+VICTIM = Reader(".txt", lambda path: path.write_bytes(b"sound"), read_victim)
+if "FIRTHSHOT_TEST_VICTIM" in os.environ:  # in a child process of the test
+    READERS["victim"] = VICTIM

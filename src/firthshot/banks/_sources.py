@@ -115,7 +115,8 @@ def read_npy_pair(text: str) -> Source:
         with naming_errors(Path(half)):
             arrays.append(read_npy(Path(half)))
     with naming_errors(Path(halves[0])):
-        return _checked(Source(*arrays))
+        features, owners = arrays
+        return _checked(Source(features, owners))
 
 
 def _read_npz(path: Path) -> Source:

@@ -117,8 +117,8 @@ def _rows(rows: list[list[Any]], source: str, needs_label: bool) -> Examples:
         for place, value in enumerate(row, 1):
             if not _is_finite(value):
                 raise FirthshotError(
-                    f"{source} holds {reprlib.repr(value)} at place {place} of row {number}, where a finite "
-                    "number is expected."
+                    f"{source} holds {reprlib.repr(value)} at place {place} of row {number}, where "
+                    "a finite number is expected."
                 )
     return Examples(source, np.array(rows, np.float64))
 
