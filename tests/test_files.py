@@ -1,10 +1,12 @@
 """A file is whole or absent, whatever happens while it is written; where a user's files are."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from firthshot.files import replacing, user_cache, user_data, write_whole
+from firthshot.files import remove_abandoned, replacing, user_cache, user_data, write_whole
 
 
 def names(folder):
@@ -47,6 +49,33 @@ def test_the_content_is_on_the_disk_before_it_has_the_name(tmp_path, monkeypatch
 def test_a_folder_that_is_not_there_is_the_caller_s_to_explain(tmp_path):
     with pytest.raises(FileNotFoundError):
         write_whole(tmp_path / "absent" / "some.bin", b"content")
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from firthshot.files import replacing
+with replacing(Path(sys.argv[1])) as temporary:
+    temporary.write_bytes(b"half")
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_temporary_files_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path):
+    held, mine = tmp_path / "figure.svg", tmp_path / ".notes.tmp"
+    mine.write_text("mine")
+    writer = subprocess.Popen([sys.executable, "-c", HOLD, str(held)], stdout=subprocess.PIPE)
+    with writer:
+        assert writer.stdout.readline() == b"ready\n"
+        (left,) = tmp_path.glob(".figure.svg.*.tmp")
+        remove_abandoned(tmp_path)
+        assert left.exists()
+        writer.kill()
+    assert left.read_bytes() == b"half"
+    remove_abandoned(tmp_path)
+    assert names(tmp_path) == [mine.name]
+    remove_abandoned(tmp_path / "absent")
 
 
 @pytest.fixture

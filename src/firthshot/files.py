@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import sys
 from contextlib import contextmanager, suppress
@@ -14,6 +15,8 @@ from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 def user_cache() -> Path:
@@ -49,8 +52,9 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        yield temporary
-        _sync(temporary, os.O_RDWR)
+        with _held(temporary):
+            yield temporary
+            _sync(temporary, os.O_RDWR)
         temporary.replace(path)
         if os.name != "nt":  # a folder cannot be opened there
             _sync(path.parent, os.O_RDONLY)
@@ -58,6 +62,46 @@ def replacing(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def is_temporary(path: Path) -> bool:
+    """Tell whether a file's name is one that `replacing` gives while the file is written."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files that killed processes left; those of a live process stay."""
+    with suppress(OSError):  # no such folder
+        for path in filter(is_temporary, folder.iterdir()):
+            with suppress(OSError):  # another process was quicker
+                with _held(path) as alone:
+                    abandoned = alone
+                if abandoned:
+                    path.unlink()
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[bool]:
+    """Hold a temporary file, made where it is not there; tell whether nobody else holds it.
+
+    The lock dies with the process. Windows has no such locks, and needs none: a file that a process
+    has open cannot be removed there. On a file system without locks nobody knows who holds what.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW, 0o666)
+    try:
+        alone = True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            alone = False
+        yield alone
+    finally:
+        os.close(handle)
 
 
 def write_whole(path: Path, content: bytes | memoryview) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from firthshot.experiments.schema import BINS, KEYS, ROW, TRIALS
+from firthshot.experiments.sealing import sealed_parquet
 
 KEY: dict[str, Any] = {
     "bank": "toy",
@@ -78,8 +79,9 @@ def write(
         if classes is not None:
             place = {key: rows[0][key] for key in TRIALS if key in KEYS}
             told = [{**place, "trial": t, "classes": c} for t, c in classes.items()]
-            _frame(told, TRIALS).write_parquet(folder / "trials" / name)
+            (folder / "trials" / name).write_bytes(sealed_parquet(_frame(told, TRIALS)))
         if bins is not None:
-            _frame([{**KEY, **one} for one in bins], BINS).write_parquet(folder / "bins" / name)
-        _frame(rows, ROW).write_parquet(folder / "parts" / name)
+            pooled = _frame([{**KEY, **one} for one in bins], BINS)
+            (folder / "bins" / name).write_bytes(sealed_parquet(pooled))
+        (folder / "parts" / name).write_bytes(sealed_parquet(_frame(rows, ROW)))
     return folder

@@ -28,6 +28,7 @@ from firthshot.report.gather import gather
 from firthshot.report.runs import read_run
 
 HERE = Path(__file__).parent
+MARKS = ("firthshot.cell", "firthshot.run")
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_table_cut_short_is_said_and_its_cell_computed_anew(
     whole = table.read_bytes()
     for length in (0, 3, len(whole) // 2, len(whole) - 1):
         table.write_bytes(whole[:length])
-        told = f"{table} is damaged (cut short?): its cell is"
+        told = f"{table} is damaged: its cell is"
         status = read_status(finished)
         assert (status.damaged, status.finished) == (f"{told} not counted", status.cells - 1)
         with pytest.raises(FirthshotError, match="computed anew by firthshot run") as refusal:
@@ -91,17 +92,82 @@ def test_a_table_cut_short_is_said_and_its_cell_computed_anew(
         assert str(refusal.value).startswith(told)
         heard = Heard()
         outcome = run(spec, finished, workers=1, summary=False, listener=heard)
-        assert heard.lines[0] == f"{told} computed anew."
+        assert heard.lines[0] == f"{told} computed anew; see {finished}/damaged."
+        assert (finished / "damaged" / kind / table.name).read_bytes() == whole[:length]
         assert outcome.resumed == outcome.cells - 1
         assert_same_run(finished, tmp_path / "sound")
     assert not read_status(finished).damaged
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("kind", ["parts", "bins", "trials"])
+@pytest.mark.parametrize("sealed", [True, False], ids=["of today", "of an earlier version"])
+def test_a_table_with_wrong_bytes_is_set_aside_and_its_cell_computed_anew(
+    spec: Spec, finished: Path, tmp_path: Path, kind: str, sealed: bool
+) -> None:
+    shutil.copytree(finished, tmp_path / "sound")
+    if not sealed:
+        forget_checksums(finished)
+        assert not read_status(finished).damaged
+    table = finished / kind / a_part(finished).name
+    bad = flipped(table.read_bytes(), 40) if sealed else b"PAR1" + bytes(90) + b"PAR1"
+    table.write_bytes(bad)
+    before = snapshot(finished)
+    told = f"{table} is damaged: its cell is"
+    status = read_status(finished)
+    assert (status.damaged, status.finished) == (f"{told} not counted", status.cells - 1)
+    for look in (gather, summarise_many):
+        with pytest.raises(FirthshotError, match="computed anew by firthshot run"):
+            look([finished])
+    assert snapshot(finished) == before  # looking changes nothing
+    heard = Heard()
+    outcome = run(spec, finished, workers=1, summary=False, listener=heard)
+    assert heard.lines[0] == f"{told} computed anew; see {finished}/damaged."
+    assert (outcome.cells - outcome.resumed, outcome.failed) == (1, {})
+    assert (finished / "damaged" / kind / table.name).read_bytes() == bad
+    assert_same_run(finished, tmp_path / "sound")
+    again = run(spec, finished, workers=1)
+    assert again.resumed == again.cells
+
+
+def forget_checksums(folder: Path) -> None:
+    """Write every table again as versions without checksums did."""
+    for table in folder.glob("*/*.parquet"):
+        marks = pl.read_parquet_metadata(table)
+        kept = {key: text for key, text in marks.items() if key in MARKS}
+        pl.read_parquet(table).write_parquet(table, metadata=kept)
+
+
+def test_a_damaged_summary_is_made_anew(spec: Spec, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(spec, folder, workers=1)
+    table = folder / "summary" / "chosen.parquet"
+    whole = table.read_bytes()
+    table.write_bytes(flipped(whole, 40))
+    with pytest.raises(FirthshotError, match="holds no whole summary"):
+        read_summary(folder)
+    gather([folder])
+    assert table.read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", ["folder", "nowhere", "pipe"])
+def test_what_is_called_a_part_and_is_no_file(spec: Spec, finished: Path, kind: str) -> None:
+    odd = finished / "parts" / ("e" * 32 + ".parquet")
+    make = {"folder": odd.mkdir, "nowhere": lambda: odd.symlink_to("gone"), "pipe": None}
+    (make[kind] or (lambda: os.mkfifo(odd)))()
+    for look in (read_status, lambda path: gather([path]), lambda path: run(spec, path)):
+        with pytest.raises(FirthshotError, match=f"{odd} is not a part of a run: move it"):
+            look(finished)
 
 
 def test_several_damaged_tables_are_one_sentence(finished: Path) -> None:
     for part in sorted((finished / "parts").iterdir())[:3]:
         (finished / "trials" / part.name).write_bytes(b"PAR1")
     said = read_status(finished).damaged
-    assert "is damaged (cut short?), as are 2 more such files: their cells are not" in said
+    assert "is damaged, as are 2 more such files: their cells are not" in said
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "a.parquet", "f" * 32 + ".csv"])

@@ -11,6 +11,7 @@ import pytest
 
 from experiments.summary_folders import KEY
 from firthshot.experiments.schema import BINS, ROW, TRIALS
+from firthshot.experiments.sealing import sealed_parquet
 from firthshot.experiments.summary import summarise
 
 COEFFICIENTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -71,7 +72,7 @@ def make(folder):
             key = {**KEY, **about, "split": split, "penalty": penalty}
             tables = _tables(key, block, classes)
             for name, table in zip(("parts", "bins", "trials"), tables, strict=True):
-                table.write_parquet(folder / name / f"{number:032x}.parquet")
+                (folder / name / f"{number:032x}.parquet").write_bytes(sealed_parquet(table))
             written, number = written + len(tables[0]), number + 1
     return written
 

@@ -27,7 +27,6 @@ def run_here(
     from firthshot.experiments.geometric.spec import load_geometric
     from firthshot.experiments.geometric.summary import read_geometric
     from firthshot.experiments.reading import parse_assignment
-    from firthshot.experiments.store import damage_in_words, damaged_cells
 
     _refuse(foreign)
     given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
@@ -36,10 +35,9 @@ def run_here(
     folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
     if not quiet:
         typer.echo(f"{spec.name}: {_size(spec)}. Into {folder}.")
-    if damaged := damaged_cells(folder):
-        typer.echo(f"{damage_in_words(damaged)} computed anew.")
     try:
-        run_geometric(spec, folder, workers=workers, progress=None if quiet else _Progress())
+        shown = None if quiet else _Progress()
+        run_geometric(spec, folder, workers=workers, progress=shown, say=typer.echo)
     except KeyboardInterrupt:
         typer.echo(f"Stopped. Finished blocks are kept; go on with: {resume_command(folder)}")
         raise typer.Exit(130) from None

@@ -6,6 +6,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from firthshot.experiments.schema import TRIAL_KEYS
+from firthshot.experiments.store import part_files
 
 
 def dropped_trials(folder: Path, leave_out: Container[str] = ()) -> dict[str, tuple[int, int]]:
@@ -17,12 +18,11 @@ def dropped_trials(folder: Path, leave_out: Container[str] = ()) -> dict[str, tu
     ----------
     folder : Path
     leave_out : container of str
-        Names of parts that cannot be read.
+        Names of damaged parts.
     """
     import polars as pl
 
-    parts = sorted((folder / "parts").glob("[!.]*.parquet"))
-    files = [part for part in parts if part.name not in leave_out]
+    files = [part for part in part_files(folder) if part.name not in leave_out]
     if not files:
         return {}
     rows = pl.scan_parquet(files, glob=False)

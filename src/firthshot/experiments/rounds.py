@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE
+from firthshot.experiments.store import part_files
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,7 +85,7 @@ def read_rows(folder: RunFolder, first: int = 0) -> pl.DataFrame:
     import polars as pl
 
     columns = [*PLACE, *_METHOD, "split", "coefficient", "theory", "trial", "accuracy"]
-    rows = pl.scan_parquet(folder.parts / "*.parquet").filter(
+    rows = pl.scan_parquet(part_files(folder.path), glob=False).filter(
         (pl.col("penalty") != "none") & (pl.col("status") == "ok")
     )
     return rows.select(columns).with_columns(pl.col("trial") - first).collect()

@@ -20,7 +20,7 @@ from firthshot.experiments.record import begin_session, put_session, read_sessio
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.shots import shots_in_words
 from firthshot.experiments.spec import Spec
-from firthshot.experiments.store import RunFolder
+from firthshot.experiments.store import RunFolder, sweep
 from firthshot.experiments.workers import Done, on_threads
 from firthshot.files import raise_clearly, write_whole
 
@@ -119,7 +119,7 @@ def run(
     claim(out, spec, banks)
     folder.create()
     with folder.lock():
-        folder.sweep()
+        sweep(out)
         record_growth(out, spec, steps)
         work = compute or (lambda cells, by_name: on_threads(cells, by_name, workers))
         task = _Task(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
@@ -142,7 +142,7 @@ class _Task:
         self.spec, self.plan, self.folder, self.banks = spec, plan, folder, banks
         self.work, self.listener = work, listener or Silent()
         self.outcome = Outcome(notes=plan.notes)
-        for line in folder.discard_damaged():
+        for line in folder.set_damaged_aside():
             self.listener.say(line)
         self.finished = folder.finished()
         self.wanted: dict[str, Cell] = {}

@@ -110,8 +110,9 @@ def _plan(path: Path) -> dict[str, Any]:
 
 
 def _part_times(path: Path, damaged: Container[str]) -> list[float]:
-    parts = (path / "parts").glob("[!.]*.parquet")
-    return [part.stat().st_mtime for part in parts if part.name not in damaged]
+    from firthshot.experiments.store import part_files
+
+    return [part.stat().st_mtime for part in part_files(path) if part.name not in damaged]
 
 
 def _rate(times: list[float]) -> float:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError
-from firthshot.files import raise_clearly, write_whole
-from firthshot.tables import polars_errors
+from firthshot.experiments.sealing import damaged_tables, sealed_parquet
+from firthshot.files import is_temporary, raise_clearly, remove_abandoned, write_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,12 +24,15 @@ __all__ = [
     "RunFolder",
     "damage_in_words",
     "damaged_cells",
-    "is_cut_short",
+    "part_files",
+    "refuse_damaged",
+    "sweep",
 ]
 
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
-_TEMPORARY = re.compile(r"\..*\.tmp")
-_FOLDERS = ("parts", "bins", "trials", "failures", "summary")
+_TABLES = ("parts", "bins", "trials")
+_FOLDERS = (*_TABLES, "failures", "summary")
+_REPORT = ("figures", "tables")
 
 
 class RunFolder:
@@ -73,39 +76,41 @@ class RunFolder:
                 pass
             yield
 
-    def sweep(self) -> None:
-        """Remove the temporary files that a killed run left (the lock is held)."""
-        for name in _FOLDERS:
-            for path in (self.path / name).iterdir():
-                if _TEMPORARY.fullmatch(path.name):
-                    path.unlink()
-
     def finished(self) -> set[str]:
         """Return the identities of the finished cells; refuse what does not belong."""
         found = set()
         for path in sorted(self.parts.iterdir()):
-            if _TEMPORARY.fullmatch(path.name):
+            if is_temporary(path):
                 continue
             self._check_part(path)
             found.add(path.stem)
         return found
 
-    def discard_damaged(self) -> list[str]:
-        """Take away the parts of damaged cells, which are then computed anew; say so."""
-        damaged = damaged_cells(self.path)
+    def set_damaged_aside(self) -> list[str]:
+        """Move damaged tables to ``damaged/``, so that their cells are computed anew; say so."""
+        damaged = {
+            name: table
+            for name, table in damaged_cells(self.path).items()
+            if _PART.fullmatch(name)  # others do not belong here, which `finished` says
+        }
         try:
-            for name in damaged:
-                (self.parts / name).unlink()
+            for name, table in damaged.items():
+                aside = self.path / "damaged" / table.parent.name
+                aside.mkdir(parents=True, exist_ok=True)
+                if table.parent != self.parts:  # first: a cell without its part is not finished
+                    (self.parts / name).unlink()
+                table.replace(aside / name)
         except OSError as error:
             raise_clearly(error, self.path)
-        return [f"{damage_in_words(damaged)} computed anew."] if damaged else []
+        where = self.path / "damaged"
+        return [f"{damage_in_words(damaged)} computed anew; see {where}."] if damaged else []
 
     def _check_part(self, path: Path) -> None:
+        import polars as pl
+
         if not _PART.fullmatch(path.name) or not path.is_file():
-            raise FirthshotError(
-                f"{path} is not a part of a run: move it elsewhere, then run again."
-            )
-        marks = _marks(path)
+            raise _no_part(path)
+        marks = pl.read_parquet_metadata(path)
         if marks.get("firthshot.run") != self.run or marks.get("firthshot.cell") != path.stem:
             raise FirthshotError(
                 f"{path} belongs to another run: move it elsewhere, then run again."
@@ -129,12 +134,8 @@ class RunFolder:
             raise_clearly(error, self.path)
 
     def _write_table(self, path: Path, cell: Cell, frame: pl.DataFrame) -> None:
-        import io
-
-        buffer = io.BytesIO()
         marks = {"firthshot.cell": cell.identity, "firthshot.run": self.run}
-        frame.write_parquet(buffer, compression="zstd", metadata=marks)
-        write_whole(path, buffer.getbuffer())
+        write_whole(path, sealed_parquet(frame, marks))
 
     def fail(self, cell: Cell, reason: str, details: str) -> None:
         """Record why a cell failed."""
@@ -146,18 +147,44 @@ class RunFolder:
             raise_clearly(error, self.path)
 
 
+def sweep(folder: Path) -> None:
+    """Remove the temporary files that killed runs and reports left in a run folder."""
+    for place in (folder, *(folder / name for name in (*_FOLDERS, *_REPORT))):
+        remove_abandoned(place)
+
+
+def part_files(folder: Path) -> list[Path]:
+    """Return the parts of a run folder, sorted; refuse what has the name of one and is no file."""
+    found = sorted((folder / "parts").glob("[!.]*.parquet"))
+    for path in found:
+        if not path.is_file():
+            raise _no_part(path)
+    return found
+
+
+def _no_part(path: Path) -> FirthshotError:
+    return FirthshotError(f"{path} is not a part of a run: move it elsewhere, then run again.")
+
+
 def damaged_cells(folder: Path) -> dict[str, Path]:
     """Return the damaged table of each cell that has one, by the name of its part.
 
-    Files appear whole, but a broken copy or a faulty disk may have cut one short since.
+    Files appear whole, but a broken copy or a faulty disk may have damaged one since.
     """
-    found = {}
-    for part in sorted((folder / "parts").glob("[!.]*.parquet")):
-        tables = [folder / kind / part.name for kind in ("parts", "bins", "trials")]
-        short = [table for table in tables if is_cut_short(table)]
-        if short and _PART.fullmatch(part.name):
-            found[part.name] = short[0]
-    return found
+    tables = {
+        part.name: [table for kind in _TABLES if (table := folder / kind / part.name).is_file()]
+        for part in part_files(folder)
+    }
+    damaged = damaged_tables(table for some in tables.values() for table in some)
+    faulty = {name: [table for table in some if table in damaged] for name, some in tables.items()}
+    return {name: some[0] for name, some in faulty.items() if some}
+
+
+def refuse_damaged(folder: Path) -> None:
+    """Refuse a run folder with a damaged cell: a report without it would look complete."""
+    if damaged := damaged_cells(folder):
+        again = f"computed anew by firthshot run {shlex.quote(str(folder))}"
+        raise FirthshotError(f"{damage_in_words(damaged)} {again}.")
 
 
 def damage_in_words(damaged: dict[str, Path]) -> str:
@@ -166,27 +193,4 @@ def damage_in_words(damaged: dict[str, Path]) -> str:
     files = "is 1 more such file" if more == 1 else f"are {more} more such files"
     others = f", as {files}" if more else ""
     cells = "their cells are" if more else "its cell is"
-    return f"{first} is damaged (cut short?){others}: {cells}"
-
-
-def is_cut_short(path: Path) -> bool:
-    """Tell whether a Parquet file lacks its end, without reading the rest; none lacks nothing."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - 8, 0))
-            footer, end = int.from_bytes(file.read(4), "little"), file.read(4)
-    except OSError:  # who reads it will say why it cannot be read
-        return False
-    return end != b"PAR1" or footer > size - 12
-
-
-def _marks(path: Path) -> dict[str, str]:
-    import polars as pl
-
-    try:
-        return pl.read_parquet_metadata(path)
-    except polars_errors(OSError):
-        raise FirthshotError(
-            f"{path} is damaged (cut short?): delete it, and the cell is computed anew."
-        ) from None
+    return f"{first} is damaged{others}: {cells}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.store import sweep
 from firthshot.files import raise_clearly, write_whole
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.wording import counted
@@ -61,6 +62,7 @@ def write_report(
 
     gathered = gather(folders)
     target = out or _own_folder(gathered)
+    sweep(target)
     pictures = write_figures(gathered, target / "figures", drawn) if figures else []
     tables = make_tables(gathered)
     write_tables(tables, target / "tables")

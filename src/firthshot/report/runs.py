@@ -218,9 +218,10 @@ def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -
     from firthshot.experiments.folder_spec import trial_steps
     from firthshot.experiments.plan import make_plan
     from firthshot.experiments.reading import build_spec
+    from firthshot.experiments.store import part_files
 
     opened = [facts.bank for facts in banks]
-    there = {part.stem for part in (path / "parts").glob("[!.]*.parquet")}
+    there = {part.stem for part in part_files(path)}
     lacking: dict[str, list[int]] = {}
     with contextlib.suppress(FirthshotError):
         if None in opened:

@@ -9,7 +9,6 @@ errors over blocks of trials) and ``summary/``; a run that was stopped goes on w
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -27,10 +26,10 @@ from firthshot.experiments.folder_spec import compare_specs, to_toml
 from firthshot.experiments.geometric.spec import GeometricSpec, load_geometric
 from firthshot.experiments.reading import source_kind
 from firthshot.experiments.record import begin_session, put_session
-from firthshot.experiments.store import RunFolder
+from firthshot.experiments.sealing import sealed_parquet
+from firthshot.experiments.store import RunFolder, refuse_damaged, sweep
 from firthshot.experiments.workers import default_workers
 from firthshot.files import raise_clearly, write_whole
-from firthshot.tables import polars_errors
 
 Array = npt.NDArray[Any]
 Block = tuple[int, int]
@@ -46,6 +45,7 @@ def run_geometric(
     *,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] = lambda _line: None,
 ) -> None:
     """Run the experiment into a folder, or go on where it stopped; write its summary.
 
@@ -57,6 +57,8 @@ def run_geometric(
         Threads; all cores by default. The results do not depend on it.
     progress : callable, optional
         Told after every block how many are finished, and of how many.
+    say : callable, optional
+        Told that parts were damaged, and what becomes of them.
 
     Raises
     ------
@@ -70,9 +72,9 @@ def run_geometric(
         _claim(out, spec)
         folder = RunFolder(out)
         with folder.lock():
-            folder.discard_damaged()
-            for temporary in (out / "parts").glob(".*.tmp"):
-                temporary.unlink()
+            sweep(out)
+            for line in folder.set_damaged_aside():
+                say(line)
             blocks = spec.blocks()
             missing = [block for block in blocks if not part_path(out, spec, block).is_file()]
             session, started = begin_session(), time.perf_counter()
@@ -142,9 +144,7 @@ def _write_part(path: Path, block: Block, sums: Array) -> None:
         "trials": np.full(len(sums), block[1] - block[0]),
         **{name: sums[:, column] for column, name in enumerate(SUMS)},
     }
-    buffer = io.BytesIO()
-    pl.DataFrame(columns, schema=_SCHEMA).write_parquet(buffer, compression="zstd")
-    write_whole(path, buffer.getbuffer())
+    write_whole(path, sealed_parquet(pl.DataFrame(columns, schema=_SCHEMA)))
 
 
 def read_sums(folder: Path, spec: GeometricSpec) -> tuple[Array, Array]:
@@ -155,6 +155,7 @@ def read_sums(folder: Path, spec: GeometricSpec) -> tuple[Array, Array]:
     FirthshotError
         When a part is damaged, or none is there.
     """
+    refuse_damaged(folder)
     paths = [part_path(folder, spec, block) for block in spec.blocks()]
     frames = [_read_part(path, spec) for path in paths if path.is_file()]
     if not frames:
@@ -164,10 +165,7 @@ def read_sums(folder: Path, spec: GeometricSpec) -> tuple[Array, Array]:
 
 
 def _read_part(path: Path, spec: GeometricSpec) -> pl.DataFrame:
-    try:
-        frame = pl.read_parquet(path, glob=False)
-        if frame.schema == _SCHEMA and len(frame) == spec.sample_size:
-            return frame
-    except polars_errors(OSError):
-        pass
-    raise FirthshotError(f"{path} is damaged: delete it, and the block is computed anew.")
+    frame = pl.read_parquet(path, glob=False)
+    if frame.schema == _SCHEMA and len(frame) == spec.sample_size:
+        return frame
+    raise FirthshotError(f"{path} is not a part of this run: move it elsewhere, then run again.")

@@ -7,7 +7,6 @@ trials of one setting and never those of the run.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +20,7 @@ import polars as pl
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import BINS, KEYS, ROW, TRIAL_KEYS, TRIALS
 from firthshot.experiments.shots import shots_in_words
-from firthshot.experiments.store import damage_in_words, damaged_cells
-from firthshot.tables import polars_errors
+from firthshot.experiments.store import part_files, refuse_damaged
 
 Array = npt.NDArray[Any]
 Key = tuple[Any, ...]  # the values of KEYS, in their order
@@ -88,7 +86,7 @@ def read_index(folders: Sequence[Path]) -> Index:
     """
     found: dict[str, Path] = {}
     for folder in folders:
-        parts = sorted((folder / "parts").glob("*.parquet"))
+        parts = part_files(folder)
         refuse_damaged(folder)
         if not parts:
             raise FirthshotError(
@@ -101,21 +99,9 @@ def read_index(folders: Sequence[Path]) -> Index:
     return _index(list(found.values()))
 
 
-def refuse_damaged(folder: Path) -> None:
-    """Refuse a run folder with a damaged cell: a report without it would look complete."""
-    if damaged := damaged_cells(folder):
-        again = f"computed anew by firthshot run {shlex.quote(str(folder))}"
-        raise FirthshotError(f"{damage_in_words(damaged)} {again}.")
-
-
 def check_schema(path: Path, schema: dict[str, str]) -> None:
-    """Refuse a table that is damaged or has other columns."""
-    try:
-        there = pl.scan_parquet(path, glob=False).collect_schema()
-    except polars_errors(OSError):
-        raise FirthshotError(
-            f"{path} cannot be read as Parquet (cut short?): delete it and run again."
-        ) from None
+    """Refuse a table that has other columns; `refuse_damaged` has looked at it before."""
+    there = pl.scan_parquet(path, glob=False).collect_schema()
     if {name: str(kind) for name, kind in there.items()} != schema:
         raise FirthshotError(
             f"{path} is not a table of a run (other columns or types): move it elsewhere."

@@ -8,7 +8,6 @@ over trials. ``docs/statistics.md`` has every rule.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import KEYS
+from firthshot.experiments.sealing import damaged_tables, sealed_parquet
 from firthshot.experiments.statistics import holm
 from firthshot.experiments.summary.calibration import CALIBRATION, Drawn, calibration_lines
 from firthshot.experiments.summary.choice import (
@@ -49,7 +49,6 @@ from firthshot.experiments.summary.warnings import (
     no_class_interval,
     not_contrasted,
 )
-from firthshot.tables import polars_errors
 
 _NAMES = ("all", "chosen", "contrasts")
 _WARNINGS = "warnings.json"
@@ -99,9 +98,7 @@ class Summary:
             for name in (*_NAMES, *drawn):
                 frame: pl.DataFrame = getattr(self, name)
                 write_whole(folder / f"{name}.csv", frame.write_csv().encode())
-                buffer = io.BytesIO()
-                frame.write_parquet(buffer)
-                write_whole(folder / f"{name}.parquet", buffer.getvalue())
+                write_whole(folder / f"{name}.parquet", sealed_parquet(frame))
             for name, content in ((_UNJUDGED, self.unjudged), (_WARNINGS, self.warnings)):
                 text = msgspec.json.format(msgspec.json.encode(content), indent=1)
                 write_whole(folder / name, text)
@@ -144,11 +141,15 @@ def read_summary(folder: Path) -> Summary:
     there = Path(folder) / "summary"
     try:
         drawn = ("calibration",) if (there / "calibration.parquet").is_file() else ()
-        tables = {name: pl.read_parquet(there / f"{name}.parquet") for name in (*_NAMES, *drawn)}
+        paths = {name: there / f"{name}.parquet" for name in (*_NAMES, *drawn)}
+        whole = not damaged_tables(paths.values())
+        tables = {name: pl.read_parquet(path, glob=False) for name, path in paths.items() if whole}
         warnings = msgspec.json.decode((there / _WARNINGS).read_bytes(), type=list[str])
         unjudged = msgspec.json.decode((there / _UNJUDGED).read_bytes(), type=list[Unjudged])
-    except polars_errors(OSError, msgspec.DecodeError):
-        raise FirthshotError(f"{folder} holds no whole summary: run `firthshot report`.") from None
+    except (FirthshotError, OSError, msgspec.DecodeError):
+        whole = False
+    if not whole:
+        raise FirthshotError(f"{folder} holds no whole summary: run `firthshot report`.")
     return Summary(**tables, warnings=warnings, unjudged=unjudged)
 
 
