@@ -6,16 +6,50 @@ The command line prints it without a traceback and exits with code 2.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LONGEST_REASON = 200
+_LONGEST_WORD, _LONGEST_LINE = 300, 2000
+_LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
+# Control characters (C0, DEL, C1), what turns the direction of writing, separators of lines, a mark
+# of byte order, and halves of characters, as which Python reads file names that are not UTF-8.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def visible(text: str) -> str:
+    r"""Return text in which characters that a terminal obeys instead of showing are escaped.
+
+    The escapes are those of JSON, such as ``\u001b``: text without such characters stays as it is.
+    """
+    return _HIDDEN.sub(lambda found: _SHORT.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+
+
+def one_line(text: str) -> str:
+    """Return a message that is safe to show: visible, without the middle of what is too long."""
+    words = _LONG_WORD.sub(lambda found: _cut(found[0], _LONGEST_WORD), visible(text))
+    return _cut(words, _LONGEST_LINE)
+
+
+def _cut(text: str, length: int) -> str:
+    half = (length - 1) // 2
+    return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
 
 
 class FirthshotError(ValueError):
-    """Anything that a user can mend: bad input, bad file, impossible request."""
+    """Anything that a user can mend: bad input, bad file, impossible request.
+
+    Names in the message may come from anyone's file: control characters in them are escaped.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class BankError(FirthshotError):

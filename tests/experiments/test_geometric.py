@@ -189,9 +189,13 @@ def test_folders_of_another_run_are_refused(tmp_path: Path) -> None:
         run_geometric(small(), other)
     part = next((tmp_path / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:40])
-    with pytest.raises(FirthshotError, match="damaged: delete it"):
+    with pytest.raises(
+        FirthshotError, match="is damaged: its cell is computed anew by firthshot run"
+    ):
         read_geometric(tmp_path)
-    run_geometric(small(), tmp_path)  # computes the block anew
+    said: list[str] = []
+    run_geometric(small(), tmp_path, say=said.append)  # computes the block anew
+    assert said == [f"{part} is damaged: its cell is computed anew; see {tmp_path}/damaged."]
     run_geometric(small(), tmp_path / "sound")
     found, expected = (read_geometric(folder).table for folder in (tmp_path, tmp_path / "sound"))
     assert found.equals(expected)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import polars as pl
 import pytest
 from rich.console import Console
 
 from experiments.toy import write_bank
 from firthshot.cli._overview import drawn_overview
+from firthshot.experiments.summary import Summary, read_summary
 from firthshot.experiments.summary.calibration import PUBLISHED_WAY
 from firthshot.report.build import render
 from firthshot.report.gather import Gathered, gather
@@ -91,7 +93,7 @@ def test_the_page_holds_the_choice_as_a_file(data: Gathered) -> None:
 
 
 def test_the_terminal_shows_the_choice(folder: Path) -> None:
-    table = drawn_overview(folder)
+    table = drawn_overview(read_summary(folder))
     assert table is not None
     out = io.StringIO()
     Console(file=out, width=100).print(table)
@@ -100,5 +102,6 @@ def test_the_terminal_shows_the_choice(folder: Path) -> None:
     assert "→" in lines[1]
 
 
-def test_other_runs_have_no_such_table(tmp_path: Path) -> None:
-    assert drawn_overview(tmp_path) is None
+def test_other_runs_have_no_such_table() -> None:
+    empty = pl.DataFrame()
+    assert drawn_overview(Summary(empty, empty, empty, [])) is None

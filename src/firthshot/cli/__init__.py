@@ -20,6 +20,7 @@ from firthshot.cli import (
     status,
     validate,
 )
+from firthshot.cli._screen import echo
 from firthshot.errors import FirthshotError
 
 app = typer.Typer(
@@ -47,7 +48,7 @@ app.add_typer(bench.app, name="bench")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"firthshot {__version__}")
+        echo(f"firthshot {__version__}")
         raise typer.Exit
 
 
@@ -72,5 +73,10 @@ def main() -> None:
     except FirthshotError as error:
         if "--debug" in sys.argv:
             raise
-        typer.echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
+        raise SystemExit(2) from None
+    except OSError as error:  # of a file that nobody looked at before
+        if "--debug" in sys.argv:
+            raise
+        echo(f"Error: {error.filename or 'A file'}: {error.strerror or error}.", err=True)
         raise SystemExit(2) from None

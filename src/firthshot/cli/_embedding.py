@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from firthshot.cli._screen import screen
+
 
 @contextmanager
 def embedding_progress() -> Iterator[Callable[[int, int], None]]:
     """Give a listener that draws a bar from its first call on."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -17,7 +18,7 @@ def embedding_progress() -> Iterator[Callable[[int, int], None]]:
         BarColumn(20),
         TextColumn("{task.completed} of {task.total}"),
     )
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
     task = bar.add_task("", total=None)
 

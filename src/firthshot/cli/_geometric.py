@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from firthshot.cli._screen import echo, screen
+
 if TYPE_CHECKING:
     from firthshot.experiments.geometric.spec import GeometricSpec
 
@@ -34,23 +36,22 @@ def run_here(
     spec = load_geometric(source, given)
     folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
     if not quiet:
-        typer.echo(f"{spec.name}: {_size(spec)}. Into {folder}.")
+        echo(f"{spec.name}: {_size(spec)}. Into {folder}.")
     try:
         shown = None if quiet else _Progress()
-        run_geometric(spec, folder, workers=workers, progress=shown, say=typer.echo)
+        run_geometric(spec, folder, workers=workers, progress=shown, say=echo)
     except KeyboardInterrupt:
-        typer.echo(f"Stopped. Finished blocks are kept; go on with: {resume_command(folder)}")
+        echo(f"Stopped. Finished blocks are kept; go on with: {resume_command(folder)}")
         raise typer.Exit(130) from None
     if not quiet:
         for line in read_geometric(folder).sentences():
-            typer.echo(line)
-        typer.echo(f"The table is in {folder}/summary.")
+            echo(line)
+        echo(f"The table is in {folder}/summary.")
     return folder
 
 
 def describe(source: str, foreign: dict[str, Any]) -> None:
     """Tell what the preset reproduces and its settings."""
-    from rich.console import Console
     from rich.table import Table
 
     from firthshot.experiments.geometric.spec import load_geometric
@@ -74,7 +75,7 @@ def describe(source: str, foreign: dict[str, Any]) -> None:
     for what, words in rows.items():
         if words:
             table.add_row(what, words)
-    Console().print(table, highlight=False, markup=False)
+    screen().print(table)
 
 
 def check(source: str, fields: dict[str, Any], text: str, foreign: dict[str, Any]) -> None:
@@ -84,11 +85,11 @@ def check(source: str, fields: dict[str, Any], text: str, foreign: dict[str, Any
     _refuse(foreign)
     problems = geometric_problems(fields, text)
     for problem in problems:
-        typer.echo(f"{source}: {problem}")
+        echo(f"{source}: {problem}")
     if problems:
         raise typer.Exit(2)
-    typer.echo(f"{_size(build_geometric(fields))}.")
-    typer.echo(f"{source} is in order.")
+    echo(f"{_size(build_geometric(fields))}.")
+    echo(f"{source} is in order.")
 
 
 def _refuse(foreign: dict[str, Any]) -> None:
@@ -138,8 +139,8 @@ class _Progress:
         if self.before is None:
             self.before = done
             if done:
-                typer.echo(f"{done} of {blocks} blocks were finished before.")
+                echo(f"{done} of {blocks} blocks were finished before.")
         elif done < blocks and now - self.last >= self.every:
             self.last = now
             left = (now - self.begun) / (done - self.before) * (blocks - done)
-            typer.echo(f"{done} of {blocks} blocks, {duration(left)} left")
+            echo(f"{done} of {blocks} blocks, {duration(left)} left")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firthshot.cli._screen import plain
+from firthshot.errors import visible
 from firthshot.experiments.schema import SPLITLESS
 from firthshot.experiments.statistics import ALPHA
 
@@ -57,7 +58,7 @@ class Lines:
         from firthshot.report.figures.style import shortened
 
         cells = [row[name] for row in self.rows]
-        return [shortened(cell, longest) for cell in cells] if name in _NAMES else cells
+        return [shortened(visible(cell), longest) for cell in cells] if name in _NAMES else cells
 
     def _width(self, longest: int) -> int:
         """Return the width of the table with names of at most this length."""
@@ -73,14 +74,13 @@ class Lines:
 
     def _table(self, longest: int, width: int) -> Table:
         from rich.table import Table
-        from rich.text import Text
 
         table = Table(box=None, padding=(0, 1, 0, 0))
         shown = self._shown()
         wrap = self._width(longest) > width
         for name in shown:
             table.add_column(
-                Text(name),
+                plain(name),
                 justify="left" if name in _WORDS else "right",
                 no_wrap=not wrap,
                 overflow="fold",
@@ -88,7 +88,7 @@ class Lines:
             )
         columns = [self._cells(name, longest) for name in shown]
         for cells in zip(*columns, strict=True):
-            table.add_row(*map(Text, cells))  # no markup: a bank may be called "[red]"
+            table.add_row(*map(plain, cells))  # no markup: a bank may be called "[red]"
         return table
 
 
@@ -172,14 +172,11 @@ def _mark(row: dict[str, Any]) -> str:
     return MARK if tested and row["p_holm"] < ALPHA else ""
 
 
-def drawn_overview(folder: Path) -> Lines | None:
+def drawn_overview(summary: Summary) -> Lines | None:
     """Return artificial rows and λ chosen together, where a run has Distribution Calibration."""
     import polars as pl
 
-    file = folder / "summary" / "calibration.csv"
-    if not file.is_file():
-        return None
-    lines = pl.read_csv(file, infer_schema_length=None).sort(*_ORDER)
+    lines = summary.calibration.sort(*_ORDER)
     # The fair choice first; the paper's is there to compare with its table.
     rows = lines.sort(pl.col("chosen_on") != "val", maintain_order=True).to_dicts()
     return Lines([_drawn_words(row) for row in rows]) if 0 < len(rows) <= MOST_LINES else None

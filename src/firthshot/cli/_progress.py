@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from firthshot.cli._screen import say
 from firthshot.experiments.cell import Cell
 from firthshot.experiments.wording import duration
 from firthshot.experiments.workers import Done
@@ -92,7 +93,7 @@ class PlainProgress:
 
     def say(self, line: str) -> None:
         """Print a line as it is."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(self.console, line)
 
     def __enter__(self) -> PlainProgress:
         return self

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from firthshot.errors import one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.table import Table
     from rich.text import Text
 
 
+def echo(line: str = "", *, err: bool = False) -> None:
+    """Print one line; control characters in the names of somebody's file are escaped."""
+    typer.echo(one_line(line), err=err)
+
+
+def echo_data(text: str) -> None:
+    """Print the content of a file: as it is into a pipe, but harmless at a terminal."""
+    if sys.stdout.isatty():
+        text = _visible_lines(text)
+    typer.echo(text, nl=False)
+
+
+def screen(**options: Any) -> Console:
+    """Return a console that takes nothing for markup, and obeys no control character of a name."""
+    from rich.console import Console
+
+    class Screen(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                shown = segment.text if segment.control else _visible_lines(segment.text)
+                yield segment._replace(text=shown)
+
+    return Screen(markup=False, emoji=False, highlight=False, **options)
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def plain(words: str, style: str = "") -> Text:
-    """Return text as it is: no markup, and no control characters out of somebody's file."""
+    """Return text as it is: no markup, and control characters escaped."""
     from rich.text import Text
 
-    return Text(
-        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words), style
-    )
+    return Text(visible(words), style)
 
 
 def facts(lines: Mapping[str, str]) -> Table:
@@ -62,7 +97,7 @@ def table(*columns: str, right: Collection[str] = (), one_line: bool = False) ->
 
 def say(console: Console, line: str) -> None:
     """Print a line as it is; the terminal breaks it, so that paths can be copied."""
-    console.print(line, markup=False, soft_wrap=True)
+    console.print(plain(one_line(line)), soft_wrap=True)
 
 
 class Bar:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firthshot.cli._screen import echo, pair, plain, screen
 from firthshot.cli._screen import facts as as_facts
-from firthshot.cli._screen import pair, plain
 from firthshot.cli._screen import table as make_table
 from firthshot.errors import BankError
 
@@ -115,10 +115,10 @@ def import_(
     else:
         made = import_bank(out, _split_files(split or []), label=label, dtype=dtype, **words)
     n, d = made.features.shape
-    typer.echo(f"Wrote {out}: {n} rows x {d} dimensions, {made.features.dtype}.")
+    echo(f"Wrote {out}: {n} rows x {d} dimensions, {made.features.dtype}.")
     for own in made.splits:
-        typer.echo(f"  {own}: {_split_words(made, own)}")
-    typer.echo(f"Examine it with: firthshot bank doctor {out}")
+        echo(f"  {own}: {_split_words(made, own)}")
+    echo(f"Examine it with: firthshot bank doctor {out}")
 
 
 @app.command()
@@ -133,7 +133,7 @@ def export(
     if out.suffix != ".npz":
         raise BankError(f"{out} does not end in .npz: banks are exported as .npz only.")
     export_npz(load_bank(bank), out, split)
-    typer.echo(f"Wrote {out}.")
+    echo(f"Wrote {out}.")
 
 
 @app.command()
@@ -187,9 +187,7 @@ def _finding(finding: Finding) -> RenderableType:
 
 
 def _print(what: RenderableType) -> None:
-    from rich.console import Console
-
-    Console(highlight=False).print(what)
+    screen().print(what)
 
 
 def _megabytes(size: int) -> str:

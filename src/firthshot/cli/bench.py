@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from firthshot.cli._screen import echo, echo_data, screen
 
+if TYPE_CHECKING:
     from firthshot.benchmarks.common import Report
 
 app = typer.Typer(
@@ -37,7 +37,7 @@ def engine(
         from firthshot.benchmarks.engine_scaling import run_scaling, scaling_markdown
 
         report = run_scaling(quick=quick, threads=threads, say=_say)
-        typer.echo(scaling_markdown(report))
+        echo_data(scaling_markdown(report) + "\n")
     else:
         report = _engine_report(quick, threads, case)
     _write(json, report)
@@ -55,7 +55,7 @@ def _engine_report(quick: bool, threads: int, case: str) -> Report:
     if any(record["head"] == "linear" for record in report.records):
         _say("profile of the linear step")
         report.extra["profile"] = profile_linear()
-    show(report, _console())
+    show(report, screen())
     return report
 
 
@@ -87,19 +87,13 @@ def _run_and_show(name: str, json: Path | None, quick: bool) -> None:
     bench: Any = import_module(f"firthshot.benchmarks.{name}")
     _check_writable(json)
     report = bench.run(quick=quick, say=_say)
-    bench.show(report, _console())
+    bench.show(report, screen())
     _write(json, report)
 
 
 def _say(line: str) -> None:
     """Print a progress line where it does not mix with the results."""
-    typer.echo(line, err=True)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console()
+    echo(line, err=True)
 
 
 def _check_writable(path: Path | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._backbone_options import PixelMean, PixelStd, encoder_line
+from firthshot.cli._screen import echo, echo_data, screen
 from firthshot.errors import FirthshotError, ScaleWarning
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def fit(
     report = replace(report, remarks=[*notes, *report.remarks])
     _save(estimator, model, examples)
     if as_json:
-        typer.echo(json.dumps({**report.to_dict(), "model": str(model)}, ensure_ascii=False))
+        record = {**report.to_dict(), "model": str(model)}
+        echo_data(json.dumps(record, ensure_ascii=False) + "\n")
     else:
         _show(report, model, examples, quiet=quiet)
 
@@ -181,7 +183,7 @@ def _say_cost(lam: str | None, l2: str | None) -> None:
 
     candidates, parts = nets_of_search(lam, l2)
     if candidates > 1:
-        typer.echo(
+        echo(
             f"Fitting {candidates * (1 + parts)} nets: {candidates} candidates, on all rows and "
             f"without each of {parts} parts …",
             err=True,
@@ -258,19 +260,17 @@ def _save(estimator: Any, model: Path, examples: Examples) -> None:
 
 
 def _show(report: FitReport, model: Path, examples: Examples, *, quiet: bool) -> None:
-    from rich.console import Console
+    from firthshot.cli._fit_screen import show_next, show_report, show_warnings
 
-    from firthshot.cli import _fit_screen as screen
-
-    console = Console(highlight=False)
+    console = screen()
     if not quiet:
-        screen.show_report(console, _with_pixels(report, examples))
-    told = Console(highlight=False, stderr=True) if quiet else console
-    screen.show_warnings(told, report.remarks)
+        show_report(console, _with_pixels(report, examples))
+    told = screen(stderr=True) if quiet else console
+    show_warnings(told, report.remarks)
     if not quiet:
         again = "new" + (Path(examples.source).suffix or _usual_ending(examples))
         command = f"firthshot predict {shlex.quote(str(model))} {again} --out predictions.csv"
-        screen.show_next(console, model, command)
+        show_next(console, model, command)
 
 
 def _with_pixels(report: FitReport, examples: Examples) -> FitReport:

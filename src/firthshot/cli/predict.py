@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._screen import echo, echo_data, plain, screen
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -166,20 +167,17 @@ def _write(predictions: Predictions, out: Path | None, *, as_json: bool) -> None
         _show(predictions)
     else:
         kind = ".jsonl" if as_json else ".csv"
-        typer.echo(render(predictions, kind).decode(), nl=False)
+        echo_data(render(predictions, kind).decode())
 
 
 def _show(predictions: Predictions) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
-
-    from firthshot.cli._screen import plain
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     names = predictions.names()
     for column in (*names, "prediction", "probability", "next"):
-        table.add_column(column, overflow="fold")
+        table.add_column(plain(column), overflow="fold")
     order = (-predictions.probabilities).argsort(axis=1)
     for at in range(min(SHOWN, len(predictions))):
         p, second = predictions.probabilities[at], order[at, 1]
@@ -189,7 +187,7 @@ def _show(predictions: Predictions) -> None:
             f"{predictions.confidence[at]:.3f}",
             plain(f"{predictions.classes[second]} {p[second]:.3f}", "dim"),
         )
-    console = Console(highlight=False)
+    console = screen()
     console.print(table)
     if len(predictions) > SHOWN:
         hidden = len(predictions) - SHOWN
@@ -198,30 +196,29 @@ def _show(predictions: Predictions) -> None:
 
 def _remark(examples: list[Examples]) -> None:
     """Say on standard error what was left away."""
-    from firthshot.cli._screen import plain
     from firthshot.own_data import unused_remarks
 
     for part in examples:
         for sentence in unused_remarks(part):
-            typer.echo(f"Note: {plain(sentence)}", err=True)
+            echo(f"Note: {sentence}", err=True)
 
 
 def _say(predictions: Predictions, out: Path | None) -> None:
     """Say on standard error what is no prediction, so that a pipe stays clean."""
     if out is not None:
         rows = "1 row" if len(predictions) == 1 else f"{len(predictions)} rows"
-        typer.echo(f"Wrote {out}: {rows}.", err=True)
+        echo(f"Wrote {out}: {rows}.", err=True)
     unknown = int(predictions.unknown.sum())
     if unknown and unknown == len(predictions):
         assert predictions.truth is not None
-        typer.echo(
+        echo(
             f"No accuracy: the model has no class {str(predictions.truth[0])!r}, nor any other of "
             "the labels; --label names their column.",
             err=True,
         )
     elif predictions.accuracy is not None:
         foreign = f" {unknown} of the labels are no class of the model." if unknown else ""
-        typer.echo(
+        echo(
             f"Accuracy {100 * predictions.accuracy:.1f} % by the labels of {len(predictions)} "
             f"rows, which the prediction did not look at.{foreign}",
             err=True,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._screen import echo, echo_data, screen
+
 if TYPE_CHECKING:
     from firthshot.banks import Bank
     from firthshot.experiments.spec import Spec
@@ -26,7 +28,7 @@ def presets(
     if name is None:
         _list()
     elif toml:
-        typer.echo(read_source(name)[1], nl=False)
+        echo_data(read_source(name)[1])
     elif source_kind(name) == "geometric":
         from firthshot.cli._geometric import describe
 
@@ -36,7 +38,6 @@ def presets(
 
 
 def _list() -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from firthshot.experiments.geometric.spec import load_geometric
@@ -49,12 +50,12 @@ def _list() -> None:
     rows |= {name: load_geometric(name).reproduces for name in preset_names("geometric")}
     for name in sorted(rows):
         table.add_row(name, rows[name])
-    Console().print(table, highlight=False)
-    typer.echo("\nfirthshot presets NAME tells the settings and the time it takes here.")
+    screen().print(table)
+    echo()
+    echo("firthshot presets NAME tells the settings and the time it takes here.")
 
 
 def _describe(name: str, banks: list[str] | None) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from firthshot.experiments.choose import open_banks, settle_banks
@@ -67,9 +68,9 @@ def _describe(name: str, banks: list[str] | None) -> None:
     table.add_column()
     for what, words in {**_settings(spec), **size}.items():
         table.add_row(what, words)
-    Console().print(table, highlight=False, markup=False)
+    screen().print(table)
     for line in remarks:
-        typer.echo(line)
+        echo(line)
 
 
 def _settings(spec: Spec) -> dict[str, str]:

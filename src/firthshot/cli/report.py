@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from firthshot.cli._screen import echo
+
 
 def report(
     folders: Annotated[
@@ -22,7 +24,7 @@ def report(
     ] = True,
 ) -> None:
     """Write report.html, figures/ and tables/ of run folders, finished or not."""
-    typer.echo(f"report in {write(folders, out, figures=figures)}")
+    echo(f"report in {write(folders, out, figures=figures)}")
 
 
 def write(
@@ -55,4 +57,4 @@ class _Drawn:
         if now - self.last >= self.every:
             self.last = now
             self.every *= 1.5
-            typer.echo(f"{counted(figures, 'figure')} drawn so far.", err=True)
+            echo(f"{counted(figures, 'figure')} drawn so far.", err=True)

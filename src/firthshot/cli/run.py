@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._screen import say, screen
+
 if TYPE_CHECKING:
     from firthshot.experiments.runner import Outcome
     from firthshot.experiments.spec import Spec
@@ -48,8 +50,6 @@ def run(
     ] = True,
 ) -> None:
     """Train what a preset or spec asks for, and report; the same command again resumes."""
-    from rich.console import Console
-
     from firthshot.experiments.choose import bank_remark
     from firthshot.experiments.reading import source_kind
 
@@ -58,13 +58,13 @@ def run(
 
         foreign = {"--bank": bank, "--dask": dask, "--until-ci": until_ci}
         folder = run_here(source, foreign, trials, assignments, out, workers, quiet)
-        _report(folder, report, quiet, Console())
+        _report(folder, report, quiet, screen())
         return
     spec = _resolve(source, bank, trials, assignments, until_ci)
     folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
-    console = Console(stderr=False)
+    console = screen()
     if not quiet:
-        _say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
+        say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
     try:
         outcome = _run(spec, folder, workers, dask, quiet, console)
     except KeyboardInterrupt:
@@ -122,7 +122,7 @@ def outdated_words(folder: Path) -> str:
 
 
 def _leave(folder: Path, console: Any) -> None:
-    _say(console, f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}")
+    say(console, f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}")
     sys.stdout.flush()
     sys.stderr.flush()
     # Cells still in the threads would hold a clean exit up for seconds, and parts are whole files.
@@ -135,19 +135,19 @@ def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
 
     if not quiet:
         _show_results(folder, console)
-        _say(
+        say(
             console,
             f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
             f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
         )
     if lost := dropped_words(dropped_trials(folder)):
-        _say(
+        say(
             console,
             f"Warning: {lost}, as some of their features are NaN or infinite; look at them with: "
             "firthshot bank doctor BANK",
         )
     if outcome.failed:
-        _say(
+        say(
             console,
             f"{len(outcome.failed)} of {outcome.cells:,} cells failed (reasons in "
             f"{folder}/failures); retry them with: {resume_command(folder)}",
@@ -159,16 +159,16 @@ def _report(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
     from firthshot.experiments.status import page_outdated
 
     if not wanted and not quiet and page_outdated(folder):
-        _say(console, outdated_words(folder))
+        say(console, outdated_words(folder))
     if not wanted or not any((folder / "parts").glob("*.parquet")):
         return
     from firthshot.cli.report import write
 
     if not quiet:
-        _say(console, "Writing the report: figures, tables and the page.")
+        say(console, "Writing the report: figures, tables and the page.")
     page = write([folder], quiet=quiet)
     if not quiet:
-        _say(console, f"The report is {page}")
+        say(console, f"The report is {page}")
 
 
 def _show_results(folder: Path, console: Any) -> None:
@@ -180,21 +180,21 @@ def _show_results(folder: Path, console: Any) -> None:
     summary = read_summary(folder)
     found = overview(summary)
     if found.table is not None:
-        _say(console, found.title)
-        console.print(found.table, highlight=False)
+        say(console, found.title)
+        console.print(found.table)
     if found.legend:
-        _say(console, found.legend)
-    if (drawn := drawn_overview(folder)) is not None:
-        _say(
+        say(console, found.legend)
+    if (drawn := drawn_overview(summary)) is not None:
+        say(
             console,
             "The number of artificial rows chosen too, before → after: on the val classes, and as "
             "the paper did, on the novel trials themselves:",
         )
-        console.print(drawn, highlight=False)
+        console.print(drawn)
     for line in _verdict(summary):
-        _say(console, line)
+        say(console, line)
     for line in summary.warnings:
-        _say(console, f"Note: {line}")
+        say(console, f"Note: {line}")
 
 
 def _verdict(summary: Summary) -> tuple[str, ...]:
@@ -208,7 +208,3 @@ def _verdict(summary: Summary) -> tuple[str, ...]:
         return ()
     headline = make_headline(verdicts, summary.unjudged)
     return (f"{headline.question} {headline.answer}", *(f"- {line}" for line in headline.lines))
-
-
-def _say(console: Any, line: str) -> None:
-    console.print(line, highlight=False, markup=False, soft_wrap=True)

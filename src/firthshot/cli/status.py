@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firthshot.cli._screen import echo
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,7 @@ def status(
     from firthshot.experiments.status import read_status
 
     for line in _lines(read_status(folder), folder):
-        typer.echo(line)
+        echo(line)
 
 
 def _lines(status: RunStatus, folder: Path) -> Iterator[str]:

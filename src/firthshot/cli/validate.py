@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._screen import echo
+
 if TYPE_CHECKING:
     from firthshot.experiments.reading import Problem
     from firthshot.experiments.spec import Spec
@@ -40,12 +42,12 @@ def validate(
         return
     problems = find_problems(fields, text) or _bank_problems(build_spec(fields), text)
     for problem in problems:
-        typer.echo(f"{source}: {problem}")
+        echo(f"{source}: {problem}")
     if problems:
         raise typer.Exit(2)
     for line in _content(build_spec(fields)):
-        typer.echo(line)
-    typer.echo(f"{source} is in order.")
+        echo(line)
+    echo(f"{source} is in order.")
 
 
 def _bank_problems(spec: Spec, text: str) -> list[Problem]:

@@ -98,7 +98,7 @@ def _read_steps(path: Path) -> list[int]:
         return msgspec.json.decode((path / _STEPS).read_bytes(), type=list[int])
     except FileNotFoundError:
         return []
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError, RecursionError):
         raise FirthshotError(f"{path / _STEPS} is damaged: start a new --out.") from None
 
 
@@ -114,9 +114,9 @@ def _grows(old: Spec, new: Spec) -> bool:
 def read_banks(path: Path) -> BanksOnRecord:
     """Return the banks on record in a run folder."""
     try:
-        found: BanksOnRecord = json.loads((path / "banks.json").read_text("utf-8"))
-        return found
-    except (OSError, ValueError):
+        content = (path / "banks.json").read_bytes()
+        return msgspec.json.decode(content, type=BanksOnRecord)
+    except (OSError, ValueError, RecursionError):
         raise FirthshotError(
             f"{path}/banks.json is missing or damaged: start a new --out."
         ) from None
@@ -152,10 +152,10 @@ def _compare_banks(path: Path, old: BanksOnRecord, new: BanksOnRecord) -> None:
         )
     for name, record in new.items():
         for key in ("sha256", "dataset", "backbone", "extraction"):
-            if record[key] != old[name][key]:
+            if record[key] != (was := old[name].get(key, "")):
                 raise FirthshotError(
                     f"Bank {name!r} has changed since the run in {path} began ({key} was "
-                    f"{old[name][key][:12]}…, is {record[key][:12]}…): choose another --out, or "
+                    f"{was[:12]}…, is {record[key][:12]}…): choose another --out, or "
                     "bring the old bank back."
                 )
 

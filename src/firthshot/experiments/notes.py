@@ -41,7 +41,9 @@ def _sentence(kind: str, bank: str, reason: str, notes: list[Note]) -> str:
     shots = _listed(note.shots for note in notes)
     splits = _listed(note.split for note in notes)
     noun = "shot" if shots == "1" else "shots"
-    return f"{bank}, {splits}, {ways} ways, {shots} {noun}: {reason}, so {_ENDINGS[kind]}."
+    return (
+        f"{bank}, {splits}, {ways} ways, {shots} {noun}: {reason}, so {_ENDINGS.get(kind, kind)}."
+    )
 
 
 def _listed(values: Iterable[object]) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 from firthshot.experiments.spec import CalibrationSettings, ConvergedSettings, SgdSettings, Spec
 
 PRESETS = Path(__file__).parent / "presets"
@@ -83,8 +83,8 @@ def read_source(source: str) -> tuple[dict[str, Any], str]:
     try:
         text = path.read_text("utf-8")
         return tomllib.loads(text), text
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path} is not valid TOML: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{path} is not valid TOML: {reason(error)}.") from None
     except OSError as error:
         raise SpecError(f"{path} cannot be read: {error.strerror}.") from None
 

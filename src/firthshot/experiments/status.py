@@ -6,11 +6,22 @@ import json
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.notes import Note
 
 _RECENT = 120.0  # seconds over which the rate is taken
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What ``plan.json`` says."""
+
+    cells: int
+    classifiers: int
+    notes: list[Note]
+    unit: str = "classifiers"
 
 
 @dataclass(frozen=True)
@@ -64,15 +75,15 @@ def read_status(path: Path) -> RunStatus:
     times = sorted(_part_times(path, damaged))
     return RunStatus(
         name=str(fields.get("name", path.name)),
-        cells=plan["cells"],
-        classifiers=plan["classifiers"],
+        cells=plan.cells,
+        classifiers=plan.classifiers,
         finished=len(times),
         running=_is_locked(path),
         cells_per_second=_rate(times),
         failures=_failures(path),
-        notes=condense(plan["notes"]),
+        notes=condense(plan.notes),
         summarised=any((path / "summary").glob("*.csv")),
-        unit=str(plan.get("unit", "classifiers")),
+        unit=plan.unit,
         damaged=f"{damage_in_words(damaged)} not counted" if damaged else "",
         dropped=dropped_words(dropped_trials(path, damaged)),
         page_outdated=page_outdated(path),
@@ -87,23 +98,14 @@ def page_outdated(path: Path) -> bool:
     return page.is_file() and bool(times) and page.stat().st_mtime < max(times)
 
 
-def _plan(path: Path) -> dict[str, Any]:
-    from firthshot.experiments.notes import Note
-
+def _plan(path: Path) -> _Plan:
     try:
-        found: dict[str, Any] = json.loads((path / "plan.json").read_text("utf-8"))
-        notes = [Note(**note) for note in found["notes"]]
-        return {
-            **found,
-            "cells": found["cells"],
-            "classifiers": found["classifiers"],
-            "notes": notes,
-        }
+        return msgspec.json.decode((path / "plan.json").read_bytes(), type=_Plan)
     except FileNotFoundError:  # a folder of tables alone
-        return {"cells": 0, "classifiers": 0, "notes": []}
+        return _Plan(0, 0, [])
     except OSError as error:
         raise FirthshotError(f"{path / 'plan.json'} cannot be read ({error.strerror}).") from None
-    except (AttributeError, KeyError, TypeError, ValueError):  # not what a run writes
+    except (ValueError, RecursionError):  # not what a run writes
         raise FirthshotError(
             f"{path / 'plan.json'} is damaged: delete it, or run again, which writes it anew."
         ) from None
@@ -129,7 +131,7 @@ def _failures(path: Path) -> dict[str, str]:
         try:
             record = json.loads(file.read_text("utf-8"))
             found[str(record["cell"])] = str(record["reason"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             found[file.name] = "the record is unreadable"
     return found
 

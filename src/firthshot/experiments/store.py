@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -65,16 +66,23 @@ class RunFolder:
         except ImportError:  # no such locks on Windows
             yield
             return
-        with (self.path / ".lock").open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FirthshotError(
-                    f"Another run is writing to {self.path}: wait for it, or choose another --out."
-                ) from None
-            except OSError:  # a file system without locks
-                pass
+        try:  # a link is not followed: its target would be opened for writing
+            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            raise_clearly(error, self.path / ".lock")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise FirthshotError(
+                f"Another run is writing to {self.path}: wait for it, or choose another --out."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
             yield
+        finally:
+            os.close(handle)
 
     def finished(self) -> set[str]:
         """Return the identities of the finished cells; refuse what does not belong."""

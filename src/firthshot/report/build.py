@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.spreadsheets import harmless_csv
 from firthshot.experiments.store import sweep
 from firthshot.files import raise_clearly, write_whole
 from firthshot.report.gather import Gathered, gather
@@ -207,7 +208,7 @@ def _downloads(
         {"id": f"file-{name}", "name": f"{name}.csv", "lines": counted(len(frame), "line")}
         for name, frame in found.items()
     ]
-    texts = {f"file-{name}": frame.write_csv() for name, frame in found.items()}
+    texts = {f"file-{name}": harmless_csv(frame) for name, frame in found.items()}
     texts |= {f"table-{table.name}": to_csv(table) for table in tables}
     blocks = [
         (name, "application/gzip+base64", Markup(_packed(text.encode())))

@@ -34,5 +34,5 @@ def _recorded(folder: Path) -> list[str]:
     try:
         names = json.loads((folder / LISTING).read_text("utf-8"))["files"]
         return [name for name in names if isinstance(name, str) and Path(name).name == name]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []

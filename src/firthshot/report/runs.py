@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 from firthshot.experiments.cell import FORMAT
 from firthshot.experiments.record import Session, read_sessions
 
@@ -179,8 +179,8 @@ def _spec(path: Path) -> tuple[dict[str, Any], str]:
     try:
         text = file.read_text("utf-8")
         return tomllib.loads(text), text
-    except (OSError, ValueError) as error:
-        raise FirthshotError(f"{file} cannot be read ({error}).") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise FirthshotError(f"{file} cannot be read ({reason(error)}).") from None
 
 
 def _check_format(path: Path, sessions: Iterable[Session]) -> None:

@@ -7,6 +7,8 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+from firthshot.errors import visible
+from firthshot.experiments.spreadsheets import harmless_cell
 from firthshot.report.tables_cells import WIDTH, Table
 
 _LATEX = {
@@ -43,8 +45,8 @@ def to_csv(table: Table) -> str:
     """Return a table as CSV with one column for each, intervals apart; its note is not in it."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows([["" if cell is None else cell for cell in row] for row in table.rows])
+    for row in (table.columns, *table.rows):
+        writer.writerow(harmless_cell(cell) if isinstance(cell, str) else cell for cell in row)
     return text.getvalue()
 
 
@@ -95,9 +97,9 @@ def _markdown_row(cells: list[str]) -> str:
 
 def _markdown(text: str) -> str:
     """Escape what Markdown would read as markup."""
-    for sign in "\\|*_`<>[]":
+    for sign in "\\|*_`<>[]&~$":
         text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.split())
+    return visible(" ".join(text.split()))
 
 
 def to_latex(table: Table) -> str:
@@ -142,7 +144,7 @@ def to_latex(table: Table) -> str:
 
 def latex(text: str) -> str:
     """Escape what LaTeX would read as a command."""
-    return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))
+    return "".join(_LATEX.get(sign, sign) for sign in visible(" ".join(text.split())))
 
 
 WRITERS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}

@@ -19,6 +19,7 @@ import polars as pl
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.sealing import damaged_tables, sealed_parquet
+from firthshot.experiments.spreadsheets import harmless_csv
 from firthshot.experiments.statistics import holm
 from firthshot.experiments.summary.calibration import CALIBRATION, Drawn, calibration_lines
 from firthshot.experiments.summary.choice import (
@@ -97,7 +98,7 @@ class Summary:
             drawn = ("calibration",) if len(self.calibration) else ()
             for name in (*_NAMES, *drawn):
                 frame: pl.DataFrame = getattr(self, name)
-                write_whole(folder / f"{name}.csv", frame.write_csv().encode())
+                write_whole(folder / f"{name}.csv", harmless_csv(frame).encode())
                 write_whole(folder / f"{name}.parquet", sealed_parquet(frame))
             for name, content in ((_UNJUDGED, self.unjudged), (_WARNINGS, self.warnings)):
                 text = msgspec.json.format(msgspec.json.encode(content), indent=1)
