@@ -1,11 +1,18 @@
 """The pieces that commands put on the screen."""
 
 import io
+import json
+import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from firthshot.cli._screen import Bar, facts, pair, plain, say, table
+import firthshot.cli
+from firthshot.cli._screen import Bar, echo, echo_data, facts, pair, plain, say, screen, table
+
+CLI = Path(firthshot.cli.__file__).parent
+ELSEWHERE = ("regress.py",)  # to be moved to the screen
 
 
 def shown(what, width=40):
@@ -15,11 +22,63 @@ def shown(what, width=40):
 
 
 def test_text_of_files_is_neither_markup_nor_control():
-    assert shown(plain("[red]a\x1b[31m")) == "[red]a\N{REPLACEMENT CHARACTER}[31m\n"
+    assert shown(plain("[red]a\x1b[31m")) == "[red]a\\u001b[31m\n"
     assert shown(facts({"[b]name": "[i]words", "k": "v"})).splitlines()[0].split() == [
         "[b]name",
         "[i]words",
     ]
+
+
+CONTROLS = "\x1b[2J\x07\x9b31m\x7f\u202e\u2028\udcff"
+SHOWN = r"\u001b[2J\u0007\u009b31m\u007f\u202e\u2028\udcff"
+
+
+def test_a_screen_obeys_no_name():
+    out = io.StringIO()
+    console = screen(file=out, width=90, force_terminal=True, color_system="standard")
+    made = table("[b]column", f"x{CONTROLS}")
+    made.add_row(f"[red]cell[/red] :smile: {CONTROLS}", "1")
+    console.print(made)
+    console.print(f"[bold]line {CONTROLS}")
+    say(console, f"[bold]said {CONTROLS}\n{CONTROLS}")
+    told = out.getvalue()
+    for kept in ("[b]column", "[red]cell[/red] :smile:", f"[bold]line {SHOWN}"):
+        assert kept in told
+    assert rf"[bold]said {SHOWN}\n{SHOWN}" in told
+    own = re.sub(r"\x1b\[[0-9;]*m", "", told)  # colours of the table itself
+    assert own.isprintable() or set(filter(lambda c: not c.isprintable(), own)) == {"\n"}
+
+
+def test_a_console_may_still_move_its_bar():
+    console = screen(file=io.StringIO(), width=60, force_terminal=True)
+    bar = Bar(console)
+    bar.start()
+    bar.move(1, 2, "words")
+    bar.stop()
+    assert "\x1b[2K" in console.file.getvalue()
+
+
+def test_echo_escapes_names_and_keeps_data(capsys, monkeypatch):
+    echo(f"a {CONTROLS}\n", err=True)
+    assert capsys.readouterr().err == rf"a {SHOWN}\n" + "\n"
+    data = '{"label": "\x9b31m"}\n{"label": "b"}\n'
+    echo_data(data)
+    assert capsys.readouterr().out == data
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    echo_data(data)
+    told = capsys.readouterr().out
+    assert "\x9b" not in told
+    assert [json.loads(line)["label"] for line in told.splitlines()] == ["\x9b31m", "b"]
+
+
+def test_commands_print_through_the_screen_only():
+    """One mechanism: what goes past it could carry control characters of somebody's file."""
+    ours = [path for path in CLI.glob("*.py") if path.name not in ("_screen.py", *ELSEWHERE)]
+    assert len(ours) > 20
+    past = re.compile(
+        r"typer\.echo|click\.echo|(?<![\w.])print\(|Console\(|sys\.std(out|err)\.write"
+    )
+    assert [path.name for path in ours if past.search(path.read_text("utf-8"))] == []
 
 
 def test_a_long_sentence_stays_in_its_column():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -363,6 +364,15 @@ def test_names_stay_text_in_svg(tmp_path: Path) -> None:
     texts = ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
     assert shortened(nasty) in [text.strip() for text in texts]
     assert not [element for element in root.iter() if element.tag.endswith("script")]
+
+
+def test_control_characters_do_not_break_svg(tmp_path: Path) -> None:
+    data = hand_made(tmp_path / "run", "red \x1b[31m\u202e", "other")
+    with style():
+        for drawing in drawings(data):
+            content = write_drawing(drawing, tmp_path)["svg"].read_text("utf-8")
+            assert ET.fromstring(content) is not None
+            assert not re.search("[\x1b\u202e]", content)
 
 
 def test_the_style_leaves_no_trace() -> None:

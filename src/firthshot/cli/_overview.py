@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from firthshot.cli._screen import plain
-from firthshot.errors import visible
 from firthshot.experiments.schema import SPLITLESS
 from firthshot.experiments.statistics import ALPHA
 
@@ -58,7 +57,7 @@ class Lines:
         from firthshot.report.figures.style import shortened
 
         cells = [row[name] for row in self.rows]
-        return [shortened(visible(cell), longest) for cell in cells] if name in _NAMES else cells
+        return [shortened(cell, longest) for cell in cells] if name in _NAMES else cells
 
     def _width(self, longest: int) -> int:
         """Return the width of the table with names of at most this length."""

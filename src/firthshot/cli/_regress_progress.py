@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-import typer
+from firthshot.cli._screen import echo
 
 FIRST_SECONDS = 2.0
 EVERY_SECONDS = 10.0
@@ -23,5 +23,5 @@ class Patience:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY_SECONDS
-        typer.echo(f"{done} of {total} {what}{self._hint}.", err=True)
+        echo(f"{done} of {total} {what}{self._hint}.", err=True)
         self._hint = ""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firthshot.errors import visible
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -178,5 +180,5 @@ def legend_above(figure: Figure, fewest: int = 2) -> None:
 
 def shortened(text: str, length: int = 28) -> str:
     """Return a name that fits into a legend: the middle of a long one is left out."""
-    half = (length - 1) // 2
+    text, half = visible(text), (length - 1) // 2
     return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
