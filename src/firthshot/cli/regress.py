@@ -186,7 +186,7 @@ def _show(summary: Summary, separation: Separation) -> None:
         console.print()
     for note in summary.notes:
         console.print(plain(note, "dim"))
-    if separation:
+    if separation or separation.kind == "unknown":
         console.print(plain(str(separation), "yellow"))
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from firthshot.errors import FirthshotError, MissingExtraError, listed
 from firthshot.jeffreys._expressions import call_arguments, names_in
+from firthshot.jeffreys._formula_language import check_expression
+from firthshot.jeffreys._formula_limits import check_length
 from firthshot.jeffreys._table import as_pandas, complete_rows
 from firthshot.jeffreys._terms import (
     evaluate,
@@ -18,7 +20,7 @@ from firthshot.jeffreys._terms import (
     is_offset,
     make_matrix,
     parse_terms,
-    variables_of,
+    specification,
 )
 
 if TYPE_CHECKING:
@@ -74,8 +76,12 @@ def make_model_data(
     weights: str | None = None,
     offset: str | None = None,
     missing: str = "error",
+    allow_python: bool = False,
 ) -> ModelData:
     """Evaluate ``outcome ~ terms`` on a table.
+
+    Unless ``allow_python``, the whole formula is checked before any part has a value: names are
+    columns, and functions are those of `check_expression`.
 
     Raises
     ------
@@ -83,19 +89,24 @@ def make_model_data(
         For an unreadable formula, an unknown column, a missing value.
     """
     _require_formulaic()
+    check_length(formula)
     table = as_pandas(data)
     outcome, right = _split(formula)
     counts = call_arguments(outcome, "cbind")
+    for part in () if allow_python else counts or ():
+        check_expression(part, table.columns)
     if counts is None and outcome.strip("`") not in table.columns:
         _refuse_outcome(outcome, table.columns)
     outcomes = [outcome.strip("`")] if counts is None else names_in(counts)
     extras = [name for name in (weights, offset) if name is not None]
-    terms = parse_terms(right, formula, [c for c in table.columns if c not in {*outcomes, *extras}])
-    variables = variables_of(terms, table.columns)
+    available = [c for c in table.columns if c not in {*outcomes, *extras}]
+    terms = parse_terms(right, formula, available, allow_python=allow_python)
+    variables = names_in(expressions(terms))
     _check_names([*outcomes, *extras, *variables], table.columns)
     _refuse_own_outcome(outcomes if counts is None else counts, variables)
     used = complete_rows(table, [*outcomes, *extras, *variables], missing)
-    matrix = make_matrix(terms, used, formula)
+    plan = specification(terms, allow_python=allow_python)
+    matrix = make_matrix(plan, used, formula)
     if not matrix.intercept and not len(matrix.frame.columns):
         raise FirthshotError(f"The formula {formula!r} has no term: name at least one column.")
     shifts = [s for s in (_numbers(used, offset), matrix.offset) if s is not None]
@@ -118,7 +129,7 @@ def make_model_data(
         spec=matrix.spec,
     )
     if counts is not None:
-        made = _expanded(made, counts, used, formula)
+        made = _expanded(made, counts, used, formula, allow_python)
     else:
         column = used[outcomes[0]]
         made = replace(made, y=_labels(column), first_level=_first(column))
@@ -143,7 +154,7 @@ def _noting_weights(made: ModelData, outcome: str) -> ModelData:
 def new_rows(data: ModelData, table: Any) -> tuple[pd.DataFrame, FloatArray | None]:
     """Return the columns and the formula's offset of other rows, with the same levels and knots."""
     rows = as_pandas(table)
-    variables = variables_of(data.spec.formula, rows.columns)
+    variables = names_in(expressions(data.spec.formula))
     _check_names(variables, rows.columns)
     used = complete_rows(rows, variables, "error") if variables else rows[[]]
     matrix = make_matrix(data.spec, used, data.source["formula"])
@@ -245,7 +256,11 @@ def _numbers(used: pd.DataFrame, name: str | None) -> FloatArray | None:
 
 
 def _expanded(
-    made: ModelData, counts: Sequence[str], used: pd.DataFrame, formula: str
+    made: ModelData,
+    counts: Sequence[str],
+    used: pd.DataFrame,
+    formula: str,
+    allow_python: bool,
 ) -> ModelData:
     """Turn each row with counts of successes and failures into two weighted rows."""
     import pandas as pd
@@ -255,7 +270,7 @@ def _expanded(
             f"cbind has {len(counts)} part{'s' * (len(counts) != 1)}: write cbind(successes, "
             "failures); for more classes use one row per group and class, with weights."
         )
-    frequencies = np.concatenate([_counts(part, used, formula) for part in counts])
+    frequencies = np.concatenate([_counts(part, used, formula, allow_python) for part in counts])
     n = len(used)
     if made.weights is not None:
         frequencies = frequencies * np.tile(made.weights, 2)
@@ -269,10 +284,12 @@ def _expanded(
     )
 
 
-def _counts(part: str, used: pd.DataFrame, formula: str) -> FloatArray:
-    from formulaic import Formula
+def _counts(part: str, used: pd.DataFrame, formula: str, allow_python: bool) -> FloatArray:
+    from formulaic.parser.types import Factor, Term
 
-    numbers = evaluate(Formula.from_spec(f"0 + {{{part}}}"), used, formula).to_numpy()
+    term = Term([Factor(part, eval_method="python")])
+    plan = specification([term], allow_python=allow_python)
+    numbers = evaluate(plan, used, formula).to_numpy()
     bad = np.flatnonzero((numbers < 0.0).any(axis=1))
     if numbers.shape[1] != 1:
         raise FirthshotError(f"{part!r} in cbind holds no counts: give columns of numbers.")

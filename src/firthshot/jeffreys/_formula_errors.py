@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import listed
-from firthshot.jeffreys._expressions import names_in
+from firthshot.jeffreys._expressions import cut, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _MISPLACED = re.compile(r"Operator '(.+?)' (?:has insuf|is incorrectly used)")
 _NAMED = re.compile(r"Unable to evaluate factor `(.*?)`\. \[")
-_KNOWN_FUNCTIONS = (
-    "C, factor, log, exp, sqrt, abs, poly, bs, cr, scale, center and those of numpy, as np.floor"
-)
 
 
 def not_read(formula: str, error: Exception) -> str:
     """Say why a formula could not be parsed."""
+    formula = cut(formula, 200)
     if "|" in re.sub(r"`[^`]*`", "", formula):
         return (
             f"The formula {formula!r} has a |: there are no random effects and no parts here; "
@@ -41,12 +39,9 @@ def not_read(formula: str, error: Exception) -> str:
 
 def not_evaluated(formula: str, error: Exception, guilty: str | None) -> str:
     """Say why a formula has no value on this table; ``guilty`` is the expression that fails."""
-    cause = error.__cause__
-    if isinstance(cause, NameError):
-        return (
-            f"The formula {formula!r} calls {cause.name!r}, which is no function here: there are "
-            f"{_KNOWN_FUNCTIONS}."
-        )
+    cause, formula = error.__cause__, cut(formula, 200)
+    if isinstance(cause, NameError):  # with allow_python; all others were checked
+        return f"The formula {formula!r} calls {cause.name!r}, which is no function here: mend it."
     named = _NAMED.match(str(error))
     guilty = named[1] if named else guilty
     if guilty is None:

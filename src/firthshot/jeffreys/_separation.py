@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, reason
 from firthshot.jeffreys._design import make_design, orthonormal_design
 from firthshot.jeffreys._model import fit, make_model
+from firthshot.jeffreys._separation_cone import Cone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 
 INTERCEPT = "(Intercept)"
 NO_ESTIMATE = "the maximum-likelihood estimate does not exist."
-_TOLERANCE = 1e-6
+UNKNOWN = "unknown"
 _SURELY_INSIDE = 1e-6  # fitted probabilities above this prove that an ML maximum was reached
-_MOST_PROGRAMMES = 400
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Separation:
 
     Attributes
     ----------
-    kind : {"none", "quasi-complete", "complete"}
+    kind : {"none", "quasi-complete", "complete", "unknown"}
+        Unknown if the search failed.
     variables : tuple of str
         The fewest variables (in the sense of the 1-norm) that separate; empty if none do.
     directions : dict of str to str
@@ -50,6 +51,8 @@ class Separation:
         Whether the fit at hand has a penalty, which keeps its estimates finite.
     rows : int or None
         Number of rows of positive weight; n if None.
+    why : str
+        Why the search failed, if it did.
     """
 
     kind: str
@@ -58,17 +61,22 @@ class Separation:
     separated: NDArray[np.bool_]
     penalised: bool = True
     rows: int | None = None
+    why: str = ""
 
     def __bool__(self) -> bool:
         """Tell whether there is separation of either kind."""
-        return self.kind != "none"
+        return self.kind not in ("none", UNKNOWN)
 
     def __str__(self) -> str:
         """Explain in a sentence."""
+        if self.kind == UNKNOWN:
+            return (
+                f"Whether the classes are separated is not known: the search failed ({self.why})."
+            )
         if not self:
             return "No separation: the maximum likelihood estimate exists."
         rows = f"{int(self.separated.sum())} of {self.rows or self.separated.size} rows"
-        infinite = [name for name, way in self.directions.items() if way != "finite"]
+        infinite = [name for name, way in self.directions.items() if way.endswith("Inf")]
         ways = _listing([f"{name} ({self.directions[name]})" for name in infinite], 6)
         end = "the penalised estimates are finite." if self.penalised else NO_ESTIMATE
         return (
@@ -106,26 +114,51 @@ def detect_separation(
     labels : sequence of str, of length K - 1
         Names of the classes besides the reference.
     """
-    n, p = X.shape
-    classes = len(labels) + 1
     names = coefficient_names(columns, labels)
-    finite = dict.fromkeys(names, "finite")
-    if _likelihood_has_maximum(X, y, classes, weights, offset):
-        return Separation("none", (), finite, np.zeros(n, dtype=bool))
+    try:
+        return _examine(X, y, columns, names, len(labels) + 1, weights, offset)
+    except (FirthshotError, MemoryError, np.linalg.LinAlgError) as error:
+        # the fit is worth having without its diagnosis
+        directions = dict.fromkeys(names, UNKNOWN)
+        return Separation(UNKNOWN, (), directions, np.zeros(len(y), dtype=bool), why=reason(error))
+
+
+def _examine(
+    X: FloatArray,
+    y: NDArray[np.int64],
+    columns: Sequence[str],
+    names: Sequence[str],
+    classes: int,
+    weights: FloatArray | None,
+    offset: FloatArray | None,
+) -> Separation:
+    n, p = X.shape
     used = np.ones(n, dtype=bool) if weights is None else np.asarray(weights) > 0.0
     kept = orthonormal_design(make_design(X[used])).kept
-    D, rows, back = _comparisons(X[used][:, kept], y[used], classes)
-    strict = _separable(D)
-    separated = np.zeros(n, dtype=bool)
-    separated[np.flatnonzero(used)[rows[strict[back]]]] = True
-    if not strict.any():
-        return Separation("none", (), finite, separated)
     positions = [j * p + k for j in range(classes - 1) for k in kept]
-    moves = zip([names[k] for k in positions], _moves(D, strict), strict=True)
-    directions = dict.fromkeys(names, "undetermined") | dict(moves)
-    sparse = [k % p for k, on in zip(positions, _sparsest(D, strict), strict=True) if on]
-    kind = "complete" if strict.all() else "quasi-complete"
+    directions = dict.fromkeys(names, "undetermined")
+    directions |= dict.fromkeys([names[k] for k in positions], "finite")
+    separated = np.zeros(n, dtype=bool)
+    if _likelihood_has_maximum(X, y, classes, weights, offset):
+        return Separation("none", (), directions, separated)
+    first, back = _distinct(X[used][:, kept], y[used])
+    rows = np.flatnonzero(used)[first]
+    cone = Cone(X[np.ix_(rows, kept)], y[rows], classes)
+    if not cone.strict.any():
+        return Separation("none", (), directions, separated)
+    separated[used] = np.isin(np.arange(len(first)), cone.rows[cone.strict])[back]
+    directions |= dict(zip([names[k] for k in positions], cone.moves(), strict=True))
+    sparse = [k % p for k, on in zip(positions, cone.sparsest(), strict=True) if on]
+    kind = "complete" if cone.strict.all() else "quasi-complete"
     return Separation(kind, _variables(sparse, columns), directions, separated)
+
+
+def _distinct(X: FloatArray, y: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return where each distinct row with its class stands first, and the way back."""
+    whole = np.ascontiguousarray(np.column_stack([X, y]) + 0.0)  # -0.0 is 0.0
+    as_bytes = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
+    _, first, back = np.unique(as_bytes, return_index=True, return_inverse=True)
+    return first, back.ravel()
 
 
 def coefficient_names(columns: Sequence[str], labels: Sequence[str]) -> list[str]:
@@ -146,71 +179,6 @@ def _likelihood_has_maximum(
     ml = fit(make_model(X, y, classes, weights=weights, offset=offset, tau=0.0), max_iter=40)
     least = min(float(ml.P.min()), float(ml.P0.min()))
     return ml.maximum.converged and least > _SURELY_INSIDE
-
-
-def _comparisons(X: FloatArray, y: NDArray[np.int64], classes: int) -> tuple[Any, Any, Any]:
-    """Return the distinct rows ``(e_y - e_k) ⊗ x``, the data row of each, and the way back."""
-    p = X.shape[1]
-    scaled = X / np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
-    blocks, rows = [], []
-    for k in range(classes):
-        of = np.flatnonzero(y != k)
-        block = np.zeros((len(of), classes, p))
-        block[np.arange(len(of)), y[of]] = scaled[of]
-        block[:, k] -= scaled[of]
-        blocks.append(block[:, 1:].reshape(len(of), -1))
-        rows.append(of)
-    D, back = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
-    return D, np.concatenate(rows), back.ravel()
-
-
-def _solve(cost: FloatArray, **programme: Any) -> FloatArray:
-    from scipy.optimize import linprog
-
-    solution = linprog(cost, method="highs", **programme)
-    if solution.x is None:
-        raise FirthshotError(
-            f"The linear programme that looks for separation failed ({solution.message}): "
-            "rescale columns of very different size."
-        )
-    return np.asarray(solution.x)
-
-
-def _separable(D: FloatArray) -> NDArray[np.bool_]:
-    """Tell which comparisons some separating direction wins strictly: max Σ s, D d >= s <= 1."""
-    m, q = D.shape
-    x = _solve(
-        np.concatenate([np.zeros(q), -np.ones(m)]),
-        A_ub=np.hstack([-D, np.eye(m)]),
-        b_ub=np.zeros(m),
-        bounds=[(None, None)] * q + [(0.0, 1.0)] * m,
-    )
-    return np.asarray(x[q:] > 0.5)
-
-
-def _sparsest(D: FloatArray, strict: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Tell which coefficients the separating direction of least 1-norm uses."""
-    q = D.shape[1]
-    signed = np.hstack([D, -D])
-    x = _solve(np.ones(2 * q), A_ub=-signed, b_ub=-strict.astype(float), bounds=(0.0, None))
-    size = np.abs(x[:q] - x[q:])
-    return np.asarray(size > _TOLERANCE * max(1.0, size.max()))
-
-
-def _moves(D: FloatArray, strict: NDArray[np.bool_]) -> list[str]:
-    """Return where the cone of separating directions can move each coefficient."""
-    q = D.shape[1]
-    if 2 * q > _MOST_PROGRAMMES:
-        return ["±Inf" if on else "finite" for on in _sparsest(D, strict)]
-    words = {(False, False): "finite", (True, False): "-Inf", (False, True): "+Inf"}
-    box = {"A_ub": -D, "b_ub": np.zeros(len(D)), "bounds": (-1.0, 1.0)}
-    moves = []
-    for j in range(q):
-        unit = np.eye(q)[j]
-        down = _solve(unit, **box)[j] < -_TOLERANCE
-        up = _solve(-unit, **box)[j] > _TOLERANCE
-        moves.append(words.get((bool(down), bool(up)), "±Inf"))
-    return moves
 
 
 def _variables(chosen: Sequence[int], columns: Sequence[str]) -> tuple[str, ...]:

@@ -17,6 +17,9 @@ from firthshot.jeffreys._formula_errors import (
     one_level_only,
     unseen_level,
 )
+from firthshot.jeffreys._formula_language import check_expression
+from firthshot.jeffreys._formula_limits import bounded_parser, check_width
+from firthshot.jeffreys._formula_values import listed_materializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,19 +40,45 @@ class Matrix:
     spec: Any
 
 
-def parse_terms(terms: str, formula: str, available: Sequence[str]) -> Any:
-    """Return formulaic's terms; ``.`` stands for the available columns that are no offset."""
-    from formulaic import Formula
+def parse_terms(
+    terms: str, formula: str, available: Sequence[str], *, allow_python: bool = False
+) -> Any:
+    """Return formulaic's terms; ``.`` stands for the available columns that are no offset.
 
+    Nothing is evaluated. Unless ``allow_python`` every expression is checked.
+    """
     try:
-        first = Formula.from_spec(terms, context=_dot(available))
+        first = _parse(terms, available)
         shifts = names_in(e for e in expressions(first) if is_offset(e))
         others = [name for name in available if name not in shifts]
-        found = Formula.from_spec(terms, context=_dot(others)) if shifts else first
+        found = _parse(terms, others) if shifts else first
+    except FirthshotError:
+        raise
     except Exception as error:  # noqa: BLE001 - formulaic lets tokeniser and syntax errors through
         raise FirthshotError(not_read(formula, error)) from None
     _refuse_carets(found)
+    if not allow_python:
+        for expression in expressions(found):
+            check_expression(expression, available)
     return found
+
+
+def _parse(terms: str, available: Sequence[str]) -> Any:
+    from formulaic import Formula
+
+    context = {"__formulaic_variables_available__": list(available)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python about odd text in an expression
+        return Formula.from_spec(terms, parser=bounded_parser(), context=context)
+
+
+def specification(terms: Iterable[Any], *, allow_python: bool) -> Any:
+    """Return formulaic's plan of how terms are evaluated: ours, or Python's if that is allowed."""
+    from formulaic import ModelSpec
+    from formulaic.formula import SimpleFormula
+
+    materializer = "pandas" if allow_python else listed_materializer()
+    return ModelSpec.from_spec(SimpleFormula(terms), materializer=materializer, na_action="ignore")
 
 
 def _refuse_carets(terms: Any) -> None:
@@ -61,27 +90,16 @@ def _refuse_carets(terms: Any) -> None:
             )
 
 
-def _dot(available: Sequence[str]) -> dict[str, Any]:
-    return {"__formulaic_variables_available__": list(available)}
-
-
 def expressions(terms: Any) -> list[str]:
     """Return the expressions that the terms multiply, a name that needs it in backticks."""
     factors = {factor.expr: factor for term in terms for factor in term.factors}
     return [
-        f"`{text}`" if factor.eval_method.value == "lookup" else text
-        for text, factor in factors.items()
-        if factor.eval_method.value != "literal"
+        _written(factor) for factor in factors.values() if factor.eval_method.value != "literal"
     ]
 
 
-def variables_of(terms: Any, columns: Iterable[str]) -> list[str]:
-    """Return the columns that terms need; a contrast such as Sum in C(x, Sum) is none."""
-    from formulaic.transforms import TRANSFORMS
-
-    known = set(columns)
-    needed = names_in(expressions(terms))
-    return [name for name in needed if name in known or name not in TRANSFORMS]
+def _written(factor: Any) -> str:
+    return f"`{factor.expr}`" if factor.eval_method.value == "lookup" else str(factor.expr)
 
 
 def is_offset(expression: str) -> bool:
@@ -90,6 +108,7 @@ def is_offset(expression: str) -> bool:
 
 def make_matrix(wanted: Any, used: pd.DataFrame, formula: str) -> Matrix:
     """Evaluate terms, or the memory of terms, and set intercept and offsets apart."""
+    check_width(wanted.formula, used)
     made = evaluate(wanted, used, formula)
     columns: list[int] = []
     shifts: list[int] = []
@@ -97,7 +116,7 @@ def make_matrix(wanted: Any, used: pd.DataFrame, formula: str) -> Matrix:
     intercept = False
     for term, place in made.model_spec.term_slices.items():
         positions = list(range(len(made.columns)))[place]
-        shifting = [is_offset(factor.expr) for factor in term.factors]
+        shifting = [is_offset(_written(factor)) for factor in term.factors]
         if not term.factors or str(term) == "1":
             intercept = True
         elif not positions:
@@ -125,7 +144,7 @@ def evaluate(wanted: Any, used: pd.DataFrame, formula: str) -> pd.DataFrame:
         # what is not finite is named below; an unknown level would be taken for the first
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error", DataMismatchWarning)
-            made = wanted.get_model_matrix(used, context=_functions(), na_action="ignore")
+            made = wanted.get_model_matrix(used, context=_functions())
         matrix = pd.DataFrame(made).astype(float)
     except DataMismatchWarning:
         raise FirthshotError(unseen_level(wanted, used, formula)) from None
@@ -145,19 +164,20 @@ def evaluate(wanted: Any, used: pd.DataFrame, formula: str) -> pd.DataFrame:
 
 def _first_failing(wanted: Any, used: pd.DataFrame) -> str | None:
     """Return the expression that cannot be evaluated on its own; formulaic names it not always."""
-    from formulaic import Formula
+    from formulaic.parser.types import Term
 
-    for expression in expressions(getattr(wanted, "formula", wanted)):
+    # Not by parsing the expression again: the name of a column may be any text.
+    for factor in {factor: None for term in wanted.formula for factor in term.factors}:
+        alone = specification([Term([factor])], allow_python=wanted.materializer == "pandas")
         try:
-            alone = Formula.from_spec(f"0 + {expression}")
-            alone.get_model_matrix(used, context=_functions(), na_action="ignore")
+            alone.get_model_matrix(used, context=_functions())
         except Exception:  # noqa: BLE001 - whatever goes wrong, this is the one
-            return expression
+            return str(factor.expr)
     return None
 
 
 def _functions() -> dict[str, Any]:
-    """Return the functions of a formula that formulaic does not have itself."""
+    """Return the functions of a formula with Python that formulaic does not have itself."""
     from formulaic.transforms import TRANSFORMS
 
     return {"offset": _same, "sqrt": np.sqrt, "abs": np.abs, "factor": TRANSFORMS["C"]}
