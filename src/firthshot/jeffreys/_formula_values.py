@@ -114,7 +114,7 @@ def listed_materializer() -> str:
             return self.data[name], set()
 
         @override
-        def _evaluate(self, expr: str, _metadata: Any, spec: Any) -> tuple[Any, set[Any]]:
+        def _evaluate(self, expr: str, metadata: Any, spec: Any) -> tuple[Any, set[Any]]:  # noqa: ARG002
             read = parse(expr)
             names = {n.id for n in ast.walk(read.tree) if isinstance(n, ast.Name)}
             columns = {n: self.data[read.name(n)] for n in names if read.name(n) in self.data}

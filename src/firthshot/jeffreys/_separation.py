@@ -117,7 +117,7 @@ def detect_separation(
     names = coefficient_names(columns, labels)
     try:
         return _examine(X, y, columns, names, len(labels) + 1, weights, offset)
-    except (FirthshotError, MemoryError, np.linalg.LinAlgError) as error:
+    except (FirthshotError, MemoryError, RuntimeError, np.linalg.LinAlgError) as error:
         # the fit is worth having without its diagnosis
         directions = dict.fromkeys(names, UNKNOWN)
         return Separation(UNKNOWN, (), directions, np.zeros(len(y), dtype=bool), why=reason(error))

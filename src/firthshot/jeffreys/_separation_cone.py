@@ -26,7 +26,7 @@ _TOLERANCE = 1e-6
 _FLAT = 1e-8  # what a comparison gains along a direction, against their lengths, if it is zero
 _MOST_ROUNDS = 500
 _MOST_ADDED = 500
-_MOST_PROGRAMMES = 200
+_MOST_MOVES = 200
 
 
 class Cone:
@@ -116,6 +116,8 @@ class Cone:
         """Return a programme's solution on the comparisons that matter, right for all of them."""
         for _ in range(_MOST_ROUNDS):
             d = solve(self._written(self._known))
+            if not d.any():
+                return d
             gains = self._gains(d) - bound
             failed = gains < -_TOLERANCE
             failed[self._known] = False
@@ -141,7 +143,7 @@ class Cone:
 
     def moves(self) -> list[str]:
         """Return where the cone can move each coefficient."""
-        if self.q > _MOST_PROGRAMMES:
+        if self.q > _MOST_MOVES:
             return ["±Inf" if on else "finite" for on in self.sparsest()]
         return [self._move(j) for j in range(self.q)]
 
@@ -149,8 +151,12 @@ class Cone:
         """Return where the cone can move one coefficient.
 
         The direction found is inside the cone, as every comparison that can be won is. So the
-        coefficient can go where that direction goes, and the other way if a programme says so.
+        coefficient can go where that direction goes. It can go the other way unless going ahead
+        is a non-negative combination of the comparisons; what least squares then leave over is
+        a direction of the cone that goes the other way.
         """
+        from scipy.optimize import nnls
+
         if np.abs(self._basis[j]).max(initial=0.0) <= _FLAT:
             return "finite"
         ahead = np.sign(self.direction[j]) * np.eye(self.q)[j]
@@ -158,9 +164,11 @@ class Cone:
             return "±Inf"
 
         def solve(D: FloatArray) -> FloatArray:
-            return solved(ahead, A_ub=-D, b_ub=np.zeros(len(D)), bounds=(-1.0, 1.0))
+            combination, left = nnls(D.T, ahead)
+            back = D.T @ combination - ahead
+            return np.asarray(back / np.abs(back).max() if left > _TOLERANCE else 0.0 * back)
 
-        if ahead @ self._least(solve, 0.0) < -_TOLERANCE:
+        if self._least(solve, 0.0).any():
             return "±Inf"
         return "+Inf" if ahead[j] > 0 else "-Inf"
 
