@@ -133,7 +133,8 @@ BAD = [
     (GOOD, "cbind(y, w) ~ w", [], "The outcome 'w' stands among its own terms"),
     (GOOD, "y ~ x | g", [], "has a |: there are no random effects"),
     (GOOD, "y ~ (1|g) + x", [], "has a |: there are no random effects"),
-    (GOOD, "y ~ I(x.__class__)", [], "'I(x.__class__)' is no column of numbers"),
+    (GOOD, "y ~ I(x.__class__)", [], "the attribute 'x.__class__', which is not allowed"),
+    (GOOD, "y ~ I(open('owned','w').write('x'))", [], "the attribute \"open('owned', 'w').write\""),
     (GOOD, "y ~ x + log(g)", [], "'log(g)' is no column of numbers"),
     (GOOD, "y ~ x +", [], "cannot be read: '+' lacks a term on one side"),
     (GOOD, "y ~ log(x", [], "it ends before ')'; add that."),
@@ -218,6 +219,26 @@ def test_refusals_are_one_sentence(run, tmp_path, text, formula, options, messag
     assert message in words
     assert "\n" not in words
     assert words.endswith((".", "?"))
+
+
+def test_the_command_has_no_way_to_run_python(run, tmp_path):
+    with pytest.raises(AssertionError, match="No such option"):
+        run(write(tmp_path, GOOD), "y ~ x", "--allow-python")
+
+
+def test_a_failed_diagnosis_does_not_lose_the_table(run, tmp_path, monkeypatch):
+    def fail(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("firthshot.jeffreys._separation.Cone", fail)
+    path = write(tmp_path, "y,x\n0,1\n0,2\n1,3\n1,4\n")
+    for tau in ("0.5", "0"):
+        output = run(path, "y ~ x", "--tau", tau, "--out", tmp_path / "o.json", width=200)
+        assert "(Intercept)" in output
+        assert "separated is not known: the search failed (no room)." in output
+        kept = json.loads((tmp_path / "o.json").read_text())
+        assert kept["separation"]["kind"] == "unknown"
+        assert len(kept["coefficients"]) == 2
 
 
 def test_files_that_are_not_there(run, tmp_path):

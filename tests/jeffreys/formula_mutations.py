@@ -45,7 +45,8 @@ HOSTILE = [
     "np.lib.npyio", "C.__globals__['__builtins__']", "I.__globals__", "log.__class__",
     "().__class__.__base__.__subclasses__()", "x.__class__.__mro__[1].__subclasses__()",
     f"[{CANARY}() for _ in x]", f"[c for c in ({CANARY}(),)]", f"(lambda: {CANARY}())()",
-    f"(z := {CANARY}())", f"f'{{{CANARY}()}}'", "globals()", "locals()", "vars()", "getattr(x, 'a')",
+    f"(z := {CANARY}())", f"f'{{{CANARY}()}}'", "globals()", "locals()", "vars()",
+    "getattr(x, 'a')",
     "__builtins__", "__loader__", "__FORMULAIC_CONTEXT__", "__FORMULAIC_SPEC__.formula",
     "Q('x')", f"Q({CANARY}())", f"hashed(g, levels=2, hash_func={CANARY})", "9**9**9",
     "'x' * 10**9", "x ** 10**9", "poly(x, 10**9)", "poly(x, degree=999999999)", "bs(x, df=1e9)",
@@ -57,13 +58,15 @@ HOSTILE = [
     f"I.{CANARY}(x)", f"I(x)({CANARY}())", f"I(x)[{CANARY}()]", "I(`lambda`: 1)", "I(`yield`)",
     f"`x` if {CANARY}() `else` n", "\uff4f\uff50\uff45\uff4e('owned', 'w')", "await x", "b'x'",
     "1j", "...", "1e999", "-" * 400 + "x", "(" * 150 + "x" + ")" * 150, "~" * 3000 + "x",
-    "+".join(["x"] * 2000), ":".join(["g"] * 300), "x#", "x\n", "x\0", "\ud800", "\\", "`", "'", '"',
-    "{", "}", "%", "|", "~", "''' '''",
+    "+".join(["x"] * 2000), ":".join(["g"] * 300), "x#", "x\n", "x\0", "\ud800", "\\", "`", "'",
+    '"', "{", "}", "%", "|", "~", "''' '''",
 ]  # fmt: skip
 WRAPPERS = ["{}", "I({})", "{{{}}}", "offset({})", "log({})", "poly({}, 2)", "C({})", "`{}`",
-            "cbind({}, n)", "x + {}", "x:{}", "({})", "'{}'", "{}({})", "np.{}", "C(g, {})"]  # fmt: skip
+            "cbind({}, n)", "x + {}", "x:{}", "({})", "'{}'", "{}({})", "np.{}",
+            "C(g, {})"]  # fmt: skip
 FORBIDDEN = ("open", "exec", "import", "os.", "subprocess.", "socket.", "ctypes.", "shutil.",
-             "marshal.", "pickle.", "tempfile.", "builtins.input", "code.", "gc.", "mmap.")  # fmt: skip
+             "marshal.", "pickle.", "tempfile.", "builtins.input", "code.", "gc.",
+             "mmap.")  # fmt: skip
 _seen: list[str] = []
 _watching: list[bool] = []
 

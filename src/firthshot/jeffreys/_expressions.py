@@ -121,8 +121,8 @@ def contrasts_of(call: ast.Call) -> ast.expr | None:
     """Return what C(x, …) has for contrasts."""
     if called(call.func) not in ("C", "factor"):
         return None
-    named = [word.value for word in call.keywords if word.arg == "contrasts"]
-    return call.args[1] if len(call.args) > 1 else (named or [None])[0]
+    named = (word.value for word in call.keywords if word.arg == "contrasts")
+    return call.args[1] if len(call.args) > 1 else next(named, None)
 
 
 def _parse_if_possible(expression: str) -> Expression:

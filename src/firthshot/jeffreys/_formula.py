@@ -15,6 +15,7 @@ from firthshot.jeffreys._formula_language import check_expression
 from firthshot.jeffreys._formula_limits import check_length
 from firthshot.jeffreys._table import as_pandas, complete_rows
 from firthshot.jeffreys._terms import (
+    columns_of,
     evaluate,
     expressions,
     is_offset,
@@ -101,7 +102,7 @@ def make_model_data(
     extras = [name for name in (weights, offset) if name is not None]
     available = [c for c in table.columns if c not in {*outcomes, *extras}]
     terms = parse_terms(right, formula, available, allow_python=allow_python)
-    variables = names_in(expressions(terms))
+    variables = columns_of(terms)
     _check_names([*outcomes, *extras, *variables], table.columns)
     _refuse_own_outcome(outcomes if counts is None else counts, variables)
     used = complete_rows(table, [*outcomes, *extras, *variables], missing)
@@ -154,7 +155,7 @@ def _noting_weights(made: ModelData, outcome: str) -> ModelData:
 def new_rows(data: ModelData, table: Any) -> tuple[pd.DataFrame, FloatArray | None]:
     """Return the columns and the formula's offset of other rows, with the same levels and knots."""
     rows = as_pandas(table)
-    variables = names_in(expressions(data.spec.formula))
+    variables = columns_of(data.spec.formula)
     _check_names(variables, rows.columns)
     used = complete_rows(rows, variables, "error") if variables else rows[[]]
     matrix = make_matrix(data.spec, used, data.source["formula"])

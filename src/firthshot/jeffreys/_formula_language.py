@@ -158,8 +158,8 @@ class _Check:
 def _is_number(node: ast.AST) -> bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         node = node.operand
-    number = isinstance(node, ast.Constant) and type(node.value) in (bool, int, float)
-    return number and abs(node.value) < 1e300  # type: ignore[attr-defined, no-any-return]
+    value = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(value, (int, float)) and abs(value) < 1e300
 
 
 def _is_text(node: ast.AST) -> bool:

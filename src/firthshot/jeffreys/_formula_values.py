@@ -126,7 +126,7 @@ def listed_materializer() -> str:
 def _value(node: ast.AST, columns: Mapping[str, Any], state: dict[str, Any]) -> Any:
     """Evaluate a node; ``state`` keeps knots and means of the fit for new rows."""
     if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else np.float64(node.value)
+        return np.float64(node.value) if isinstance(node.value, (int, float)) else node.value
     if isinstance(node, ast.Name):
         return columns[node.id]
     if isinstance(node, ast.UnaryOp):

@@ -19,7 +19,7 @@ from firthshot.jeffreys._formula_errors import (
 )
 from firthshot.jeffreys._formula_language import check_expression
 from firthshot.jeffreys._formula_limits import bounded_parser, check_width
-from firthshot.jeffreys._formula_values import listed_materializer
+from firthshot.jeffreys._formula_values import ELEMENTWISE, listed_materializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,16 +90,23 @@ def _refuse_carets(terms: Any) -> None:
             )
 
 
-def expressions(terms: Any) -> list[str]:
-    """Return the expressions that the terms multiply, a name that needs it in backticks."""
+def expressions(terms: Iterable[Any]) -> list[str]:
+    """Return the expressions that the terms multiply, without plain columns."""
+    return [factor.expr for factor in _factors(terms) if factor.eval_method.value == "python"]
+
+
+def columns_of(terms: Iterable[Any]) -> list[str]:
+    """Return the columns that terms need; the name of a plain column may be any text."""
+    found: dict[str, None] = {}
+    for factor in _factors(terms):
+        plain = factor.eval_method.value == "lookup"
+        found |= dict.fromkeys([factor.expr] if plain else names_in([factor.expr]))
+    return list(found)
+
+
+def _factors(terms: Iterable[Any]) -> list[Any]:
     factors = {factor.expr: factor for term in terms for factor in term.factors}
-    return [
-        _written(factor) for factor in factors.values() if factor.eval_method.value != "literal"
-    ]
-
-
-def _written(factor: Any) -> str:
-    return f"`{factor.expr}`" if factor.eval_method.value == "lookup" else str(factor.expr)
+    return [factor for factor in factors.values() if factor.eval_method.value != "literal"]
 
 
 def is_offset(expression: str) -> bool:
@@ -116,13 +123,13 @@ def make_matrix(wanted: Any, used: pd.DataFrame, formula: str) -> Matrix:
     intercept = False
     for term, place in made.model_spec.term_slices.items():
         positions = list(range(len(made.columns)))[place]
-        shifting = [is_offset(_written(factor)) for factor in term.factors]
+        shifting = [is_offset(e) for e in expressions([term])]
         if not term.factors or str(term) == "1":
             intercept = True
         elif not positions:
-            raise FirthshotError(one_level_only(str(term), names_in(expressions([term])), used))
+            raise FirthshotError(one_level_only(str(term), columns_of([term]), used))
         elif any(shifting):
-            if len(shifting) > 1 or [str(made.columns[k]) for k in positions] != [str(term)]:
+            if len(term.factors) > 1 or [str(made.columns[k]) for k in positions] != [str(term)]:
                 raise FirthshotError(f"The offset {str(term)!r} must be one number in each row.")
             shifts += positions
         else:
@@ -167,7 +174,7 @@ def _first_failing(wanted: Any, used: pd.DataFrame) -> str | None:
     from formulaic.parser.types import Term
 
     # Not by parsing the expression again: the name of a column may be any text.
-    for factor in {factor: None for term in wanted.formula for factor in term.factors}:
+    for factor in _factors(wanted.formula):
         alone = specification([Term([factor])], allow_python=wanted.materializer == "pandas")
         try:
             alone.get_model_matrix(used, context=_functions())
@@ -180,7 +187,7 @@ def _functions() -> dict[str, Any]:
     """Return the functions of a formula with Python that formulaic does not have itself."""
     from formulaic.transforms import TRANSFORMS
 
-    return {"offset": _same, "sqrt": np.sqrt, "abs": np.abs, "factor": TRANSFORMS["C"]}
+    return {**ELEMENTWISE, "offset": _same, "factor": TRANSFORMS["C"]}
 
 
 def _same(values: Any) -> Any:
