@@ -14,7 +14,6 @@ import numpy as np
 
 from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Linear, train
-from firthshot.engine._form import gradient_form
 from firthshot.engine._kernels.drift import drift
 from firthshot.engine._kernels.linear import add_start
 from firthshot.engine._kernels.momentum import add_rows, glide, scatter
@@ -56,7 +55,7 @@ def _states(case: Case) -> list[LinearSgd]:
     episode = episodes[0]
     support, query = (np.array(features[rows]) for rows in (episode.support, episode.query))
     trial: Trial = Trial(0, episodes.key, case.ways, support, episode.support_labels, query)  # type: ignore[arg-type]
-    form = gradient_form(case.penalty, trial.labels, case.ways, case.d * case.ways + case.ways)
+    form = case.penalty.tables(trial.labels, case.ways, case.d * case.ways + case.ways)
     gram, z0 = support @ support.T, support @ xavier_uniform(trial, 0, case.d, case.ways)
     groups = coefficient_groups(case.n_coefficients, 2 * case.n * case.ways * 4)
     return [LinearSgd(trial, case.sgd, form.take(group), gram, z0) for group in groups]

@@ -22,14 +22,14 @@ from threadpoolctl import threadpool_limits
 from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
 from firthshot.calibration._kernels.passes import logits, pull_back
 from firthshot.calibration._solver import F32, Array, Rows, Terms
-from firthshot.engine._form import gradient_form
 from firthshot.engine._run import Source, record_trial
 from firthshot.engine._trial import Trial
-from firthshot.engine.options import Penalty, Solver
+from firthshot.engine.options import Solver
 from firthshot.engine.results import Results
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
 from firthshot.kernels.mean_loss import evaluate
+from firthshot.objective import Penalty
 
 TOGETHER = 10
 Objective = Callable[[Array], tuple[float, Array]]
@@ -116,7 +116,7 @@ def _fit_together(
     n_classes, d = trials[0].n_classes, trials[0].support.shape[1]
     paths = []
     for trial, mine in zip(trials, rows, strict=True):
-        form = gradient_form(penalty, trial.labels, n_classes, head.parameter_count(d, n_classes))
+        form = penalty.tables(trial.labels, n_classes, head.parameter_count(d, n_classes))
         paths.append(form_terms(form, len(trial.labels), mine.count))
     found: list[list[tuple[Array, Array]]] = [[] for _ in trials]
     for l in range(len(penalty.coefficients)):

@@ -11,12 +11,12 @@ from firthshot.engine.options import (
     LeastSquares,
     Linear,
     Mlp,
-    Penalty,
     Sgd,
     Solver,
     paper_sgd,
 )
 from firthshot.engine.results import Results, Status
+from firthshot.objective import Penalty
 
 __all__ = [
     "Centroid",

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from firthshot.engine._form import class_prior, gradient_form
 from firthshot.engine._heads import Fit, fit_function, working_bytes
 from firthshot.engine._kernels.scoring import score_queries
 from firthshot.engine._queries import locate_queries
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.options import Head, Penalty, Sgd, Solver
+from firthshot.engine.options import Head, Sgd, Solver
 from firthshot.engine.results import Results, Status
 from firthshot.episodes import Episode, Episodes
 from firthshot.errors import FirthshotError
+from firthshot.objective import Penalty, class_prior
 
 Array = npt.NDArray[Any]
 Keep = Literal["predictions", "probabilities", "weights"]
@@ -107,7 +107,7 @@ def _check_episodes(features: Array, episodes: Episodes, penalty: Penalty) -> No
             f"The episodes ask for row {last}, but features has {len(features)} rows; "
             "were they sampled from another bank?"
         )
-    class_prior(penalty, episodes.support_labels[0], episodes.ways)
+    class_prior(penalty.prior, episodes.support_labels[0], episodes.ways)
 
 
 def _trials_in_flight(
@@ -201,7 +201,7 @@ def _train_one(
     try:
         trial, labels, columns = source.trial(episode, episodes.key, episodes.ways)
         parameters = head.parameter_count(trial.support.shape[1], trial.n_classes)
-        form = gradient_form(penalty, trial.labels, trial.n_classes, parameters)
+        form = penalty.tables(trial.labels, trial.n_classes, parameters)
         fitted = fit(trial, head, solver, form, "weights" in results.kept)
     except FirthshotError as error:
         results.notes[episode.trial] = str(error)

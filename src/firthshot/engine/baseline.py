@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.engine._run import train
-from firthshot.engine.options import Centroid, Converged, Penalty
+from firthshot.engine.options import Centroid, Converged
 from firthshot.episodes import sample_episodes
+from firthshot.objective import Penalty
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank

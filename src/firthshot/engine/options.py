@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from firthshot.engine.families import FAMILIES
 from firthshot.errors import FirthshotError
-from firthshot.objective import L2_PARAMETRISATIONS as L2_KINDS
 
 
 def _require(condition: bool, sentence: str) -> None:
@@ -184,62 +182,4 @@ class Converged(Solver):
         _require_number("tolerance", self.tolerance, 0, open_low=True)
         _require(
             self.max_iterations >= 1, f"max_iterations = {self.max_iterations} must be at least 1."
-        )
-
-
-L2Kind = Literal["mean-square", "ridge", "weight-decay"]
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """A family of penalties and the coefficients to train, all of them on the same trials.
-
-    Attributes
-    ----------
-    family : str
-        A key of `firthshot.engine.families.FAMILIES`: ``firth`` is λ KL(u‖p), ``confidence``
-        λ KL(p‖U), ``label-smoothing`` mixes the labels with u by ε = λ < 1, ``l2`` puts the
-        coefficient on ``l2_kind``.
-    coefficients : tuple of float
-    prior : "uniform", "class-frequency", or one probability per class
-        The u of ``firth`` and ``label-smoothing``.
-    l2 : float
-        An L2 coefficient beside the family, the same for every coefficient.
-    l2_kind : str
-        ``mean-square``: mean of the squares of all parameters, biases included. ``ridge``:
-        ½‖W‖²/n, biases free. ``weight-decay``: added to the gradient by the optimiser, biases
-        included.
-    """
-
-    family: str = "none"
-    coefficients: tuple[float, ...] = (0.0,)
-    prior: Literal["uniform", "class-frequency"] | tuple[float, ...] = "uniform"
-    l2: float = 0.0
-    l2_kind: L2Kind = "mean-square"
-
-    def __post_init__(self) -> None:
-        _require(
-            self.family in FAMILIES,
-            f"Penalty {self.family!r} is unknown; choose from {', '.join(FAMILIES)}.",
-        )
-        _require(
-            self.l2_kind in L2_KINDS,
-            f"L2 {self.l2_kind!r} is unknown; choose from {', '.join(L2_KINDS)}.",
-        )
-        listed = isinstance(self.coefficients, tuple | list)
-        _require(listed, f"coefficients = {self.coefficients!r} must be a tuple of numbers.")
-        _require(len(self.coefficients) >= 1, "coefficients is empty; give at least one.")
-        for coefficient in self.coefficients:
-            _require_number("coefficient", coefficient, 0)
-            _require(
-                self.family != "label-smoothing" or coefficient < 1,
-                f"Label smoothing {coefficient} must be below 1.",
-            )
-        _require_number("l2", self.l2, 0)
-        none = self.family != "none" or set(self.coefficients) == {0.0}
-        _require(none, "The penalty 'none' takes no coefficient but 0.")
-        named = isinstance(self.prior, tuple) or self.prior in ("uniform", "class-frequency")
-        _require(
-            named,
-            f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or probabilities.",
         )

@@ -14,6 +14,7 @@ from firthshot.estimators._base import FewShotClassifier, Fit
 from firthshot.estimators._linear import FirthClassifier
 from firthshot.estimators._optimum import logits, public, ridge_rows, take_shared_away
 from firthshot.estimators._support import Array, Support
+from firthshot.objective import theory_lambda
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +144,7 @@ class DistributionCalibrationClassifier(FewShotClassifier):
     def _theory(self, support: Support) -> float:
         shots = support.rows_per_class
         rows = int((shots + self.artificial // shots * shots).sum())
-        return float(support.n_classes * min(rows, support.X.shape[1] + 1) / (2 * rows))
+        return theory_lambda(support.n_classes, min(rows, support.X.shape[1] + 1), rows)
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
         return logits(X, parameters)

@@ -15,12 +15,12 @@ from firthshot.estimators._support import (
     Support,
     check_labels,
     check_weights,
-    class_prior,
     encode,
     is_plain,
     used_rows,
     weigh_classes,
 )
+from firthshot.objective import class_prior
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -68,7 +68,7 @@ class Input:
             self.column_scale_ = column_scale(X, weights) if self.standardize else None
         weights = weigh_classes(self.class_weight, classes, labels, weights)
         X = self._as_seen(X)
-        return Support(X, labels, weights, class_prior(self.prior, labels, weights, len(classes)))
+        return Support(X, labels, weights, class_prior(self.prior, labels, len(classes), weights))
 
     def _as_seen(self, X: Any) -> Any:
         """Return validated rows with columns on one scale, if wished, as the head sees them."""

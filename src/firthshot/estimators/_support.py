@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from firthshot.errors import FirthshotError
 from firthshot.estimators._kernels import weighted_moments
-from firthshot.objective import check_prior
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -158,28 +157,6 @@ def weigh_classes(class_weight: Any, classes: Array, labels: Array, weights: Arr
             "above zero, or leave the rows of that class away."
         )
     return np.asarray(weights * factors[labels])
-
-
-def class_prior(prior: Any, labels: Array, weights: Array, n_classes: int) -> Array:
-    """Return the prior u over classes, (K,): by name, or given in the order of ``classes_``."""
-    if isinstance(prior, str):
-        if prior == "uniform":
-            return np.full(n_classes, 1 / n_classes)
-        if prior == "class-frequency":
-            return np.asarray(np.bincount(labels, weights, minlength=n_classes) / weights.sum())
-        raise FirthshotError(
-            f"prior is {prior!r}; give 'uniform', 'class-frequency' or {n_classes} probabilities."
-        )
-    try:
-        u = check_prior(prior)
-    except (TypeError, ValueError):  # no numbers, or its own refusal
-        u = np.empty(0)
-    if u.shape != (n_classes,):
-        raise FirthshotError(
-            f"prior must be {n_classes} probabilities that sum to 1, in the order of the classes, "
-            f"not {prior}."
-        )
-    return u
 
 
 SMALLEST_SQUARE = 1e-280  # below, products with other small numbers vanish

@@ -14,7 +14,8 @@ from firthshot.experiments.shots import shots_in_words
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.engine.options import Head, Penalty, Solver
+    from firthshot.engine.options import Head, Solver
+    from firthshot.objective import Penalty
 
 FORMAT = 1  # raise it when the same cell would give other rows
 
@@ -77,11 +78,11 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
         return made
 
     def penalty(self, coefficients: tuple[float, ...]) -> Penalty:
-        """Return the engine's penalty with these coefficients."""
-        from firthshot.engine import options
+        """Return the penalty with these coefficients."""
+        from firthshot.objective import Penalty
 
         plain: Any = {"prior": self.prior, "l2": self.l2, "l2_kind": self.l2_kind}
-        return options.Penalty(self.family, coefficients, **plain)
+        return Penalty(self.family, coefficients, **plain)
 
 
 class Condition(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ def _name(spec: Spec) -> Pairs:
 
 def _registered(spec: Spec) -> Pairs:
     """Refuse heads and penalties that the engine does not have."""
-    from firthshot.engine.families import FAMILIES
+    from firthshot.objective import PENALTIES
 
     heads = _spec_heads()
     for index, name in enumerate(spec.heads):
@@ -58,9 +58,9 @@ def _registered(spec: Spec) -> Pairs:
         elif name not in heads:
             yield f"heads[{index}]", _none_such(name, "head", heads, "register_head adds one")
     for index, name in enumerate(spec.penalties):
-        if name not in FAMILIES:
-            how = "an entry in FAMILIES adds one"
-            yield f"penalties[{index}]", _none_such(name, "penalty", FAMILIES, how)
+        if name not in PENALTIES:
+            how = "register_penalty adds one"
+            yield f"penalties[{index}]", _none_such(name, "penalty", PENALTIES, how)
 
 
 def _spec_heads() -> list[str]:
@@ -124,8 +124,7 @@ def _trials(spec: Spec) -> Pairs:
 
 def _calibration(spec: Spec) -> Pairs:
     """Refuse what Distribution Calibration cannot do, and its solver without it."""
-    from firthshot.engine.families import FAMILIES
-    from firthshot.experiments.methods import has_term
+    from firthshot.objective import PENALTIES
 
     asked, shared = spec.calibration, spec.solver == "shared-lbfgs"
     if asked is None:
@@ -138,9 +137,10 @@ def _calibration(spec: Spec) -> Pairs:
         yield "solver", "Distribution Calibration needs 'converged' or 'shared-lbfgs'."
     if spec.l2_kind != "ridge" or not spec.l2:
         yield "l2_kind", "Distribution Calibration needs a ridge: l2_kind = 'ridge' and an l2."
-    for index, family in enumerate(spec.penalties):
-        if family in FAMILIES and has_term(family, "confidence", "l2"):
-            yield f"penalties[{index}]", f"Distribution Calibration has no penalty {family!r}."
+    for index, name in enumerate(spec.penalties):
+        penalty = PENALTIES.get(name)
+        if penalty and (penalty.confidence or penalty.l2):
+            yield f"penalties[{index}]", f"Distribution Calibration has no penalty {name!r}."
     for index, number in enumerate(asked.artificial):
         if number in asked.artificial[:index]:
             yield f"calibration.artificial[{index}]", f"{number} is listed twice."

@@ -96,7 +96,9 @@ def theory_value(cell: Cell, d: int, n: int) -> float | None:
     """Return λ = K rank/(2N) with the rank that N rows in general position have, or None."""
     if not cell.method.theory:
         return None
-    return cell.condition.actual_ways * min(n, d + 1) / (2 * n)
+    from firthshot.objective import theory_lambda
+
+    return theory_lambda(cell.condition.actual_ways, min(n, d + 1), n)
 
 
 def _columns(cell: Cell, theory: float | None) -> tuple[list[int], list[bool]]:
@@ -194,22 +196,22 @@ def _theory_exact(cell: Cell, features: SplitFeatures, episodes: Episodes) -> np
 
 
 def full_rank(X: np.ndarray) -> bool:
-    """Tell whether the rows of [X 1] are independent, as `span_of` does but cheaply.
+    """Tell whether the rows of [X 1] are independent, as `sample_rank` does but cheaply.
 
     The eigenvalues of the Gram matrix are squared singular values. A Cholesky factor whose pivots
     are far from zero proves independence; anything else is left to the singular values.
     """
-    from firthshot.objective.fisher import span_of
+    from firthshot.objective import sample_rank
 
     wide = X.astype(np.float64)
     gram = wide @ wide.T + 1.0
     try:
         pivots = np.diagonal(np.linalg.cholesky(gram))
     except np.linalg.LinAlgError:
-        return bool(span_of(X).independent)
+        return sample_rank(X) == len(X)
     if pivots.min() ** 2 > 1e-9 * np.trace(gram):
         return True
-    return bool(span_of(X).independent)
+    return sample_rank(X) == len(X)
 
 
 def _rows(

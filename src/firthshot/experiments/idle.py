@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from firthshot.experiments.spec import Spec
+
+if TYPE_CHECKING:
+    from firthshot.objective import PenaltyFamily
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,17 @@ def without_idle(fields: dict[str, Any], keep: Container[str]) -> dict[str, Any]
     return out
 
 
-def _any_has(spec: Spec, term: str) -> bool:
-    """Tell whether a penalty has a term; one that is not registered is refused elsewhere."""
-    from firthshot.engine.families import FAMILIES
-    from firthshot.experiments.methods import has_term
+def _any_is(spec: Spec, kind: Callable[[PenaltyFamily], bool]) -> bool:
+    """Tell whether a penalty is of a kind; one that is not registered is refused elsewhere."""
+    from firthshot.objective import PENALTIES
 
-    return any(family not in FAMILIES or has_term(family, term) for family in spec.penalties)
+    return any(name not in PENALTIES or kind(PENALTIES[name]) for name in spec.penalties)
 
 
 def _has_l2(spec: Spec) -> bool:
     """Tell whether any method has an L2, of its penalty or beside it."""
     published = spec.l2 is None and "cosine" in spec.heads
-    return bool(spec.l2) or published or _any_has(spec, "l2")
+    return bool(spec.l2) or published or _any_is(spec, lambda penalty: penalty.l2 > 0)
 
 
 def _has_common_grid(spec: Spec) -> bool:
@@ -78,7 +80,8 @@ _READERS: dict[str, _Reader] = {
     "hidden": _Reader("the head 'mlp'", lambda spec: "mlp" in spec.heads),
     "ridge": _Reader("references = true", lambda spec: spec.references),
     "priors": _Reader(
-        "a penalty with a prior, such as 'firth'", lambda spec: _any_has(spec, "prior")
+        "a penalty with a prior, such as 'firth'",
+        lambda spec: _any_is(spec, lambda penalty: penalty.takes_prior),
     ),
     "coefficients": _Reader("a penalty that has this grid, such as 'firth'", _has_common_grid),
     "l2_coefficients": _Reader("the penalty 'l2'", lambda spec: "l2" in spec.penalties),

@@ -22,24 +22,16 @@ def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator
 
     ``source`` is the bank whose base classes Distribution Calibration asks.
     """
+    from firthshot.objective import PENALTIES
+
     for head in spec.heads:
         for family in spec.penalties:
-            for prior in spec.priors if has_term(family, "prior") else ("uniform",):
+            for prior in spec.priors if PENALTIES[family].takes_prior else ("uniform",):
                 for calibration in _calibrations(spec, source):
                     method = _method(spec, head, family, prior, shots)
                     yield msgspec.structs.replace(method, calibration=calibration)
     if spec.references:
         yield from references(spec)
-
-
-def has_term(family: str, *names: str) -> bool:
-    """Tell whether any of these terms is in the gradient of a family."""
-    import numpy as np
-
-    from firthshot.engine.families import FAMILIES
-
-    terms = FAMILIES[family](np.array([0.5]))
-    return any(np.any(getattr(terms, name)) for name in names)
 
 
 def _calibrations(spec: Spec, source: Bank | None) -> list[Calibration | None]:

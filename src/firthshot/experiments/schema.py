@@ -42,13 +42,13 @@ PENALTY = ("penalty", "prior", "l2_kind", "l2")
 METHOD = ("head", "solver", *PENALTY)
 ARTIFICIAL = ("source", "artificial")  # what Distribution Calibration adds to a method
 
-# Ours first: of two penalties, the first is compared with the second.
-PENALTY_ORDER = ("firth", "label-smoothing", "confidence", "l2", "none")
-
 
 def penalty_rank(penalty: str) -> int:
-    """Return a penalty's place in `PENALTY_ORDER`; one's own penalties come last."""
-    return PENALTY_ORDER.index(penalty) if penalty in PENALTY_ORDER else len(PENALTY_ORDER)
+    """Return a penalty's place among those registered; of two, the first is compared."""
+    from firthshot.objective import PENALTIES
+
+    order = list(PENALTIES)
+    return order.index(penalty) if penalty in PENALTIES else len(order)
 
 
 ROW: dict[str, str] = {

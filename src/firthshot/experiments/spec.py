@@ -93,7 +93,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     calibration : CalibrationSettings, optional
         Train with Distribution Calibration.
     penalties, priors : tuple of str
-        Families (`firthshot.engine.families`); those with a prior, such as ``firth`` and
+        Names in `firthshot.objective.PENALTIES`; those with a prior, such as ``firth`` and
         ``label-smoothing``, are trained once for every prior.
     coefficients, l2_coefficients, smoothing : tuple of float
         The grid; that of the family ``l2`` where it differs; that of label smoothing, below 1.

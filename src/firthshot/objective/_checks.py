@@ -1,4 +1,4 @@
-"""Refuse bad labels, priors and coefficients with a sentence; repair nothing."""
+"""Refuse bad labels, priors and features with a sentence; repair nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 PRIOR_SUM_TOLERANCE = 1e-6
 
 
-def check_labels(labels: ArrayLike, n_classes: int) -> NDArray[np.integer[Any]]:
-    """Return labels as integers in [0, n_classes), or refuse them."""
-    y = np.asarray(labels)
+def match_labels(labels: ArrayLike, log_p: Array) -> NDArray[np.integer[Any]]:
+    """Return integer labels in [0, K), broadcast to the samples of ``log_p``, (..., n)."""
+    y, n_classes = np.asarray(labels), log_p.shape[-1]
     if y.dtype.kind not in "iu":
         raise FirthshotError(f"labels have type {y.dtype}; give integers from 0 to K-1.")
     if y.size and (y.min() < 0 or y.max() >= n_classes):
@@ -26,12 +26,6 @@ def check_labels(labels: ArrayLike, n_classes: int) -> NDArray[np.integer[Any]]:
             f"labels run from {y.min()} to {y.max()}; with {n_classes} classes they must lie "
             f"in 0..{n_classes - 1}."
         )
-    return y
-
-
-def match_labels(labels: ArrayLike, log_p: Array) -> NDArray[np.integer[Any]]:
-    """Return checked labels broadcast to the samples of ``log_p``, shape (..., n)."""
-    y = check_labels(labels, log_p.shape[-1])
     try:
         return np.broadcast_to(y, log_p.shape[:-1])
     except ValueError:
@@ -48,48 +42,30 @@ def check_prior(prior: ArrayLike) -> Array:
         raise FirthshotError(f"the prior has shape {a.shape}; give one probability per class.")
     if not np.isfinite(a).all() or (a < 0).any():
         raise FirthshotError("the prior holds a negative or non-finite entry; give probabilities.")
-    total = a.sum(axis=-1)
-    worst = float(np.ravel(total)[np.argmax(np.abs(np.ravel(total) - 1.0))])
+    total = np.ravel(a.sum(axis=-1))
+    worst = float(total[np.argmax(np.abs(total - 1.0))])
     if abs(worst - 1.0) > PRIOR_SUM_TOLERANCE:
         raise FirthshotError(f"the prior sums to {worst:.6g}; divide it by its sum.")
     a.setflags(write=False)
     return a
 
 
-def match_prior(prior: Array, log_p: Array) -> Array:
-    """Return a checked prior as (..., 1, K), of the type of ``log_p`` and broadcasting with it."""
-    if prior.shape[-1] != log_p.shape[-1]:
-        raise FirthshotError(
-            f"the prior has {prior.shape[-1]} entries but the logits have {log_p.shape[-1]} "
-            "classes; give one probability per class."
-        )
-    check_leading("the prior", prior.shape[:-1], log_p)
-    return prior[..., None, :].astype(log_p.dtype, copy=False)
-
-
-def check_coefficient(name: str, coefficient: ArrayLike, *, below: float = np.inf) -> Array:
-    """Return a read-only copy of coefficients in [0, below), or refuse them."""
-    c = np.array(coefficient, dtype=np.float64)
-    if not np.isfinite(c).all() or (c < 0).any() or (c >= below).any():
-        limit = "finite and not negative" if below == np.inf else f"in [0, {below:g})"
-        raise FirthshotError(f"{name} is {c.tolist()}; it must be {limit}.")
-    c.setflags(write=False)
-    return c
-
-
-def check_leading(name: str, shape: tuple[int, ...], log_p: Array) -> None:
-    """Refuse an array whose leading axes ``shape`` do not broadcast with those of the logits."""
+def match_leading(name: str, array: ArrayLike, log_p: Array, *, own: int) -> Array:
+    """Return an array of axes (leading, own) as (leading, 1, own), to broadcast with log p."""
+    a = np.asarray(array, dtype=log_p.dtype)
+    leading = a.shape[: a.ndim - own]
     try:
-        np.broadcast_shapes(shape, log_p.shape[:-2])
+        np.broadcast_shapes(leading, log_p.shape[:-2])
     except ValueError:
         raise FirthshotError(
-            f"{name} has leading axes {shape} but the logits have {log_p.shape[:-2]}; "
+            f"{name} has leading axes {leading} but the logits have {log_p.shape[:-2]}; "
             "give axes that broadcast."
         ) from None
+    return a.reshape(*leading, 1, *a.shape[a.ndim - own :])
 
 
 def check_matrix(X: ArrayLike, *, intercept: bool) -> Array:
-    """Return finite features of shape (N, d) as float64, a column of ones appended on request."""
+    """Return finite features (N, d) as float64, a column of ones appended on request."""
     features = np.asarray(X, dtype=np.float64)
     if features.ndim != 2 or 0 in features.shape:
         raise FirthshotError(f"X has shape {features.shape}; give (samples, features).")
@@ -98,23 +74,3 @@ def check_matrix(X: ArrayLike, *, intercept: bool) -> Array:
     if not intercept:
         return features
     return np.column_stack([features, np.ones(len(features))])
-
-
-def class_frequencies(labels: ArrayLike, n_classes: int) -> Array:
-    """Compute the share of each class among the labels: the `class-frequency` prior.
-
-    Parameters
-    ----------
-    labels : integers of shape (..., n)
-    n_classes : int
-
-    Returns
-    -------
-    array of shape (..., K)
-        Counts divided by n; classes without a sample get 0.
-    """
-    y = check_labels(labels, n_classes)
-    if y.ndim < 1 or y.shape[-1] == 0:
-        raise FirthshotError("there are no labels to count; give one sample or more.")
-    frequencies: Array = (y[..., None] == np.arange(n_classes)).mean(axis=-2)
-    return frequencies

@@ -56,9 +56,3 @@ def log_softmax(logits: ArrayLike) -> Array:
 def softmax(logits: ArrayLike) -> Array:
     """Compute p = exp(z) / Σ_j exp z_j along the last axis, shape (..., n, K), stably."""
     return np.exp(log_softmax(logits))
-
-
-def covariance_product(p: Array, direction: Array) -> Array:
-    """Multiply by the covariance of a one-hot draw: (diag p - p pᵀ) v, shape (..., n, K)."""
-    centred: Array = p * (direction - (p * direction).sum(axis=-1, keepdims=True))
-    return centred

@@ -6,13 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_PENALTIES = {
-    "firth": "Firth",
-    "l2": "L2",
-    "confidence": "the confidence penalty",
-    "label-smoothing": "label smoothing",
-    "none": "no penalty",
-}
+from firthshot.objective import PENALTIES
+
 _HEADS = {
     "mlp": "3-layer",
     "centroid": "nearest class mean",
@@ -53,7 +48,8 @@ def shots_words(condition: Condition) -> str:
 
 def penalty_name(penalty: str, prior: str = "uniform") -> str:
     """Return what a penalty is called in a sentence."""
-    name = _PENALTIES.get(penalty, penalty)
+    # A report may name penalties that only the run had registered.
+    name = PENALTIES[penalty].title if penalty in PENALTIES else penalty
     return name if prior == "uniform" else f"{name} ({prior} prior)"
 
 

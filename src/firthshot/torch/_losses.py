@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from firthshot.errors import FirthshotError
-from firthshot.objective import Firth
+from firthshot.objective import check_prior
 from firthshot.torch._samples import (
     Reduction,
     as_numbers,
@@ -199,7 +199,7 @@ def _check_lam(lam: float | Tensor) -> None:
 
 def _checked_prior(prior: ArrayLike | Tensor) -> Tensor:
     tensor = _one_per_class(prior, "prior")
-    Firth(tensor.detach().cpu().double().numpy())  # refuses what is no distribution
+    check_prior(tensor.detach().cpu().double().numpy())
     return tensor
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.schema import PENALTY, PLACE
 from firthshot.experiments.statistics import ALPHA
+from firthshot.objective import PENALTIES
 from firthshot.report.figures.improvement import (
     IMPROVEMENT,
     draw_left_out,
@@ -129,7 +130,8 @@ def _bars(part: Group) -> Iterator[Drawing]:
 
 def _with_prior(name: str, rows: list[Row], several: bool) -> str:
     """Name the uniform prior too where another one is beside it."""
-    plain = rows[0]["penalty"] in ("firth", "label-smoothing") and rows[0]["prior"] == "uniform"
+    penalty = PENALTIES.get(rows[0]["penalty"])
+    plain = penalty and penalty.takes_prior and rows[0]["prior"] == "uniform"
     return f"{name} (uniform prior)" if several and plain else name
 
 

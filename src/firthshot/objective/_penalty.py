@@ -1,0 +1,107 @@
+"""A penalty with its coefficients as users give it, and as the numbers that kernels read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firthshot.errors import FirthshotError
+from firthshot.objective._prior import PRIORS, class_prior
+from firthshot.objective.penalties import PENALTIES
+from firthshot.objective.penalties.l2 import check_l2_kind, l2_curvature
+
+Array = NDArray[Any]
+L2Kind = Literal["mean-square", "ridge", "weight-decay"]
+
+
+@dataclass(frozen=True)
+class PenaltyTables:
+    """Per coefficient l (and class c), the gradient of the loss with respect to logits.
+
+    dLoss/dz_c = probability_l p_c − target_cl − label_l [c = y]
+                 + confidence_l p_c (log p_c − Σ p log p),
+    and the L2 parts: ``weight_decay_l W`` and ``bias_decay_l b`` are added to their gradients.
+    """
+
+    probability: Array  # (L,)
+    target: Array  # (C, L)
+    label: Array  # (L,)
+    confidence: Array  # (L,)
+    weight_decay: Array  # (L,)
+    bias_decay: Array  # (L,)
+    decay_with_batch: bool
+    decays: bool  # whether anything decays, in any coefficient of the trial
+
+    def take(self, part: slice | Array) -> PenaltyTables:
+        """Return the tables of some of the coefficients."""
+        arrays = {name: value[..., part] for name, value in vars(self).items() if np.ndim(value)}
+        return replace(self, **arrays)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A family of penalties and the coefficients to train, all of them on the same trials.
+
+    Attributes
+    ----------
+    family : str
+        A key of `firthshot.objective.PENALTIES`: ``firth`` is λ KL(u‖p), ``confidence``
+        λ KL(p‖U), ``label-smoothing`` mixes the labels with u by ε = λ < 1, ``l2`` puts the
+        coefficient on ``l2_kind``.
+    coefficients : tuple of float
+    prior : "uniform", "class-frequency", or one probability per class
+        The u of ``firth`` and ``label-smoothing``.
+    l2 : float
+        An L2 coefficient beside the family, the same for every coefficient.
+    l2_kind : str
+        ``mean-square``: mean of the squares of all parameters, biases included. ``ridge``:
+        ½‖W‖²/n, biases free. ``weight-decay``: added to the gradient by the optimiser, biases
+        included.
+    """
+
+    family: str = "none"
+    coefficients: tuple[float, ...] = (0.0,)
+    prior: Literal["uniform", "class-frequency"] | tuple[float, ...] = "uniform"
+    l2: float = 0.0
+    l2_kind: L2Kind = "mean-square"
+
+    def __post_init__(self) -> None:
+        if self.family not in PENALTIES:
+            known = ", ".join(PENALTIES)
+            raise FirthshotError(f"Penalty {self.family!r} is unknown; choose from {known}.")
+        check_l2_kind(self.l2_kind)
+        if not isinstance(self.coefficients, tuple | list):
+            raise FirthshotError(
+                f"coefficients = {self.coefficients!r} must be a tuple of numbers."
+            )
+        if not self.coefficients:
+            raise FirthshotError("coefficients is empty; give at least one.")
+        PENALTIES[self.family].check(self.coefficients)
+        if not 0 <= self.l2 < math.inf:
+            raise FirthshotError(f"l2 = {self.l2} must be finite and at least 0.")
+        if not isinstance(self.prior, tuple) and self.prior not in PRIORS:
+            raise FirthshotError(
+                f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or probabilities."
+            )
+
+    def tables(self, labels: Array, n_classes: int, n_parameters: int) -> PenaltyTables:
+        """Resolve for a trial with these support labels and this number of parameters."""
+        family, lam = PENALTIES[self.family], np.array(self.coefficients, float)
+        loss = family.loss(lam)
+        u = class_prior(self.prior, labels, n_classes)
+        l2 = self.l2 + family.l2 * lam
+        curvature = l2_curvature(self.l2_kind, n_parameters=n_parameters, n_samples=len(labels))
+        return PenaltyTables(
+            probability=loss.probability,
+            target=np.outer(u, np.asarray(loss.prior)),
+            label=np.asarray(loss.label),
+            confidence=np.asarray(loss.confidence),
+            weight_decay=curvature.weights * l2,
+            bias_decay=curvature.bias * l2,
+            decay_with_batch=self.l2_kind != "weight-decay",
+            decays=bool(l2.any()),
+        )

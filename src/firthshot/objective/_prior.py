@@ -1,0 +1,52 @@
+"""The class prior u of a support set, by name or as given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.objective._checks import check_prior
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from firthshot.objective._softmax import Array
+
+PRIORS = ("uniform", "class-frequency")
+
+
+def class_prior(
+    prior: Any, labels: NDArray[Any], n_classes: int, weights: Array | None = None
+) -> Array:
+    """Return the prior u over classes, (K,): by name, or given in the order of the classes.
+
+    Parameters
+    ----------
+    prior : "uniform", "class-frequency", or one probability per class
+        The class frequency of a class is its share of the weights of all samples.
+    labels : integers of shape (N,)
+    n_classes : int
+    weights : array of shape (N,), optional
+        Weights of the samples; one each unless given.
+    """
+    if isinstance(prior, str):
+        if prior == "uniform":
+            return np.full(n_classes, 1 / n_classes)
+        if prior == "class-frequency":
+            counts = np.bincount(labels, weights, minlength=n_classes)
+            return np.asarray(counts / (len(labels) if weights is None else weights.sum()))
+        raise FirthshotError(
+            f"prior is {prior!r}; give 'uniform', 'class-frequency' or {n_classes} probabilities."
+        )
+    try:
+        u = check_prior(prior)
+    except (TypeError, ValueError):  # no numbers, or its own refusal
+        u = np.empty(0)
+    if u.shape != (n_classes,):
+        raise FirthshotError(
+            f"prior must be {n_classes} probabilities that sum to 1, in the order of the classes, "
+            f"not {prior}."
+        )
+    return u
