@@ -24,15 +24,15 @@ from firthshot.engine import (
     train,
 )
 from firthshot.engine._heads import _FIT
-from firthshot.engine.families import FAMILIES, Terms
 from firthshot.errors import BankError, FirthshotError
 from firthshot.experiments import reading
 from firthshot.experiments.choose import settle_banks
 from firthshot.experiments.reading import load_spec
 from firthshot.experiments.runner import run
 from firthshot.experiments.summary import read_summary
-from firthshot.objective import Confidence, CrossEntropy, Firth
+from firthshot.objective import PENALTIES, PenaltyFamily, SampleLoss, register_penalty
 from firthshot.report.build import write_report
+from oracles.linear_optimum import descend
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "extending.md"
 
@@ -72,13 +72,18 @@ def test_a_head_of_ones_own_is_trained(episodes):
     assert_allclose(own.nll, known.nll, rtol=1e-9)
 
 
-def symmetric(lam):
-    """Return the terms of λ (KL(U‖p) + KL(p‖U))."""
-    return Terms(probability=1 + lam, prior=lam, confidence=lam)
+SYMMETRIC = PenaltyFamily("symmetric", prior=1.0, confidence=1.0, title="symmetric divergence")
 
 
-def test_a_penalty_of_ones_own_is_trained(episodes, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "symmetric", symmetric)
+@pytest.fixture
+def with_symmetric(monkeypatch):
+    monkeypatch.setitem(PENALTIES, "symmetric", None)  # taken away again at the end
+    register_penalty(SYMMETRIC)
+
+
+@pytest.mark.usefixtures("with_symmetric")
+def test_a_penalty_of_ones_own_is_trained(episodes):
+    """Train λ (KL(U‖p) + KL(p‖U)) beside cross-entropy."""
     features, trials = episodes
     lams = (0.0, 0.5, 3.0)
     sgd = Sgd(0.5, 0.0, batch_size=10, epochs=20, shuffle=False)
@@ -87,19 +92,9 @@ def test_a_penalty_of_ones_own_is_trained(episodes, monkeypatch):
     for number, trial in enumerate(trials):
         X = np.asarray(features[trial.support], dtype=np.float64)
         for l, lam in enumerate(lams):
-            W, b = descend(X, trial.support_labels, lam)
+            W, b = descend(X, trial.support_labels, 5, SampleLoss(1.0, lam, lam))
             assert_allclose(own.kept["weights"][number]["coef"][l], W.T, atol=1e-12)
             assert_allclose(own.kept["weights"][number]["intercept"][l], b, atol=1e-12)
-
-
-def descend(X, y, lam, n_classes=5):
-    """Take twenty plain gradient steps on all rows."""
-    W, b = np.zeros((X.shape[1], n_classes)), np.zeros(n_classes)
-    for _ in range(20):
-        z = X @ W + b
-        g = CrossEntropy().gradient(z, y) + lam * (Firth().gradient(z) + Confidence().gradient(z))
-        W, b = W - 0.5 * X.T @ g / len(X), b - 0.5 * g.mean(0)
-    return W, b
 
 
 SMALL = {"trials": 4, "shots": [1, 2], "ways": [3], "queries": 5, "coefficients": [0, 1]}
@@ -125,8 +120,8 @@ def test_a_head_of_ones_own_goes_through_a_run_and_its_report(tmp_path):
     assert "median head" in page
 
 
-def test_a_penalty_of_ones_own_goes_through_a_run_and_its_report(tmp_path, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "symmetric", symmetric)
+@pytest.mark.usefixtures("with_symmetric")
+def test_a_penalty_of_ones_own_goes_through_a_run_and_its_report(tmp_path):
     both, page = run_small(
         tmp_path, penalties=["symmetric", "firth"], priors=["uniform", "class-frequency"]
     )
@@ -138,17 +133,17 @@ def test_a_penalty_of_ones_own_goes_through_a_run_and_its_report(tmp_path, monke
     }
     assert_allclose(nll["symmetric", 0.0], nll["firth", 0.0], rtol=1e-6)
     assert (nll["symmetric", 1.0] > nll["firth", 1.0]).all()  # twice as much towards uniform
-    # Its gradient has a prior: it is trained once for each.
+    # Its loss has a prior: it is trained once for each.
     assert set(lines.filter(penalty="symmetric")["prior"]) == {"uniform", "class-frequency"}
-    assert "symmetric" in page
+    assert "symmetric divergence" in page.lower()
 
 
 def test_a_report_needs_no_registration_but_going_on_does(tmp_path, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "symmetric", symmetric)
+    monkeypatch.setitem(PENALTIES, "symmetric", SYMMETRIC)
     run_small(tmp_path, penalties=["symmetric"])
-    monkeypatch.delitem(FAMILIES, "symmetric")
+    monkeypatch.delitem(PENALTIES, "symmetric")
     assert "symmetric" in write_report([tmp_path], figures=False).read_text("utf-8")
-    with pytest.raises(FirthshotError, match="no penalty 'symmetric': use none, firth"):
+    with pytest.raises(FirthshotError, match="no penalty 'symmetric': use firth, label-smoothing"):
         load_spec(str(tmp_path))
 
 

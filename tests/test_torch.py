@@ -13,7 +13,7 @@ from firthshot.engine import Cosine, Penalty, Sgd, train
 from firthshot.engine._cosine import scale_of, unit_rows
 from firthshot.episodes import sample_episodes
 from firthshot.errors import FirthshotError
-from firthshot.objective import L2, Confidence, Firth, LabelSmoothing, make_objective
+from firthshot.objective import PENALTIES, SampleLoss
 from firthshot.torch import (
     CosineHead,
     FirthLoss,
@@ -23,6 +23,7 @@ from firthshot.torch import (
     l2_penalty,
     label_smoothing_loss,
 )
+from oracles.linear_optimum import l2_value
 
 K = 5
 SHAPES = [(K,), (6, K), (6, K, 3), (2, K, 3, 4), (2, K, 2, 1, 3)]
@@ -124,24 +125,28 @@ def test_indices_and_one_hot_probabilities_agree_in_sum():
 def test_values_and_gradients_are_those_of_the_numpy_objective(prior):
     logits, target = draw((20, K), "indices")
     logits.requires_grad_()
-    numpy_prior = None if prior is None else prior.numpy()
+    u = None if prior is None else prior.numpy()
+    entropy = np.log(K) if u is None else -(u[u > 0] * np.log(u[u > 0])).sum()
     z, y = logits.detach().numpy(), target.numpy()
-    cases = [
-        (firth_penalty(logits, prior, reduction="none"), Firth(numpy_prior)),
-        (confidence_penalty(logits, reduction="none"), Confidence()),
-        (FirthLoss(2.5, prior, reduction="none")(logits, target), None),
-        (label_smoothing_loss(logits, target, 0.3, prior, reduction="none"), None),
+    cases = [  # torch has λ KL(u‖p) for Firth, the objective λ CE(u‖p), which adds λ × entropy
+        (firth_penalty(logits, prior, reduction="none"), SampleLoss(0.0, 1.0, u=u), 1.0),
+        (confidence_penalty(logits, reduction="none"), SampleLoss(0.0, 0.0, 1.0), 0.0),
+        (
+            FirthLoss(2.5, prior, reduction="none")(logits, target),
+            PENALTIES["firth"].loss(2.5, u),
+            2.5,
+        ),
+        (
+            label_smoothing_loss(logits, target, 0.3, prior, reduction="none"),
+            PENALTIES["label-smoothing"].loss(0.3, u),
+            0.0,
+        ),
     ]
-    losses = [make_objective("firth", 2.5, numpy_prior), LabelSmoothing(0.3, numpy_prior)]
-    oracles = [
-        (cases[0][1].value(z), cases[0][1].gradient(z)),
-        (cases[1][1].value(z), cases[1][1].gradient(z)),
-        *[loss.value_and_gradient(z, y) for loss in losses],
-    ]
-    for (got, _), (value, gradient) in zip(cases, oracles, strict=True):
-        np.testing.assert_allclose(got.detach().numpy(), value, rtol=1e-13, atol=1e-13)
+    for got, loss, lam in cases:
+        want = loss.value(z, y) - lam * entropy
+        np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-13, atol=1e-13)
         (by_logits,) = torch.autograd.grad(got.sum(), logits, retain_graph=True)
-        np.testing.assert_allclose(by_logits.numpy(), gradient, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(by_logits.numpy(), loss.gradient(z, y), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("shape", [(K,), (3, K), (2, K, 2)])
@@ -457,13 +462,11 @@ def test_bad_settings_are_refused_in_a_sentence(build, sentence):
 @pytest.mark.parametrize("parametrisation", ["mean-square", "ridge", "weight-decay"])
 def test_l2_is_that_of_the_objective(parametrisation):
     layer = torch.nn.Linear(4, 3).double()
-    want = L2(parametrisation, 10).value(
-        layer.weight.detach().numpy().T, layer.bias.detach().numpy()
-    )
+    W, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
     got = l2_penalty(layer, parametrisation, n_samples=10)
-    np.testing.assert_allclose(got.item(), want, rtol=1e-13)
+    np.testing.assert_allclose(got.item(), l2_value(W, b, parametrisation, 10), rtol=1e-13)
     layer.bias.requires_grad_(False)
-    alone = L2(parametrisation, 10).value(layer.weight.detach().numpy().T)
+    alone = l2_value(W, np.empty(0), parametrisation, 10)
     got = l2_penalty(layer, parametrisation, n_samples=10)
     np.testing.assert_allclose(got.item(), alone, rtol=1e-13)
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firthshot.engine._closed_form import fit_centroid, fit_least_squares, ridge_regression
-from firthshot.engine._form import gradient_form
 from firthshot.engine._trial import Trial
-from firthshot.engine.options import Centroid, Converged, LeastSquares, Penalty
+from firthshot.engine.options import Centroid, Converged, LeastSquares
 from firthshot.errors import FirthshotError
-from firthshot.objective import closed_form_optimum, softmax
+from firthshot.objective import Penalty, softmax
+from oracles.linear_optimum import closed_form_optimum
 
 
 def make_trial(n=12, d=30, k=3, dtype="float64", offset=0.0, seed=0):
@@ -25,7 +25,7 @@ def make_trial(n=12, d=30, k=3, dtype="float64", offset=0.0, seed=0):
 
 def form_for(trial):
     penalty = Penalty("firth", (0.0, 1.0))
-    return gradient_form(penalty, trial.labels, trial.n_classes, 100)
+    return penalty.tables(trial.labels, trial.n_classes, 100)
 
 
 def fit(function, head, trial, keep=True):

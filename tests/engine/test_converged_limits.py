@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 from firthshot.engine._converged import solve
-from firthshot.engine.options import Penalty
 from firthshot.engine.results import Status
+from firthshot.objective import Penalty
 from oracles.linear_optimum import draw, flatten, form_of, plain_objective
 
 TOLERANCE = 1e-6

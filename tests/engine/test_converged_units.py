@@ -9,8 +9,7 @@ import pytest
 
 from firthshot.engine._converged import solve
 from firthshot.engine._guess import walk
-from firthshot.engine.options import Penalty
-from firthshot.objective import softmax
+from firthshot.objective import Penalty, softmax
 from oracles.linear_optimum import draw, form_of
 
 PATH = Penalty("firth", (0.0, 0.1, 1.0, 10.0), l2=1.0, l2_kind="ridge")

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firthshot.engine import Mlp, Penalty, Sgd, _mlp, train
-from firthshot.engine._form import gradient_form
 from firthshot.engine._kernels.dense import descend, matrix, product
 from firthshot.engine._kernels.drift import drift
 from firthshot.engine._mlp import fit_mlp
@@ -62,7 +61,7 @@ def make_trial(n_classes=5, shots=3, d=12, queries=11, dtype=np.float64, seed=0)
 def fit(trial, sgd, penalty, head=HEAD):
     widths = (trial.support.shape[1], *head.hidden, trial.n_classes)
     n_parameters = sum((n + 1) * m for n, m in pairwise(widths))
-    form = gradient_form(penalty, trial.labels, trial.n_classes, n_parameters)
+    form = penalty.tables(trial.labels, trial.n_classes, n_parameters)
     return fit_mlp(trial, head, sgd, form, True)
 
 
@@ -292,7 +291,7 @@ def test_nothing_is_written_outside_the_state(ways, size, hidden, monkeypatch):
     support = rng.normal(size=(len(labels), 20)).astype(np.float32)
     trial = Trial(0, 1, ways, support, labels, support[:3])
     penalty = Penalty("firth", tuple(np.linspace(0, 2, size)))
-    form = gradient_form(penalty, labels, ways, 1000)
+    form = penalty.tables(labels, ways, 1000)
     # Long enough for drifting velocities to be brought back to scale.
     _mlp.fit_mlp(trial, Mlp(hidden), Sgd(epochs=90), form, False)
     assert guards

@@ -8,7 +8,6 @@ import torch
 
 from firthshot.engine import Cosine, Linear, Penalty, Sgd
 from firthshot.engine._cosine import fit_cosine, linear_layer_start
-from firthshot.engine._form import gradient_form
 from firthshot.engine._linear import fit_linear
 from firthshot.engine._sgd import xavier_uniform
 from firthshot.engine._trial import Trial
@@ -86,7 +85,7 @@ HEADS = {
 def fit(head, trial, sgd, penalty):
     options, function, *_ = HEADS[head]
     d, k = trial.support.shape[1], trial.n_classes
-    form = gradient_form(penalty, trial.labels, k, d * k + k)
+    form = penalty.tables(trial.labels, k, d * k + k)
     return function(trial, options, sgd, form, True)
 
 
@@ -136,7 +135,7 @@ def test_every_shape_follows_the_textbook(head, shape):
 
 def test_zero_start_follows_the_textbook_and_stays_in_the_span():
     trial, penalty = make_trial(d=30), Penalty("firth", (0.0, 1.0))
-    form = gradient_form(penalty, trial.labels, 5, 155)
+    form = penalty.tables(trial.labels, 5, 155)
     fitted = fit_linear(trial, Linear(start="zero"), LINEAR_SGD, form, True)[12]
     logits, *_ = linear_by_autograd(trial, LINEAR_SGD, penalty, 1.0, start="zero")
     assert np.allclose(fitted.logits[:, 1, :11].T, logits, rtol=1e-10, atol=1e-12)

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from firthshot import estimators
 from firthshot.errors import FirthshotError
-from firthshot.objective import closed_form_optimum, log_softmax, softmax
-from oracles.linear_optimum import draw
+from firthshot.objective import log_softmax, softmax
+from oracles.linear_optimum import closed_form_optimum, draw
 
 # Stated coefficients, and probabilities as the objective has them.
 Head = partial(estimators.FirthClassifier, lam=1.0, l2=1.0, calibrate=False)

@@ -26,7 +26,7 @@ from firthshot.estimators._full_batch import (
 )
 from firthshot.estimators._mlp import folds, merge_equal_rows, rows_in_their_span
 from firthshot.estimators._support import Support
-from firthshot.objective import make_objective
+from firthshot.objective import PENALTIES
 from firthshot.torch import firth_loss
 
 SMALL = {"hidden": (12, 6), "calibrate": False}
@@ -111,8 +111,8 @@ def test_the_objective_is_zero_for_perfect_predictions():
     value, gradient = value_and_gradient(theta, (9, 3), np.eye(9), targets, 0.0)
     assert value == pytest.approx(0.0, abs=1e-15)
     assert np.abs(gradient).max() < 1e-15
-    losses = make_objective("firth", 0.7, prior).value(np.log(shares), y)
-    moved = make_objective("firth", 0.7, prior).value(np.zeros((9, 3)), y)
+    losses = PENALTIES["firth"].loss(0.7, prior).value(np.log(shares), y)
+    moved = PENALTIES["firth"].loss(0.7, prior).value(np.zeros((9, 3)), y)
     zero = value_and_gradient(np.zeros_like(theta), (9, 3), np.eye(9), targets, 0.0)[0]
     assert zero == pytest.approx(weights @ (moved - losses), abs=1e-12)
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firthshot.objective import Confidence, CrossEntropy, Firth, LabelSmoothing, log_softmax
+from firthshot.objective import PENALTIES, SampleLoss, log_softmax
+from oracles.penalties import registered_cases
 
 PRIOR = [0.5, 0.0, 0.3, 0.2]
 LOGITS = [
@@ -55,23 +56,26 @@ def smoothed(y):
 
 
 UNIFORM = [mpmath.mpf(1) / 4] * 4
+HALF = [mpmath.mpf(a) for a in PRIOR]
 REFERENCES = {
-    "cross-entropy": (CrossEntropy(), lambda p, y: cross_entropy(one_hot(y), p)),
-    "label-smoothing": (LabelSmoothing(0.3, PRIOR), lambda p, y: cross_entropy(smoothed(y), p)),
-    "firth": (Firth(), lambda p, y: kl(UNIFORM, p)),
-    "firth-prior": (Firth(PRIOR), lambda p, y: kl([mpmath.mpf(a) for a in PRIOR], p)),
-    "confidence": (Confidence(), lambda p, y: kl(p, UNIFORM)),
+    "cross-entropy": (SampleLoss(), lambda p, y: cross_entropy(one_hot(y), p)),
+    "label-smoothing": (
+        PENALTIES["label-smoothing"].loss(0.3, PRIOR),
+        lambda p, y: cross_entropy(smoothed(y), p),
+    ),
+    "towards-uniform": (SampleLoss(0, 1), lambda p, y: cross_entropy(UNIFORM, p)),
+    "towards-prior": (SampleLoss(0, 1, 0, PRIOR), lambda p, y: cross_entropy(HALF, p)),
+    "confidence": (SampleLoss(0, 0, 1), lambda p, y: kl(p, UNIFORM)),
+    "firth": (
+        PENALTIES["firth"].loss(2.5),
+        lambda p, y: cross_entropy(one_hot(y), p) + 2.5 * cross_entropy(UNIFORM, p),
+    ),
 }
 
 
 def close(ours, reference, tolerance=1e-12):
     error = abs(mpmath.mpf(float(ours)) - reference)
     return np.isfinite(ours) and error <= tolerance * (1 + abs(reference))
-
-
-def call(term, method, z, y):
-    function = getattr(term, method)
-    return function(z, y) if isinstance(term, CrossEntropy | LabelSmoothing) else function(z)
 
 
 def slope(function, z, direction):
@@ -90,22 +94,22 @@ class TestAgainstFiftyDigits:
         term, reference = REFERENCES[name]
         with mpmath.workdps(50):
             exact = reference(probabilities(LOGITS[row]), LABELS[row])
-            ours = call(term, "value", np.array([LOGITS[row]]), [LABELS[row]])[0]
+            ours = term.value(np.array([LOGITS[row]]), [LABELS[row]])[0]
             assert close(ours, exact), (ours, exact)
 
     def test_gradient(self, name, row):
         term, reference = REFERENCES[name]
-        ours = call(term, "gradient", np.array([LOGITS[row]]), [LABELS[row]])[0]
+        ours = term.gradient(np.array([LOGITS[row]]), [LABELS[row]])[0]
         for k in range(4):
             exact = slope(
                 lambda z: reference(probabilities(z), LABELS[row]), LOGITS[row], np.eye(4)[k]
             )
             assert close(ours[k], exact), (k, ours[k], exact)
 
-    def test_hvp(self, name, row):
+    def test_hessian_product(self, name, row):
         term, reference = REFERENCES[name]
         v = [0.5, -2.0, 1.0, 3.0]
-        ours = term.hvp(np.array([LOGITS[row]]), np.array([v]))[0]
+        ours = term.hessian_product(np.array([LOGITS[row]]), np.array([v]))[0]
 
         def gradient(z, k):
             return slope(lambda x: reference(probabilities(x), LABELS[row]), z, np.eye(4)[k])
@@ -124,10 +128,8 @@ def test_a_confident_right_prediction_keeps_the_digits_of_its_loss():
     with mpmath.workdps(50):
         tail = mpmath.exp(-60) + mpmath.exp(-61)
         exact, slope_exact = mpmath.log1p(tail), -tail / (1 + tail)
-    np.testing.assert_allclose(CrossEntropy().value(z, [0])[0], float(exact), rtol=1e-14)
-    np.testing.assert_allclose(
-        CrossEntropy().gradient(z, [0])[0, 0], float(slope_exact), rtol=1e-14
-    )
+    np.testing.assert_allclose(SampleLoss().value(z, [0])[0], float(exact), rtol=1e-14)
+    np.testing.assert_allclose(SampleLoss().gradient(z, [0])[0, 0], float(slope_exact), rtol=1e-14)
 
 
 @settings(deadline=None)
@@ -142,9 +144,10 @@ def test_log_softmax_is_a_finite_log_distribution_of_the_same_gaps(z):
 
 @settings(deadline=None)
 @given(st.lists(st.floats(-1e4, 1e4), min_size=4, max_size=4))
-@pytest.mark.parametrize("penalty", [Firth(), Firth(PRIOR), Confidence()])
-def test_penalties_are_finite_and_never_negative(penalty, z):
-    value, gradient = penalty.value([z]), penalty.gradient([z])
+@pytest.mark.parametrize("case", registered_cases(), ids=str)
+def test_losses_are_finite_and_never_negative(case, z):
+    loss = case.loss(PRIOR)
+    value, gradient = loss.value([z], [1]), loss.gradient([z], [1])
     assert np.isfinite(value).all()
     assert np.isfinite(gradient).all()
     assert value[0] >= -1e-14
@@ -155,7 +158,7 @@ def test_float32_survives_the_same_extremes(name):
     term, _ = REFERENCES[name]
     z = np.array(LOGITS, dtype=np.float32)
     for method in ("value", "gradient"):
-        result = call(term, method, z, LABELS)
+        result = getattr(term, method)(z, LABELS)
         assert result.dtype == np.float32
         assert np.isfinite(result).all()
-    assert np.isfinite(term.hvp(z, np.ones_like(z) * [1, -1, 2, 0])).all()
+    assert np.isfinite(term.hessian_product(z, np.ones_like(z) * [1, -1, 2, 0])).all()

@@ -6,12 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from firthshot.objective import (
-    additive_formula_gap,
-    normalisation_jacobian,
-    normalisation_log_det,
-    softmax,
-)
+from firthshot.objective import softmax
+from oracles.fisher import additive_formula_gap, normalisation_jacobian
 
 
 def unit(vectors):
@@ -46,7 +42,7 @@ def reference_log_pdet(X, beta, rank, digits=60):
 
 
 def test_jacobian_is_the_derivative_of_the_normalisation():
-    beta, step = np.random.default_rng(0).normal(size=(2, 3, 4)), 1e-6
+    beta, step = np.random.default_rng(0).normal(size=(3, 4)), 1e-6
     jacobian = normalisation_jacobian(beta)
     for a in range(4):
         e = step * np.eye(4)[a]
@@ -59,10 +55,8 @@ def test_jacobian_kills_beta_and_has_the_amended_determinant_of_the_paper():
     jacobian = normalisation_jacobian(beta)
     np.testing.assert_allclose(np.einsum("kab,kb->ka", jacobian, beta), 0, atol=1e-14)
     sizes = np.linalg.eigvalsh(jacobian)[:, 1:]
-    np.testing.assert_allclose(normalisation_log_det(beta), np.log(sizes).sum(1), rtol=1e-12)
-    np.testing.assert_allclose(
-        normalisation_log_det(beta), -4 * np.log(np.linalg.norm(beta, axis=1)), rtol=1e-12
-    )
+    lengths = np.linalg.norm(beta, axis=1)
+    np.testing.assert_allclose(np.log(sizes).sum(1), -4 * np.log(lengths), rtol=1e-12)
 
 
 @pytest.mark.parametrize("length", [1.0, 3.0])
@@ -162,8 +156,6 @@ def test_the_gap_does_not_shrink_when_each_beta_points_at_its_sample():
 def test_scale_multiplies_the_logits():
     X, beta = problem(3)
     assert additive_formula_gap(X, beta, scale=2.0).true != additive_formula_gap(X, beta).true
-    sharp = additive_formula_gap(X, beta, scale=1e4)
-    assert np.isfinite([sharp.true, sharp.additive]).all()
 
 
 def test_duplicate_samples_lower_all_ranks_alike():
