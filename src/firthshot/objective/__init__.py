@@ -5,10 +5,9 @@ Nothing here knows of features' origin, of heads or of solvers.
 
 from __future__ import annotations
 
-from firthshot.objective._checks import check_prior
 from firthshot.objective._loss import SampleLoss
 from firthshot.objective._penalty import Penalty, PenaltyTables
-from firthshot.objective._prior import class_prior
+from firthshot.objective._prior import check_prior, class_prior
 from firthshot.objective._softmax import log_softmax, softmax
 from firthshot.objective.cosine import cosine_scale
 from firthshot.objective.fisher import fisher_blocks, fisher_information

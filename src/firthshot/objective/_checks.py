@@ -1,4 +1,4 @@
-"""Refuse bad labels, priors and features with a sentence; repair nothing."""
+"""Refuse bad labels, axes and features with a sentence; repair nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from firthshot.objective._softmax import Array
-
-PRIOR_SUM_TOLERANCE = 1e-6
 
 
 def match_labels(labels: ArrayLike, log_p: Array) -> NDArray[np.integer[Any]]:
@@ -33,21 +31,6 @@ def match_labels(labels: ArrayLike, log_p: Array) -> NDArray[np.integer[Any]]:
             f"labels of shape {y.shape} do not fit logits of shape {log_p.shape}; give one "
             "label per sample."
         ) from None
-
-
-def check_prior(prior: ArrayLike) -> Array:
-    """Return a read-only copy of a class prior of shape (..., K), or refuse it."""
-    a = np.array(prior, dtype=np.float64)
-    if a.ndim < 1 or a.shape[-1] < 2:
-        raise FirthshotError(f"the prior has shape {a.shape}; give one probability per class.")
-    if not np.isfinite(a).all() or (a < 0).any():
-        raise FirthshotError("the prior holds a negative or non-finite entry; give probabilities.")
-    total = np.ravel(a.sum(axis=-1))
-    worst = float(total[np.argmax(np.abs(total - 1.0))])
-    if abs(worst - 1.0) > PRIOR_SUM_TOLERANCE:
-        raise FirthshotError(f"the prior sums to {worst:.6g}; divide it by its sum.")
-    a.setflags(write=False)
-    return a
 
 
 def match_leading(name: str, array: ArrayLike, log_p: Array, *, own: int) -> Array:

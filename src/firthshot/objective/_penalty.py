@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from firthshot.errors import FirthshotError
 from firthshot.objective._prior import PRIORS, class_prior
 from firthshot.objective.penalties import PENALTIES
-from firthshot.objective.penalties.l2 import check_l2_kind, l2_curvature
+from firthshot.objective.penalties.l2 import l2_curvature
 
 Array = NDArray[Any]
 L2Kind = Literal["mean-square", "ridge", "weight-decay"]
@@ -73,7 +73,7 @@ class Penalty:
         if self.family not in PENALTIES:
             known = ", ".join(PENALTIES)
             raise FirthshotError(f"Penalty {self.family!r} is unknown; choose from {known}.")
-        check_l2_kind(self.l2_kind)
+        l2_curvature(self.l2_kind, n_parameters=1, n_samples=1)  # refuses what is none
         if not isinstance(self.coefficients, tuple | list):
             raise FirthshotError(
                 f"coefficients = {self.coefficients!r} must be a tuple of numbers."

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.objective._checks import check_prior
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from firthshot.objective._softmax import Array
 
 PRIORS = ("uniform", "class-frequency")
+SUM_TOLERANCE = 1e-6
 
 
 def class_prior(
@@ -50,3 +50,18 @@ def class_prior(
             f"not {prior}."
         )
     return u
+
+
+def check_prior(prior: ArrayLike) -> Array:
+    """Return a read-only copy of a class prior of shape (..., K), or refuse it."""
+    a = np.array(prior, dtype=np.float64)
+    if a.ndim < 1 or a.shape[-1] < 2:
+        raise FirthshotError(f"the prior has shape {a.shape}; give one probability per class.")
+    if not np.isfinite(a).all() or (a < 0).any():
+        raise FirthshotError("the prior holds a negative or non-finite entry; give probabilities.")
+    total = np.ravel(a.sum(axis=-1))
+    worst = float(total[np.argmax(np.abs(total - 1.0))])
+    if abs(worst - 1.0) > SUM_TOLERANCE:
+        raise FirthshotError(f"the prior sums to {worst:.6g}; divide it by its sum.")
+    a.setflags(write=False)
+    return a

@@ -20,17 +20,9 @@ if TYPE_CHECKING:
 
 
 def fisher_blocks(logits: ArrayLike) -> Array:
-    """Compute M_i = diag(p_i) - p_i p_iᵀ without the reference class 0 (Eq. Midef).
+    """Compute M_i (Eq. Midef), shape (..., N, K-1, K-1), of logits (..., N, K).
 
     log det M_i is Σ_j log p_ij over all K classes (Eq. milogde).
-
-    Parameters
-    ----------
-    logits : array of shape (..., N, K)
-
-    Returns
-    -------
-    array of shape (..., N, K-1, K-1)
     """
     log_p = log_softmax(logits)[..., 1:]
     p = np.exp(log_p)
@@ -41,22 +33,11 @@ def fisher_blocks(logits: ArrayLike) -> Array:
 
 
 def fisher_information(X: ArrayLike, logits: ArrayLike, *, intercept: bool = True) -> Array:
-    """Compute the Fisher information of a multinomial logistic model (Eq. firthblocks).
+    """Compute F (Eq. firthblocks), shape (..., J d, J d), of X (N, d) and logits (..., N, K).
 
-    Block (j, k), 1 ≤ j, k ≤ J, is Σ_i (M_i)_jk x_i x_iᵀ. For small problems: the matrix has
-    (d J)² entries. Its eigenvalues are rounding once probabilities are tiny.
-
-    Parameters
-    ----------
-    X : array of shape (N, d)
-    logits : array of shape (..., N, K)
-    intercept : bool
-        Append a column of ones to X, so that d counts it.
-
-    Returns
-    -------
-    array of shape (..., J d, J d)
-        Classes outside, features inside.
+    Block (j, k), 1 ≤ j, k ≤ J, is Σ_i (M_i)_jk x_i x_iᵀ: classes outside, features inside. With
+    an intercept a column of ones is appended to X, and d counts it. For small problems: the matrix
+    has (d J)² entries. Its smallest eigenvalues are rounding once probabilities are tiny.
     """
     features, M = check_matrix(X, intercept=intercept), fisher_blocks(logits)
     if M.shape[-3] != len(features):

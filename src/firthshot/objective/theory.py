@@ -18,20 +18,13 @@ if TYPE_CHECKING:
 class TheoryCoefficient:
     """The tuning-free coefficient λ = K · rank(X) / (2N) and whether it is exact.
 
-    Attributes
-    ----------
-    value : float
-        The λ of Eq. klobj; K/2 when ``exact``.
-    exact : bool
-        Whether rank X = N, so that λ KL(U‖p) is Firth's penalty for all weights, not only where
-        all samples share one p.
-    rank, n_samples : int
-        rank X (intercept column included) and N.
+    It is exact, and K/2, where rank X = N: λ KL(U‖p) is then Firth's penalty for all weights, not
+    only where all samples share one p.
     """
 
-    value: float
+    value: float  # the λ of Eq. klobj
     exact: bool
-    rank: int
+    rank: int  # of X, intercept column included
     n_samples: int
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.objective._checks import check_prior
 from firthshot.objective._loss import SampleLoss
+from firthshot.objective._prior import check_prior
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -37,7 +37,9 @@ def l2_curvature(parametrisation: str, *, n_parameters: int, n_samples: int) -> 
     n_samples : int
         Number of training samples.
     """
-    check_l2_kind(parametrisation)
+    if parametrisation not in L2_PARAMETRISATIONS:
+        known = ", ".join(L2_PARAMETRISATIONS)
+        raise FirthshotError(f"L2 {parametrisation!r} is unknown; choose from {known}.")
     if n_parameters < 1 or n_samples < 1:
         raise FirthshotError("L2 needs one parameter and one sample or more.")
     if parametrisation == "mean-square":
@@ -45,10 +47,3 @@ def l2_curvature(parametrisation: str, *, n_parameters: int, n_samples: int) -> 
     if parametrisation == "ridge":
         return L2Curvature(1.0 / n_samples, 0.0)
     return L2Curvature(1.0, 1.0)
-
-
-def check_l2_kind(parametrisation: str) -> None:
-    """Refuse a name that no parametrisation of L2 has."""
-    if parametrisation not in L2_PARAMETRISATIONS:
-        known = ", ".join(L2_PARAMETRISATIONS)
-        raise FirthshotError(f"L2 {parametrisation!r} is unknown; choose from {known}.")
