@@ -10,11 +10,11 @@ from firthshot.calibration._sampling import Stream, check_fit, draw
 from firthshot.calibration._solver import Array, Rows, Terms, solve_path
 from firthshot.calibration._statistics import BaseStatistics
 from firthshot.engine._converged import fit_converged
-from firthshot.engine._form import GradientForm
 from firthshot.engine._heads import register_head
 from firthshot.engine._trial import Fitted, Trial, fitted_linear
 from firthshot.engine.options import Converged, Head, Linear
 from firthshot.errors import FirthshotError
+from firthshot.objective import PenaltyTables
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class CalibratedLinear(Head):
 
 
 def fit_calibrated(
-    trial: Trial, head: CalibratedLinear, solver: Converged, form: GradientForm, keep_weights: bool
+    trial: Trial, head: CalibratedLinear, solver: Converged, form: PenaltyTables, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Draw the rows of one trial and bring the head to its optimum with every coefficient."""
     if head.artificial == 0:
@@ -69,7 +69,7 @@ def fit_calibrated(
     return {0: fitted(trial, [rows.weights(one.theta) for one in found], status, keep_weights)}
 
 
-def form_terms(form: GradientForm, n_support: int, n_rows: int) -> list[Terms]:
+def form_terms(form: PenaltyTables, n_support: int, n_rows: int) -> list[Terms]:
     """Return the coefficients of a form that was made for the support alone.
 
     The ridge is ½‖W‖² over the number of rows trained on: artificial rows count.

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._form import GradientForm
 from firthshot.engine._trial import Fitted, Trial, query_logits
 from firthshot.engine.options import Centroid, LeastSquares, Solver
 from firthshot.errors import FirthshotError
+from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -19,7 +19,7 @@ LOGIT_GAP = float(np.log(3))
 
 
 def fit_centroid(
-    trial: Trial, _head: Centroid, _solver: Solver, form: GradientForm, keep_weights: bool
+    trial: Trial, _head: Centroid, _solver: Solver, form: PenaltyTables, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Classify by the nearest class mean m_c: logits ⟨x, m_c⟩ − ½‖m_c‖².
 
@@ -48,7 +48,7 @@ def class_means(X: Array, labels: Array, n_classes: int) -> Array:
 
 
 def fit_least_squares(
-    trial: Trial, head: LeastSquares, _solver: Solver, form: GradientForm, keep_weights: bool
+    trial: Trial, head: LeastSquares, _solver: Solver, form: PenaltyTables, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Regress centred one-hot labels on the features; logits are log 3 times the scores."""
     targets = np.eye(trial.n_classes)[trial.labels] - 1 / trial.n_classes
@@ -90,7 +90,7 @@ def _solve_shifted(matrix: Array, ridge: float, right: Array) -> Array:
 
 def _for_all(
     trial: Trial,
-    form: GradientForm,
+    form: PenaltyTables,
     logits: Array,
     coef: Array,
     intercept: Array,

@@ -24,7 +24,6 @@ from firthshot.engine._dual import (
     minimise_from,
     weights_of,
 )
-from firthshot.engine._form import GradientForm
 from firthshot.engine._guess import Guesses, walk
 from firthshot.engine._kernels.converged import minimise
 from firthshot.engine._many_rows import ROUNDING, approach
@@ -36,6 +35,7 @@ from firthshot.engine._trial import Fitted, Trial, fitted_linear, pad_columns
 from firthshot.engine.options import Converged, Linear
 from firthshot.engine.results import Status
 from firthshot.kernels.vectors import lanes_of
+from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -51,7 +51,7 @@ _FAIRLY_CONDITIONED, _LOOSE = 1e6, 1e-5
 def solve(
     X: Array,
     targets: Array,
-    form: GradientForm,
+    form: PenaltyTables,
     *,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
@@ -67,7 +67,7 @@ def solve(
     ----------
     X : (N, d) finite features; computed in float64 whatever their type
     targets : (N,) labels from 0 to K − 1, or (N, K) rows of probabilities
-    form : GradientForm
+    form : PenaltyTables
         K and the coefficients. They share one rotation and are otherwise solved on their own.
     tolerance : float
         Largest absolute entry of the gradient by W and b that counts as converged.
@@ -112,7 +112,7 @@ def solve(
     return found
 
 
-def _decay(form: GradientForm, span: Span, l: int) -> Array:
+def _decay(form: PenaltyTables, span: Span, l: int) -> Array:
     """Return the L2 factor of every coordinate of the basis."""
     decay = np.full(len(span.squares), float(form.weight_decay[l]))
     if span.bias == "free":
@@ -120,7 +120,7 @@ def _decay(form: GradientForm, span: Span, l: int) -> Array:
     return decay
 
 
-def _steepness(form: GradientForm, chosen: list[int]) -> Array:
+def _steepness(form: PenaltyTables, chosen: list[int]) -> Array:
     """Return the ratios of the loss's curvature at zero to that of L2."""
     curvature = (form.probability + form.confidence)[chosen] / len(form.target)
     decay = form.weight_decay[chosen].astype(float)
@@ -182,7 +182,7 @@ def _gram_rows(
     return rows if steepness.max() * rows.largest <= most else None
 
 
-def _shared_inverse(form: GradientForm, rows: Rows) -> Inverse | None:
+def _shared_inverse(form: PenaltyTables, rows: Rows) -> Inverse | None:
     """Return a preconditioner for the penalised coefficients of a path, None where none is needed.
 
     Near targets y + λu the loss is curved by about λ/K in most directions; one inverse with the
@@ -287,7 +287,7 @@ def _minimise_in_span(
 
 
 def fit_converged(
-    trial: Trial, _head: Linear, solver: Converged, form: GradientForm, keep_weights: bool
+    trial: Trial, _head: Linear, solver: Converged, form: PenaltyTables, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Bring the linear head of one trial to its optimum with every coefficient.
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels import cosine as kernel
 from firthshot.engine._kernels.momentum import settle
 from firthshot.engine._queries import Projector, round_up
@@ -24,7 +23,7 @@ from firthshot.engine._sgd import (
 from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Cosine, Sgd
 from firthshot.kernels.vectors import lanes_of
-from firthshot.objective import cosine_scale
+from firthshot.objective import PenaltyTables, cosine_scale
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +53,7 @@ class CosineSgd:
         trial: Trial,
         head: Cosine,
         sgd: Sgd,
-        form: GradientForm,
+        form: PenaltyTables,
         gram: Array,
         p0: Array,
         norms: Array,
@@ -95,7 +94,7 @@ class CosineSgd:
 
 
 def fit_cosine(
-    trial: Trial, head: Cosine, sgd: Sgd, form: GradientForm, keep_weights: bool
+    trial: Trial, head: Cosine, sgd: Sgd, form: PenaltyTables, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Train the cosine head; return what to score by number of passes."""
     support, start = unit_rows(trial.support), linear_layer_start(trial)

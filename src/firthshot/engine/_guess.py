@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._form import GradientForm
+from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 _MOST = 5
 
 
-def walk(form: GradientForm, chosen: list[int], together: bool) -> Iterator[tuple[int, Guesses]]:
+def walk(form: PenaltyTables, chosen: list[int], together: bool) -> Iterator[tuple[int, Guesses]]:
     """Return coefficients in the order of solving, each with the optima known by then.
 
     Parameters

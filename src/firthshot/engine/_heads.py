@@ -8,7 +8,6 @@ from typing import Any
 from firthshot.engine._closed_form import fit_centroid, fit_least_squares
 from firthshot.engine._converged import fit_converged
 from firthshot.engine._cosine import fit_cosine
-from firthshot.engine._form import GradientForm
 from firthshot.engine._linear import fit_linear
 from firthshot.engine._mlp import fit_mlp
 from firthshot.engine._trial import Fitted, Trial
@@ -24,8 +23,9 @@ from firthshot.engine.options import (
     Solver,
 )
 from firthshot.errors import FirthshotError
+from firthshot.objective import PenaltyTables
 
-Fit = Callable[[Trial, Any, Any, GradientForm, bool], dict[int, Fitted]]
+Fit = Callable[[Trial, Any, Any, PenaltyTables, bool], dict[int, Fitted]]
 
 _FIT: dict[tuple[type[Head], type[Solver]], Fit] = {
     (Linear, Sgd): fit_linear,

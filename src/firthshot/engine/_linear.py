@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.linear import train_linear
 from firthshot.engine._kernels.momentum import Layer, settle
 from firthshot.engine._queries import Projector, round_up
@@ -24,6 +23,7 @@ from firthshot.engine._sgd import (
 from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Linear, Sgd
 from firthshot.kernels.vectors import lanes_of
+from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 class LinearSgd:
     """State of all coefficients of one group during training."""
 
-    def __init__(self, trial: Trial, sgd: Sgd, form: GradientForm, gram: Array, z0: Array) -> None:
+    def __init__(self, trial: Trial, sgd: Sgd, form: PenaltyTables, gram: Array, z0: Array) -> None:
         self.trial, self.sgd, self.form = trial, sgd, form
         self.n_coefficients = len(form.label)
         self.decays = must_decay(form, sgd)
@@ -73,7 +73,7 @@ class LinearSgd:
 
 
 def fit_linear(
-    trial: Trial, head: Linear, sgd: Sgd, form: GradientForm, keep_weights: bool
+    trial: Trial, head: Linear, sgd: Sgd, form: PenaltyTables, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Train the linear head; return what to score by number of passes."""
     n, d = trial.support.shape

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.dense import OCTET
 from firthshot.engine._kernels.mlp import Small, Work, train_mlp
 from firthshot.engine._kernels.momentum import Layer, settle
@@ -27,6 +26,7 @@ from firthshot.engine._sgd import (
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.options import Mlp, Sgd
 from firthshot.kernels.vectors import VECTOR_BYTES, lanes_of
+from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -69,7 +69,7 @@ class MlpSgd:
     """State of up to eight coefficients of a trial during training."""
 
     def __init__(
-        self, trial: Trial, head: Mlp, sgd: Sgd, form: GradientForm, start: Start, decays: bool
+        self, trial: Trial, head: Mlp, sgd: Sgd, form: PenaltyTables, start: Start, decays: bool
     ) -> None:
         self.trial, self.sgd, self.form, self.decays = trial, sgd, form, decays
         self.hidden, self.gram, self.z0 = head.hidden, start.gram, start.z0
@@ -121,13 +121,13 @@ class MlpSgd:
         return parameters
 
 
-def _pad(form: GradientForm) -> GradientForm:
+def _pad(form: PenaltyTables) -> PenaltyTables:
     """Append coefficients of no consequence until there are eight."""
     part: Any = np.arange(OCTET) % len(form.label)
     return form.take(part)
 
 
-def _lay_out_small(start: Start, octet: GradientForm) -> Small:
+def _lay_out_small(start: Start, octet: PenaltyTables) -> Small:
     """Put eight copies of W_2 and W_3 side by side, each with its bias as the last input."""
     dtype, layers = start.gram.dtype, []
     for weights in start.weights[1:]:
@@ -196,7 +196,7 @@ class Settled:
 
 
 def fit_mlp(
-    trial: Trial, head: Mlp, sgd: Sgd, form: GradientForm, keep_weights: bool
+    trial: Trial, head: Mlp, sgd: Sgd, form: PenaltyTables, keep_weights: bool
 ) -> dict[int, Fitted]:
     """Train the 3-layer head; return what to score by number of passes."""
     start = Start.draw(trial, head, len(form.label))

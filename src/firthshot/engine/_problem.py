@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._form import GradientForm
 from firthshot.engine._span import Bias
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
+from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +57,7 @@ class Problem:
     X: Array  # (N, d)
     Y: Array  # (K, N)
     weights: Array  # (N,)
-    form: GradientForm  # with the L2 factor of weights on X / unit
+    form: PenaltyTables  # with the L2 factor of weights on X / unit
     fit_intercept: bool
     unit: float
 
@@ -105,7 +105,7 @@ class Problem:
 def pose(
     X: Array,
     targets: Array,
-    form: GradientForm,
+    form: PenaltyTables,
     sample_weight: Array | None,
     fit_intercept: bool,
     unit: float,

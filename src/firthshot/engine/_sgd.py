@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._form import GradientForm
 from firthshot.engine._kernels.momentum import Schedule
 from firthshot.engine._queries import round_up
 from firthshot.engine._trial import Fitted, Trial, pad_columns
 from firthshot.engine.options import Sgd
 from firthshot.kernels.streams import START, fill_uniform
 from firthshot.kernels.vectors import lanes_of
+from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -54,9 +54,9 @@ State = TypeVar("State", bound=SgdState)
 
 def train_groups(
     groups: list[slice],
-    form: GradientForm,
+    form: PenaltyTables,
     sgd: Sgd,
-    begin: Callable[[GradientForm], State],
+    begin: Callable[[PenaltyTables], State],
     finish: Callable[[State], Fitted],
 ) -> dict[int, Fitted]:
     """Train group after group, and return what to score by number of passes.
@@ -89,7 +89,7 @@ def _join(parts: list[Fitted]) -> Fitted:
     )
 
 
-def must_decay(form: GradientForm, sgd: Sgd) -> bool:
+def must_decay(form: PenaltyTables, sgd: Sgd) -> bool:
     """Say whether velocities must be updated one by one, or may drift (:mod:`._kernels.drift`).
 
     Drifting velocities are divided by powers of the momentum, which should not be too small.
@@ -97,7 +97,7 @@ def must_decay(form: GradientForm, sgd: Sgd) -> bool:
     return form.decays or sgd.momentum < 0.5
 
 
-def schedule_of(trial: Trial, sgd: Sgd, form: GradientForm) -> Schedule:
+def schedule_of(trial: Trial, sgd: Sgd, form: PenaltyTables) -> Schedule:
     """Return the published SGD of a trial as the kernels read it."""
     number = trial.dtype.type
     return Schedule(
@@ -126,7 +126,7 @@ def xavier_uniform(trial: Trial, layer: int, rows: int, columns: int) -> Array:
 
 
 class KernelForm(NamedTuple):
-    """The numbers of a :class:`GradientForm` laid out as the kernels read them."""
+    """The numbers of a :class:`PenaltyTables` laid out as the kernels read them."""
 
     probability: Array
     target: Array
@@ -135,7 +135,7 @@ class KernelForm(NamedTuple):
     scratch: Array
 
     @classmethod
-    def lay_out(cls, form: GradientForm, batch: int, dtype: np.dtype[Any]) -> KernelForm:
+    def lay_out(cls, form: PenaltyTables, batch: int, dtype: np.dtype[Any]) -> KernelForm:
         """Tile the per-coefficient numbers over the rows of a batch, padded to whole vectors."""
         lanes = lanes_of(dtype)
         n_classes, n_coefficients = form.target.shape

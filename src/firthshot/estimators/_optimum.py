@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.engine._converged import solve
-from firthshot.engine._form import GradientForm
 from firthshot.estimators._centre import centre_if_far
 from firthshot.estimators._support import Array, Support
+from firthshot.objective import PenaltyTables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,12 +78,12 @@ def take_shared_away(coef: Array, intercept: Array) -> None:
     intercept -= share * np.add.reduce(intercept, axis=-1, keepdims=True)
 
 
-def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> GradientForm:
+def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> PenaltyTables:
     """Return that objective, divided by (1 + λ) Σ w, for pairs (λ, l2)."""
     lam, l2 = np.array(path, float).T
     decay = l2 * ridge_rows(support.n_classes) / support.weights.sum()
     zero, one = np.zeros_like(lam), np.ones_like(lam)
-    return GradientForm(
+    return PenaltyTables(
         probability=one,
         target=np.outer(support.prior, lam / (1.0 + lam)),
         label=1.0 / (1.0 + lam),

@@ -13,8 +13,8 @@ from firthshot.jeffreys._kernels.maximise import (
     SHORTEST_STEP,
     SINGULAR,
     TOO_MANY_STEPS,
-    sr1_update,
     newton_parts,
+    sr1_update,
 )
 from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
 from firthshot.kernels import kernel
