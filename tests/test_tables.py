@@ -49,6 +49,8 @@ def test_a_parquet_file_with_a_wrong_byte_is_refused_or_read(tmp_path, read):
         ("t.csv", "label,x\na,1\n".encode("utf-16"), "in UTF-16: save it as UTF-8"),
         ("t.csv", b"label,x\n\xff\xfe,1\n", "it is not in UTF-8; save it as UTF-8"),
         ("t.csv", b"label,x\na,1,2\n", "a row has more cells than the header; mend or quote it"),
+        ("t.tsv", b"label\tx\ry\na\t1\n", "a carriage return within its header: save it with"),
+        ("t.csv", b"label," + b"x" * 200_000 + b"\na,1\n", "a header that cannot be read .*: mend"),
         ("t.csv", b"", "empty CSV; mend the file"),
         ("t.parquet", b"PAR1", "t.parquet"),
     ],

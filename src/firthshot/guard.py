@@ -19,6 +19,7 @@ from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from zipfile import ZipInfo
 
 ROOM = 1 << 29  # bytes that any file may unpack to …
 GROWTH = 32  # … and as many more per byte of the file
@@ -53,12 +54,18 @@ def refuse_bomb(unpacked: int, size: int) -> None:
 
 def refuse_zip_bomb(path: Path) -> None:
     """Refuse an archive whose members declare more than `room_for` its size allows."""
+    refuse_bomb(sum(member.file_size for member in zip_members(path)), path.stat().st_size)
+
+
+def zip_members(path: Path) -> list[ZipInfo]:
+    """Return what an archive says that it holds; nothing if it is none, or damaged."""
     import zipfile
 
-    if zipfile.is_zipfile(path):
+    try:
         with zipfile.ZipFile(path) as archive:
-            declared = sum(member.file_size for member in archive.infolist())
-        refuse_bomb(declared, path.stat().st_size)
+            return archive.infolist()
+    except Exception:  # noqa: BLE001 - a damaged list of members raises anything
+        return []
 
 
 def trial_fault(module: str, function: str, paths: Sequence[Path]) -> Fault | None:

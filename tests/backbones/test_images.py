@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from backbones.pictures import pixels
+from firthshot.backbones import images
 from firthshot.backbones.images import PictureError, Preparation, decode, map_ahead
 from firthshot.errors import FirthshotError
 
@@ -193,3 +194,25 @@ def test_map_ahead_raises_where_the_item_stands() -> None:
     assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="five"):
         next(results)
+
+
+def test_a_picture_is_refused_by_the_size_that_it_declares(tmp_path):
+    for name in ("large.png", "large.tif", "large.gif"):
+        Image.new("L", (8200, 8200)).save(tmp_path / name)
+        with pytest.raises(PictureError, match=rf"{name} cannot .*8200 x 8200 pixels, more than"):
+            decode(tmp_path / name)
+
+
+def test_only_the_decoders_of_known_formats_are_run(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "icon.png", format="ICO", sizes=[(8, 8)])
+    with pytest.raises(PictureError, match=r"icon\.png is not a picture in JPEG, PNG"):
+        decode(tmp_path / "icon.png")
+
+
+def test_transparency_of_many_strips_is_that_of_the_whole(monkeypatch):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 30, 4), dtype=np.uint8)
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, "PNG")
+    whole = np.asarray(decode(content.getvalue()))
+    monkeypatch.setattr(images, "_STRIP", 64)
+    assert (np.asarray(decode(content.getvalue())) == whole).all()

@@ -150,3 +150,9 @@ def test_base_classes_with_fewer_rows_than_features(make: Callable[..., Bank]) -
     (found,) = diagnose(make(X.astype(np.float32), y))
     assert (found.code, found.severity, found.figure) == ("singular-covariance", "remarkable", 20)
     assert "3 of 3 (smallest: 20 rows)" in found.sentence
+
+
+def test_a_signalling_nan_brings_no_warning() -> None:
+    X = np.full((4, 2), 0x7F800001, np.uint32).view(np.float32)
+    bank = make_bank(X, [0, 0, 1, 1], name="n", classes=["a", "b"], class_splits=["val", "novel"])
+    assert "not-finite" in str(codes(bank))

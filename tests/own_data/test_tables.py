@@ -255,6 +255,31 @@ def test_bad_items_are_named(text, words):
         parse_items(text, Columns())
 
 
+IDS = '{"id": [1, 2], "label": "a", "x": 1}\n{"id": [1], "label": "b", "x": 2}'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (IDS, "'id' .* holds lists or objects .* another --id"),
+        ('{"label": {"a": 1}, "x": 1}', "'label' .* holds lists or objects .* another --label"),
+        ('{"label": "a", "x": ' + "9" * 5000 + "}", "is no valid JSON .*4300 digits"),
+        ('{"label": "a", "x": ' + "9" * 400 + "}", "cannot be read as a table .*too large"),
+        ('{"label": "a", "x": ' + "[" * 5000 + "}", "is no valid JSON .*recursion"),
+    ],
+    ids=["id", "label", "digits", "large", "deep"],
+)
+def test_odd_values_of_json_lines_are_refused(tmp_path, text, words):
+    (tmp_path / "t.jsonl").write_text(text)
+    with pytest.raises(FirthshotError, match=words):
+        read_examples(str(tmp_path / "t.jsonl"))
+
+
+def test_a_number_beyond_all_floats_is_named():
+    with pytest.raises(FirthshotError, match=r"holds 999.* at place 2 of row 1"):
+        parse_items(f"[1, {'9' * 400}]", Columns())
+
+
 def test_the_bad_line_of_json_lines_is_named(tmp_path):
     good = '{"a": 1, "label": "x"}'
     path = tmp_path / "bad.jsonl"

@@ -8,7 +8,7 @@ sentence that names it.
 - 16-bit greys are scaled by 1/257, not cut off at 255.
 - CMYK, greyscale, palette, YCbCr and black-and-white become RGB; of an animation the first frame.
 - Tiny pictures are enlarged.
-- Truncated, foreign, floating-point and absurdly large pictures (above 100 million pixels) are
+- Truncated, foreign, floating-point and absurdly large pictures (above 67 million pixels) are
   refused, and so is every format but those of `FORMATS`: other decoders are never run.
 """
 
@@ -36,8 +36,9 @@ ENDINGS = frozenset(
     (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 )
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # names of Pillow
-MOST_PIXELS = 100_000_000  # a phone's largest picture; a gigabyte while it is decoded
+MOST_PIXELS = 1 << 26  # a camera of 64 megapixels; at most a gigabyte while it is decoded
 Picture = Path | bytes | np.ndarray  # a file, the bytes of one, or pixels (height, width, 3) uint8
+_STRIP = 1 << 20  # pixels that are worked on at once
 _EIGHT_BITS = np.round(np.arange(65536) / 257).astype(np.uint8)
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -204,10 +205,20 @@ def _to_rgb(image: Image) -> Image:
     if image.mode.startswith("I"):
         image = _to_eight_bits(image)
     if image.has_transparency_data:
-        image = image.convert("RGBA")
-        white = _pillow().new("RGBA", image.size, (255, 255, 255, 255))
-        image = _pillow().alpha_composite(white, image)
-    return image.convert("RGB")
+        return _over_white(image)
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _over_white(image: Image) -> Image:
+    """Lay a picture over white, strip by strip: a large one is not held five times."""
+    module = _pillow()
+    width, height = image.size
+    out = module.new("RGB", image.size)
+    for top in range(0, height, step := max(1, _STRIP // width)):
+        strip = image.crop((0, top, width, min(top + step, height))).convert("RGBA")
+        white = module.new("RGBA", strip.size, (255, 255, 255, 255))
+        out.paste(module.alpha_composite(white, strip).convert("RGB"), (0, top))
+    return out  # type: ignore[no-any-return]
 
 
 def _to_eight_bits(image: Image) -> Image:
@@ -215,8 +226,11 @@ def _to_eight_bits(image: Image) -> Image:
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 65535:
         raise ValueError("its greys lie outside 0 … 65535; save it with 8 or 16 bits")
-    scaled = _EIGHT_BITS[values]
-    return _pillow().fromarray(scaled)  # type: ignore[no-any-return]
+    scaled = np.empty(values.size, np.uint8)
+    for start in range(0, values.size, _STRIP):  # an index of all at once takes 8 bytes a pixel
+        part = slice(start, start + _STRIP)
+        scaled[part] = _EIGHT_BITS[values.reshape(-1)[part]]
+    return _pillow().fromarray(scaled.reshape(values.shape))  # type: ignore[no-any-return]
 
 
 def map_ahead(

@@ -16,7 +16,7 @@ import numpy as np
 
 from firthshot.banks._bank import Bank, check_arrays, make_bank
 from firthshot.banks._meta import BankMeta, decode_meta, encode_meta, parse_json
-from firthshot.errors import BankError
+from firthshot.errors import BankError, listed
 from firthshot.files import replacing
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def _whole_numbers(value: Any) -> tuple[int, ...]:
 def _check_layout(header: dict[str, Any], tensors: dict[str, _Tensor], payload: int) -> None:
     extra = set(header) - set(tensors) - {"__metadata__"}
     if extra:
-        raise BankError(f"it holds tensors that a bank does not have ({', '.join(sorted(extra))})")
+        names = listed(sorted(map(repr, extra)))
+        raise BankError(f"it holds tensors that a bank does not have ({names})")
     first, second = sorted(tensors.values(), key=lambda tensor: tensor.begin)
     if first.begin != 0 or second.begin != first.end:
         raise BankError("its tensors overlap or leave a gap")

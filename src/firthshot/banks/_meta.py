@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from firthshot.errors import BankError
+from firthshot.errors import BankError, reason
 
 Split = Literal["base", "val", "novel"]
 SPLITS: tuple[Split, ...] = ("base", "val", "novel")
@@ -105,8 +105,8 @@ def build_meta(fields: dict[str, Any]) -> BankMeta:
     """Return checked metadata from a dict of fields."""
     try:
         meta = msgspec.convert(fields, BankMeta)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise BankError(f"The metadata of the bank are ill-formed: {error}.") from None
+    except (msgspec.ValidationError, RecursionError, UnicodeError) as error:
+        raise BankError(f"The metadata of the bank are ill-formed: {reason(error)}.") from None
     meta.check()
     encode_meta(meta)  # refuses half characters, which JSON escapes can smuggle in
     return meta

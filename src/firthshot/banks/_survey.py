@@ -111,4 +111,6 @@ def centroid_accuracy(X: np.ndarray, y: np.ndarray) -> tuple[float, int] | None:
 def _blocks(X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     size = max(1, _BLOCK_VALUES // X.shape[1])
     for start in range(0, len(X), size):
-        yield start, X[start : start + size].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN: it is counted like any other
+            block = X[start : start + size].astype(np.float64)
+        yield start, block

@@ -146,7 +146,8 @@ def _bank_examples(source: str, split: str | None) -> Examples:
 
     bank = load_bank(source)
     rows = np.arange(len(bank.labels)) if split is None else bank.rows(split)
-    features = np.asarray(bank.features[rows], np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+        features = np.asarray(bank.features[rows], np.float32)
     labels = np.array(bank.meta.classes)[bank.labels[rows]]
     _refuse_not_finite(features, source)
     return Examples(source, features, labels, encoder=_encoder(bank))
@@ -197,7 +198,8 @@ def _bare_features(source: str) -> np.ndarray | None:
 
 def _finite_examples(source: str, features: np.ndarray, labels: np.ndarray | None) -> Examples:
     if features.dtype not in (np.float32, np.float64):
-        features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
+        with np.errstate(invalid="ignore"):
+            features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
     _refuse_not_finite(features, source)
     return Examples(source, features, labels)
 

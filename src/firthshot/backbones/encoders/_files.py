@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from firthshot.backbones.encoders._base import (
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, reason
+from firthshot.guard import zip_members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,4 @@ def load_torchscript(path: Path, options: EncoderOptions) -> ImageEncoder:
 
 def is_torchscript(path: Path) -> bool:
     """Tell whether a file is a TorchScript archive, which carries its code."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
+    return any(member.filename.endswith("/constants.pkl") for member in zip_members(path))
