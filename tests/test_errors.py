@@ -6,6 +6,8 @@ import pytest
 
 from firthshot.errors import BankError, FirthshotError, listed, one_line, reason, visible
 
+LETTERS = "Größe λ 漢字 e\u0301 👩\u200d🔬 a\u00a0b C:\\dir"  # all of these are shown
+
 
 @pytest.mark.parametrize(
     ("error", "words"),
@@ -28,10 +30,7 @@ def test_a_reason_is_one_line_and_never_empty(error, words):
         ("a\nb\tc\rd", r"a\nb\tc\rd"),
         ("\u202eevil\u2066\u2028\u2029\u200f\ufeff", r"\u202eevil\u2066\u2028\u2029\u200f\ufeff"),
         ("\udcff.bank", r"\udcff.bank"),
-        (
-            "Größe λ 漢字 e\u0301 👩\u200d🔬 a\u00a0b C:\\dir",
-            "Größe λ 漢字 e\u0301 👩\u200d🔬 a\u00a0b C:\\dir",
-        ),
+        (LETTERS, LETTERS),
     ],
 )
 def test_what_a_terminal_would_obey_is_escaped(text, shown):

@@ -29,8 +29,8 @@ def test_text_of_files_is_neither_markup_nor_control():
     ]
 
 
-CONTROLS = "\x1b[2J\x07\x9b31m\x7f\u202e\u2028\udcff"
-SHOWN = r"\u001b[2J\u0007\u009b31m\u007f\u202e\u2028\udcff"
+CONTROLS = "\x1b[2J\x9b31m\x7f\u202e\u2028\udcff"
+SHOWN = r"\u001b[2J\u009b31m\u007f\u202e\u2028\udcff"
 
 
 def test_a_screen_obeys_no_name():

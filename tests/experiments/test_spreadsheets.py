@@ -17,9 +17,7 @@ from firthshot.report.tables_writers import to_csv
 FORMULA = '=HYPERLINK("http://example.org")'
 
 
-@pytest.mark.parametrize(
-    "text", [FORMULA, "+1+cmd|' /C calc'!A0", "-x", "@SUM(A1)", "\t=1", "\r=1"]
-)
+@pytest.mark.parametrize("text", [FORMULA, "+1+cmd|' /C'!A0", "-x", "@SUM(A1)", "\t=1", "\r=1"])
 def test_a_formula_gets_an_apostrophe(text: str) -> None:
     assert harmless_cell(text) == "'" + text
 
