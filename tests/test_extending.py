@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from firthshot.engine._heads import _FIT
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
@@ -23,7 +24,6 @@ from firthshot.engine import (
     register_head,
     train,
 )
-from firthshot.engine._heads import _FIT
 from firthshot.engine.families import FAMILIES, Terms
 from firthshot.errors import BankError, FirthshotError
 from firthshot.experiments import reading

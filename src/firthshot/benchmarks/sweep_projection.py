@@ -131,8 +131,7 @@ def _preset_cost(name: str) -> dict[str, Any]:
 
 def stand_in(name: str, transform: str = "none") -> Bank:
     """Return a bank of the paper's shape whose features take no memory (they are all one zero)."""
-    from firthshot.banks import Bank
-    from firthshot.banks._meta import BankMeta
+    from firthshot.banks import Bank, BankMeta
 
     dataset, _, backbone = name.partition("-")
     val, novel, rows = _DATA[dataset]

@@ -78,12 +78,15 @@ def _content(spec: Spec) -> list[str]:
 
 
 def _no_optimum(spec: Spec) -> list[str]:
-    """Warn of the one head whose optimum without L2 lies at infinity where rows are separable."""
-    if spec.solver != "converged" or "linear" not in spec.heads or spec.l2:
+    """Warn of heads whose optimum without L2 lies at infinity where rows are separable."""
+    from firthshot.engine import registered_heads
+
+    heads = [head for head in spec.heads if registered_heads()[head].penalised]
+    if spec.solver != "converged" or not heads or spec.l2:
         return []
     sentence = (
-        "Warning: a converged linear head without any L2 has no optimum at λ = 0 where the support "
-        "rows are separable, as few shots of many features are; such trials are left out. Set an "
-        "l2, such as l2=0.001, or solver=sgd."
+        f"Warning: a converged {heads[0]} head without any L2 has no optimum at λ = 0 where the "
+        "support rows are separable, as few shots of many features are; such trials are left out. "
+        "Set an l2, such as l2=0.001, or solver=sgd."
     )
     return [sentence]

@@ -1,21 +1,22 @@
 """Many episodes, all coefficients of each trained at once: the paper's training, fast."""
 
-from firthshot.engine._heads import fit_function, register_head, registered_heads
+from firthshot.engine._form import gradient_form
 from firthshot.engine._run import train
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.options import (
+from firthshot.engine.heads import (
     Centroid,
-    Converged,
     Cosine,
     Head,
     LeastSquares,
     Linear,
     Mlp,
-    Penalty,
-    Sgd,
-    Solver,
+    TrialShape,
+    check_trainable,
     paper_sgd,
+    register_head,
+    registered_heads,
 )
+from firthshot.engine.options import Converged, Penalty, Sgd, Solver
 from firthshot.engine.results import Results, Status
 
 __all__ = [
@@ -33,7 +34,9 @@ __all__ = [
     "Solver",
     "Status",
     "Trial",
-    "fit_function",
+    "TrialShape",
+    "check_trainable",
+    "gradient_form",
     "paper_sgd",
     "register_head",
     "registered_heads",

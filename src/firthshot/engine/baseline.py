@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.engine._run import train
-from firthshot.engine.options import Centroid, Converged, Penalty
+from firthshot.engine.heads import Centroid
+from firthshot.engine.options import Converged, Penalty
 from firthshot.episodes import sample_episodes
 
 if TYPE_CHECKING:

@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.schema import KEYS
+from firthshot.experiments.schema import CLOSED_FORM, KEYS
 from firthshot.experiments.shots import shots_in_words
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.engine.options import Head, Penalty, Solver
+    from firthshot.engine import Head, Penalty, Solver
 
 FORMAT = 1  # raise it when the same cell would give other rows
+
+
+def head_kind(head: str) -> type[Head]:
+    """Return the class of a head that is registered in this process."""
+    from firthshot.engine import registered_heads
+
+    kinds = registered_heads()
+    if head not in kinds:
+        raise FirthshotError(
+            f"The head {head!r} is not registered in this process: workers need it too "
+            "(docs/extending.md)."
+        )
+    return kinds[head]
 
 
 class Calibration(msgspec.Struct, frozen=True):
@@ -49,26 +62,15 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def engine_head(self) -> Head:
         """Return the engine's head."""
-        from firthshot.engine import registered_heads
-
-        kinds: dict[str, Any] = registered_heads()
-        if self.head not in kinds:
-            raise FirthshotError(
-                f"The head {self.head!r} is not registered in this process: workers need it too "
-                "(docs/extending.md)."
-            )
-        made: Head = kinds[self.head](**self.head_options)
-        return made
+        return head_kind(self.head)(**self.head_options)
 
     def engine_solver(self) -> Solver:
         """Return the engine's solver."""
-        from firthshot.engine import options
+        from firthshot.engine import Converged, Sgd
 
-        kinds: dict[str, Any] = {
-            "sgd": options.Sgd,
-            "converged": options.Converged,
-            "closed-form": options.Converged,  # the reference heads' optimum is a formula
-        }
+        # The reference heads' optimum is a formula, whatever the solver.
+        kinds: dict[str, Any] = {kind.name: kind for kind in (Sgd, Converged)}
+        kinds[CLOSED_FORM] = Converged
         if self.solver not in kinds:
             raise FirthshotError(
                 f"The engine has no solver {self.solver!r}: use 'sgd' or 'converged'."
@@ -78,10 +80,10 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def penalty(self, coefficients: tuple[float, ...]) -> Penalty:
         """Return the engine's penalty with these coefficients."""
-        from firthshot.engine import options
+        from firthshot.engine import Penalty
 
         plain: Any = {"prior": self.prior, "l2": self.l2, "l2_kind": self.l2_kind}
-        return options.Penalty(self.family, coefficients, **plain)
+        return Penalty(self.family, coefficients, **plain)
 
 
 class Condition(msgspec.Struct, frozen=True):

@@ -181,11 +181,11 @@ def _join(parts: list[Results]) -> Results:
 
 
 def _theory_exact(cell: Cell, features: SplitFeatures, episodes: Episodes) -> np.ndarray:
-    """Tell for every trial whether rank [X 1] = N; only a linear head can be exact."""
+    """Tell for every trial whether rank [X 1] = N, where theory's λ is exact for the head."""
     n, d = episodes.support.shape[1], features.values.shape[1]
     exact = np.zeros(len(episodes), bool)
     n = max(n, training_rows(cell, episodes))
-    if not cell.method.theory or cell.method.head != "linear" or n > d + 1:
+    if not cell.method.theory or not cell.method.engine_head().exact_theory or n > d + 1:
         return exact
     for t in range(len(episodes)):
         support = features.values[episodes.support[t]]

@@ -13,11 +13,6 @@ _PENALTIES = {
     "label-smoothing": "label smoothing",
     "none": "no penalty",
 }
-_HEADS = {
-    "mlp": "3-layer",
-    "centroid": "nearest class mean",
-    "least-squares": "least squares",
-}
 
 
 @dataclass(frozen=True, order=True)
@@ -58,8 +53,11 @@ def penalty_name(penalty: str, prior: str = "uniform") -> str:
 
 
 def head_name(head: str) -> str:
-    """Return what a head is called in a sentence."""
-    return _HEADS.get(head, head)
+    """Return what a head is called in a sentence; its name where it is not registered here."""
+    from firthshot.engine import registered_heads
+
+    known = registered_heads()
+    return known[head].words or head if head in known else head
 
 
 def capital(text: str) -> str:

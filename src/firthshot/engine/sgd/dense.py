@@ -12,7 +12,7 @@ registers for the whole sum.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 from firthshot.kernels import kernel
-from firthshot.kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, name_values
+from firthshot.kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, unpack
 from firthshot.kernels.vectors import fma, load, pointer_to, splat, store
 
 OCTET = 8
@@ -102,154 +102,161 @@ def gate(typingctx, unit, value):
     return value(unit, value), codegen
 
 
-class _Tile:
-    """Emits one register tile of a product: ``rows`` × ``columns`` octets."""
+class Matrix(NamedTuple):
+    """A matrix of octets; strides are in numbers."""
 
-    def __init__(
-        self, builder: Any, octet: ir.VectorType, values: dict[str, Any], rows: int, columns: int
-    ) -> None:
+    flat: Any
+    row: Any
+    column: Any
+
+
+class DenseLayer(NamedTuple):
+    """A momentum step of ``weights`` along left @ right + decay · weights."""
+
+    left: Any
+    right: Any
+    weights: Any
+    velocity: Any
+    decay: Any
+
+
+class _Tile:
+    """Emits one register tile of a product: ``rows`` × ``columns`` octets from (x, y) on."""
+
+    def __init__(self, builder: Any, octet: ir.VectorType, values: dict[str, Any]) -> None:
         self.builder, self.octet, self.values = builder, octet, values
-        self.cells = [(x, y) for x in range(rows) for y in range(columns)]
-        self.rows, self.columns = rows, columns
+        x, y = values["place"]
+        self.first = {"left": self._offset("left", x, 0), "right": self._offset("right", 0, y)}
+        for name in {"out", "weights", "velocity", "decay"} & values.keys():
+            self.first[name] = self._offset(name, x, y)
+
+    def _offset(self, name: str, x: Any, y: Any) -> Any:
+        b, p = self.builder, self.values[name]
+        x, y = (ir.Constant(INDEX, i) if isinstance(i, int) else i for i in (x, y))
+        return b.add(b.mul(x, p["row"]), b.mul(y, p["column"]))
 
     def at(self, name: str, x: Any, y: Any) -> Any:
-        """Return the address of entry (x, y) of a matrix."""
-        b, p = self.builder, self.values
-        x, y = (ir.Constant(INDEX, i) if isinstance(i, int) else i for i in (x, y))
-        offset = b.add(b.mul(x, p[f"{name}_x"]), b.mul(y, p[f"{name}_y"]))
-        return b.gep(p[name], [offset])
+        """Return the address of entry (x, y) of the tile's part of a matrix."""
+        b = self.builder
+        offset = b.add(self.first[name], self._offset(name, x, y))
+        return b.gep(self.values[name]["flat"], [offset])
 
-    def accumulate(self, starts: list[Any]) -> list[Any]:
-        """Return ``starts`` plus the sums over k."""
+    def accumulate(self, rows: int, columns: int, starts: list[Any]) -> list[Any]:
+        """Return ``starts`` plus the sums over k, row after row."""
         b = self.builder
         sums = [cgutils.alloca_once(b, self.octet) for _ in starts]
         for cell, value in zip(sums, starts, strict=True):
             b.store(value, cell)
         with cgutils.for_range(b, self.values["n"]) as loop:
             k = loop.index
-            rights = [load(b, self.at("right", k, y), self.octet) for y in range(self.columns)]
-            lefts = [load(b, self.at("left", x, k), self.octet) for x in range(self.rows)]
-            for cell, (x, y) in zip(sums, self.cells, strict=True):
-                b.store(fma(b, lefts[x], rights[y], b.load(cell)), cell)
+            rights = [load(b, self.at("right", k, y), self.octet) for y in range(columns)]
+            lefts = [load(b, self.at("left", x, k), self.octet) for x in range(rows)]
+            for number, cell in enumerate(sums):
+                left, right = lefts[number // columns], rights[number % columns]
+                b.store(fma(b, left, right, b.load(cell)), cell)
         return [b.load(cell) for cell in sums]
 
-    def emit_product(self) -> None:
-        zero = ir.Constant(self.octet, None)
-        for value, (x, y) in zip(
-            self.accumulate([zero] * len(self.cells)), self.cells, strict=True
-        ):
+    def emit_product(self, rows: int, columns: int, _flag: int) -> None:
+        cells = [(x, y) for x in range(rows) for y in range(columns)]
+        sums = self.accumulate(rows, columns, [ir.Constant(self.octet, None)] * len(cells))
+        for value, (x, y) in zip(sums, cells, strict=True):
             store(self.builder, value, self.at("out", x, y))
 
-    def emit_descent(self, decays: bool) -> None:
+    def emit_descent(self, rows: int, columns: int, decays: int) -> None:
         """Emit velocity ← μ velocity + share · decay · w + product; w ← w − η velocity.
 
-        Without decay there is no μ either: velocities drift (:mod:`.drift`).
+        Without decay there is no μ either: velocities drift (:mod:`.sweep`).
         """
-        b = self.builder
-        step = b.fneg(splat(b, self.values["eta"], self.octet))
-        starts = [self._start(x, y, decays) for x, y in self.cells]
-        for velocity, (x, y) in zip(self.accumulate(starts), self.cells, strict=True):
-            weight = self.at("out", x, y)
+        b, cells = self.builder, [(x, y) for x in range(rows) for y in range(columns)]
+        back = b.fneg(splat(b, self.values["steps"][1], self.octet))
+        starts = [self._start(x, y, bool(decays)) for x, y in cells]
+        for velocity, (x, y) in zip(self.accumulate(rows, columns, starts), cells, strict=True):
+            weight = self.at("weights", x, y)
             store(b, velocity, self.at("velocity", x, y))
-            store(b, fma(b, step, velocity, load(b, weight, self.octet)), weight)
+            store(b, fma(b, back, velocity, load(b, weight, self.octet)), weight)
 
     def _start(self, x: int, y: int, decays: bool) -> Any:
         """Return what the velocity is before the gradient of the batch."""
-        b, p, octet = self.builder, self.values, self.octet
+        b, octet = self.builder, self.octet
         velocity = load(b, self.at("velocity", x, y), octet)
         if not decays:
             return velocity
-        share, momentum = splat(b, p["share"], octet), splat(b, p["mu"], octet)
+        share, _, momentum = (splat(b, number, octet) for number in self.values["steps"])
         decay = load(b, self.at("decay", x, y), octet)
-        pull = b.fmul(b.fmul(share, decay), load(b, self.at("out", x, y), octet))
+        pull = b.fmul(b.fmul(share, decay), load(b, self.at("weights", x, y), octet))
         return fma(b, momentum, velocity, pull)
 
 
-_PRODUCT = ("left", "left_x", "left_y", "right", "right_x", "right_y", "n", "out", "out_x", "out_y")
-_DESCENT = (*_PRODUCT, "velocity", "velocity_x", "velocity_y", "decay", "decay_x", "decay_y",
-            "share", "eta", "mu")  # fmt: skip
+@intrinsic
+def _product_tile(typingctx, sizes, place, n, operands):
+    i, octet = types.intp, ir_octet(operands.types[0].types[0].dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        sizes, place = (cgutils.unpack_tuple(builder, args[at]) for at in (0, 1))
+        values = unpack(context, builder, operands, args[3]) | {"place": place, "n": args[2]}
+        emit = _Tile(builder, octet, values).emit_product
+        emit_cases(builder, (*sizes, ir.Constant(INDEX, 0)), (TILE_X, TILE_Y, 1), emit)
+        return context.get_dummy_value()
+
+    return types.void(types.UniTuple(i, 2), types.UniTuple(i, 2), i, operands), codegen
 
 
 @intrinsic
-def _product_tile(typingctx, rows, columns, l, l_at, l_x, l_y, r, r_at, r_x, r_y, n,
-                  o, o_at, o_x, o_y):  # fmt: skip
-    i, octet = types.intp, ir_octet(o.dtype)
-    kinds = (l, i, i, i, r, i, i, i, i, o, i, i, i)
+def _descent_tile(typingctx, sizes, place, n, layer, steps):
+    i, scalar = types.intp, layer.types[0].types[0].dtype
+    kinds = (types.UniTuple(i, 3), types.UniTuple(i, 2), i, layer, types.UniTuple(scalar, 3))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values = name_values(context, builder, _PRODUCT, kinds, args[2:])
-
-        def emit(rows: int, columns: int, flag: int) -> None:
-            _Tile(builder, octet, values, rows, columns).emit_product()
-
-        emit_cases(builder, (*args[:2], ir.Constant(INDEX, 0)), (TILE_X, TILE_Y, 1), emit)
+        sizes, place, steps = (cgutils.unpack_tuple(builder, args[at]) for at in (0, 1, 4))
+        values = unpack(context, builder, layer, args[3])
+        values |= {"place": place, "n": args[2], "steps": steps}
+        emit = _Tile(builder, ir_octet(scalar), values).emit_descent
+        emit_cases(builder, sizes, (TILE_X, TILE_Y, 2), emit)
         return context.get_dummy_value()
 
-    return types.void(i, i, *kinds), codegen
+    return types.void(*kinds), codegen
 
 
-@intrinsic
-def _descent_tile(
-    typingctx, rows, columns, decays, l, l_at, l_x, l_y, r, r_at, r_x, r_y, n, w, w_at, w_x, w_y,
-    v, v_at, v_x, v_y, d, d_at, d_x, d_y, share, eta, mu,
-):  # fmt: skip
-    i, scalar, octet = types.intp, w.dtype, ir_octet(w.dtype)
-    matrices = (l, i, i, i, r, i, i, i, i, w, i, i, i, v, i, i, i, d, i, i, i)
-    kinds = (*matrices, scalar, scalar, scalar)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values = name_values(context, builder, _DESCENT, kinds, args[3:])
-
-        def emit(rows: int, columns: int, flag: int) -> None:
-            _Tile(builder, octet, values, rows, columns).emit_descent(bool(flag))
-
-        emit_cases(builder, args[:3], (TILE_X, TILE_Y, 2), emit)
-        return context.get_dummy_value()
-
-    return types.void(i, i, i, *kinds), codegen
+class _Operands(NamedTuple):
+    left: Any
+    right: Any
+    out: Any
 
 
 @kernel
 def matrix(flat, row, column):
-    """Return a matrix of octets as (flat array, row stride, column stride), strides in octets."""
+    """Return a matrix of octets with the strides of a row and a column, in octets."""
     # The conversion makes numba forget constants, for which it would compile every product anew.
-    return flat, np.int64(row) * OCTET, np.int64(column) * OCTET
+    return Matrix(flat, np.int64(row) * OCTET, np.int64(column) * OCTET)
 
 
 @kernel
 def product(left, right, out, rows, columns, n):
-    """Write left @ right to ``out``, matrices as :func:`matrix` gives them, n terms in each sum."""
-    (l, l_x, l_y), (r, r_x, r_y), (o, o_x, o_y) = left, right, out
+    """Write left @ right to ``out``, with n terms in each sum."""
+    operands = _Operands(left, right, out)
     for y in range(0, columns, TILE_Y):
         wide, tiles, x = min(TILE_Y, columns - y), -(-rows // TILE_X), 0
         for tile in range(tiles):
             tall = -(-(rows - x) // (tiles - tile))
-            _product_tile(
-                tall, wide, l, x * l_x, l_x, l_y, r, y * r_y, r_x, r_y, n,
-                o, x * o_x + y * o_y, o_x, o_y,
-            )  # fmt: skip
+            _product_tile((tall, wide), (x, y), n, operands)
             x += tall
 
 
 @kernel
-def descend(left, right, weights, velocity, rows, columns, n, decays, decay, share, eta, mu):
-    """Take a momentum step of ``weights`` along left @ right + share · decay · weights.
+def descend(layer, shape, decays, steps):
+    """Take a momentum step of a layer's weights along left @ right + share · decay · weights.
 
     Parameters
     ----------
-    left, right, weights, decay : matrices as :func:`matrix` gives them
-    velocity : flat array, laid out like the weights
-    decays : 1, or 0 for velocities that drift (:mod:`.drift`): no decay, and ``mu`` is not applied
+    layer : DenseLayer
+    shape : rows and columns of the weights, and terms in each sum
+    decays : 1, or 0 for velocities that drift (:mod:`.sweep`): no decay, and no momentum
+    steps : the share of the decay, the learning rate, the momentum
     """
-    (l, l_x, l_y), (r, r_x, r_y), (w, w_x, w_y), (d, d_x, d_y) = left, right, weights, decay
-    tiles, x = -(-rows // TILE_X), 0
+    rows, columns, n = shape
+    tiles, x, flag = -(-rows // TILE_X), 0, 1 if decays else 0
     for tile in range(tiles):
         tall = -(-(rows - x) // (tiles - tile))
         for y in range(0, columns, TILE_Y):
-            at = x * w_x + y * w_y
-            _descent_tile(
-                tall, min(TILE_Y, columns - y), decays, l, x * l_x, l_x, l_y,
-                r, y * r_y, r_x, r_y, n, w, at, w_x, w_y, velocity, at, w_x, w_y,
-                d, x * d_x + y * d_y, d_x, d_y, share, eta, mu,
-            )  # fmt: skip
+            _descent_tile((tall, min(TILE_Y, columns - y), flag), (x, y), n, layer, steps)
         x += tall

@@ -1,0 +1,353 @@
+"""The published mini-batch SGD of the 3-layer head; only its first layer touches features.
+
+    hidden pre-activations of a batch = s Z_0[I] + K[I, :] A + bias        (as in the linear head)
+
+The two small layers above are dense; their matrices hold eight coefficients in every entry
+(:mod:`.dense`). Their biases are weights of an input that is always one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine.sgd.dense import (
+    OCTET,
+    DenseLayer,
+    descend,
+    gate,
+    matrix,
+    octet_fma,
+    octet_load,
+    octet_store,
+    product,
+    rectify,
+)
+from firthshot.engine.sgd.momentum import (
+    DECAY_SHARE,
+    FACTOR,
+    SMALLEST_FACTOR,
+    add_gradient,
+    draw_order,
+    gradient_scale,
+    rescale,
+    take_step,
+    tick,
+)
+from firthshot.engine.sgd.sweep import Swept
+from firthshot.engine.sgd.training import (
+    aligned_zeros,
+    even_groups,
+    full_weights,
+    loss_form,
+    make_layer,
+    make_task,
+    must_decay,
+    settled,
+    squared_norms,
+    train_groups,
+    xavier_uniform,
+)
+from firthshot.kernels import kernel
+from firthshot.kernels.softmax import logit_gradient
+from firthshot.kernels.vectors import lanes_of, vadd
+
+if TYPE_CHECKING:
+    from firthshot.engine._form import GradientForm
+    from firthshot.engine.heads.mlp import Mlp
+    from firthshot.engine.options import Sgd
+
+Array = npt.NDArray[Any]
+
+
+class UpperLayers(NamedTuple):
+    """The layers above the first, flat octets; nothing is pending, the last input is the bias."""
+
+    w2: Array  # (h0 + 1, h1), and its velocity
+    v2: Array
+    decay_2: Array  # (h0 + 1,)
+    w3: Array  # (h1 + 1, C), and its velocity
+    v3: Array
+    decay_3: Array  # (h1 + 1,)
+
+
+class Activations(NamedTuple):
+    """Room for a batch: the first layer's columns as vectors, the others as flat octets."""
+
+    z: Array  # (batch, columns + lanes), product with the coefficients, then the gradient there
+    hidden_1: Array  # (batch, h0 + 1), the last column one
+    hidden_2: Array  # (batch, h1 + 1), the last column one
+    gradient_2: Array  # like hidden_2
+    gradient_1: Array  # like hidden_1
+    logits: Array  # (C, batch · 8 + lanes), then their gradient
+
+
+@dataclass(frozen=True)
+class MlpStart:
+    """The start of a trial, shared by its coefficients, and the products that all of them need."""
+
+    weights: tuple[Array, Array, Array]  # (d, h0), (h0, h1), (h1, C)
+    gram: Array  # (N, N)
+    z0: Array  # (N, h0), support rows times the first layer
+    query_gram: Array | None  # (Q + padding, N), None where the way through weights is shorter
+    query_z0: Array | None  # (Q + padding, h0)
+
+    @classmethod
+    def draw(cls, trial: Trial, head: Mlp, n_coefficients: int) -> MlpStart:
+        """Draw the weights from the trial's stream, one substream per layer."""
+        (n, d), q, support = trial.support.shape, len(trial.query), trial.support
+        widths = (d, *head.hidden, trial.n_classes)
+        shapes = enumerate(pairwise(widths))
+        first, second, third = (xavier_uniform(trial, layer, *shape) for layer, shape in shapes)
+        weights, gram, z0 = (first, second, third), support @ support.T, support @ first
+        columns = head.hidden[0] * n_coefficients
+        if q * (n * (d + columns) + d * head.hidden[0]) > columns * d * (n + q):
+            return cls(weights, gram, z0, None, None)
+        both = trial.query.times(np.concatenate([support.T, first], axis=1))
+        query_gram, query_z0 = np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
+        return cls(weights, gram, z0, query_gram, query_z0)
+
+
+class MlpSgd:
+    """State of up to eight coefficients of a trial during training."""
+
+    def __init__(
+        self, trial: Trial, start: MlpStart, sgd: Sgd, form: GradientForm, decays: bool
+    ) -> None:
+        self.trial, self.sgd, self.start = trial, sgd, start
+        lanes, width = lanes_of(trial.dtype), start.z0.shape[1]
+        self.layer = make_layer(trial, form, width, padding=lanes)
+        # Coefficients of no consequence make eight of them.
+        octet = form.take(np.arange(OCTET) % len(form.label))
+        task = make_task(trial, sgd, form, start.gram, start.z0, decays)
+        self.task = task._replace(loss=loss_form(octet, sgd.batch_size, trial.dtype))
+        self.upper = _lay_out_upper(start, octet)
+        self.work = _make_work(self.task.loss.target.shape, start, sgd, len(self.layer.s))
+
+    def train(self, first: int, last: int) -> None:
+        """Run the passes first … last - 1."""
+        train_mlp(self.task, self.layer, self.upper, self.work, first, last)
+
+    def finish(self, keep_weights: bool) -> Fitted:
+        """Form query logits, squared norms and, if asked for, the weights."""
+        # A coefficient that diverged overflows here; its status will say so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = self.settled()
+            logits = np.stack([one.query_logits(self.trial, self.start) for one in each])
+            norms = np.array([one.squared_norm(self.start) for one in each])
+            weights: dict[str, Array] = {}
+            if keep_weights:
+                full = [one.full(self.trial, self.start) for one in each]
+                weights = {name: np.stack([one[name] for one in full]) for name in full[0]}
+        return Fitted(np.ascontiguousarray(logits.transpose(2, 0, 1)), norms, weights)
+
+    def settled(self) -> list[MlpParameters]:
+        """Return every coefficient's parameters after the pending step of the first layer."""
+        (first, second), size = self.start.weights[1].shape, self.task.n_coefficients
+        share = self.trial.dtype.type(self.layer.clock[DECAY_SHARE])
+        a, bias, s = settled(self.layer, self.sgd, share)
+        w2 = self.upper.w2.reshape(first + 1, second, OCTET)
+        w3 = self.upper.w3.reshape(second + 1, -1, OCTET)
+        parameters = []
+        for l in range(size):
+            mine = slice(l, first * size, size)
+            arrays = (s[mine], a[:, mine], bias[mine], w2[:-1, :, l], w2[-1, :, l], w3[:-1, :, l],
+                      w3[-1, :, l])  # fmt: skip
+            # Contiguous, because BLAS would copy them in every product.
+            parameters.append(MlpParameters(*[np.ascontiguousarray(values) for values in arrays]))
+        return parameters
+
+
+def _lay_out_upper(start: MlpStart, octet: GradientForm) -> UpperLayers:
+    """Put eight copies of W_2 and W_3 side by side, each with its bias as the last input."""
+    dtype, layers = start.gram.dtype, []
+    for weights in start.weights[1:]:
+        inputs, outputs = weights.shape
+        w, v = (aligned_zeros((inputs + 1, outputs, OCTET), dtype) for _ in range(2))
+        w[:-1] = weights[:, :, None]
+        decay = aligned_zeros((inputs + 1, OCTET), dtype)
+        decay[:-1], decay[-1] = octet.weight_decay, octet.bias_decay
+        layers += [w.ravel(), v.ravel(), decay.ravel()]
+    return UpperLayers(*layers)
+
+
+def _make_work(logits: tuple[int, ...], start: MlpStart, sgd: Sgd, columns: int) -> Activations:
+    dtype, batch = start.gram.dtype, sgd.batch_size
+    shapes = [(batch, width + 1, OCTET) for width in start.weights[1].shape]
+    hidden_1, hidden_2, gradient_1, gradient_2 = (
+        aligned_zeros(shape, dtype) for shape in (*shapes, *shapes)
+    )
+    hidden_1[:, -1], hidden_2[:, -1] = 1, 1
+    return Activations(
+        aligned_zeros((batch, columns), dtype),
+        hidden_1.ravel(), hidden_2.ravel(), gradient_2.ravel(), gradient_1.ravel(),
+        aligned_zeros(logits, dtype),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MlpParameters:
+    """Parameters of one coefficient; the first layer's weights are W_0 s + X' a."""
+
+    s: Array  # (h0,), all alike
+    a: Array  # (N, h0)
+    bias_1: Array
+    weights_2: Array  # (h0, h1)
+    bias_2: Array
+    weights_3: Array  # (h1, C)
+    bias_3: Array
+
+    def query_logits(self, trial: Trial, start: MlpStart) -> Array:
+        """Return the logits of the query set, (Q + padding, C)."""
+        if start.query_gram is None or start.query_z0 is None:
+            hidden = trial.query.times(start.weights[0] * self.s + trial.support.T @ self.a)
+            hidden += self.bias_1
+        else:
+            hidden = start.query_gram @ self.a
+            hidden += start.query_z0 * self.s + self.bias_1
+        hidden = np.maximum(hidden, 0, out=hidden) @ self.weights_2
+        hidden += self.bias_2
+        return np.asarray(np.maximum(hidden, 0, out=hidden) @ self.weights_3 + self.bias_3)
+
+    def squared_norm(self, start: MlpStart) -> Any:
+        """Return the sum of squares of all parameters."""
+        first = squared_norms(self.a, self.s, start.gram, start.z0, start.weights[0]).sum()
+        others = (self.bias_1, self.weights_2, self.bias_2, self.weights_3, self.bias_3)
+        return first + sum((values**2).sum() for values in others)
+
+    def full(self, trial: Trial, start: MlpStart) -> dict[str, Array]:
+        """Return weights as (out, in) and biases of the three layers."""
+        first = full_weights(self.a, self.s, trial.support, start.weights[0])[0]
+        return {
+            "coef_1": first, "intercept_1": self.bias_1,
+            "coef_2": self.weights_2.T, "intercept_2": self.bias_2,
+            "coef_3": self.weights_3.T, "intercept_3": self.bias_3,
+        }  # fmt: skip
+
+
+def fit_mlp(
+    trial: Trial, head: Mlp, sgd: Sgd, form: GradientForm, keep_weights: bool
+) -> dict[int, Fitted]:
+    """Train the 3-layer head; return what to score by number of passes."""
+    start = MlpStart.draw(trial, head, len(form.label))
+    # Asked of all coefficients, so that rounding does not depend on how they are grouped.
+    decays, groups = must_decay(form, sgd), even_groups(len(form.label), OCTET)
+    return train_groups(
+        groups, form, sgd, keep_weights, lambda part: MlpSgd(trial, start, sgd, part, decays)
+    )  # fmt: skip
+
+
+@kernel
+def train_mlp(task, layer, upper, work, first, last):
+    """Train up to eight coefficients over the epochs first … last - 1, from the state given.
+
+    Parameters
+    ----------
+    task : :class:`.momentum.Task` whose loss is that of eight coefficients
+    layer : :class:`.momentum.Layer`
+        The first layer's columns are unit by unit, each for all coefficients; all but ``a`` and
+        its velocity end in one vector of padding.
+    """
+    schedule, clock, n = task.schedule, layer.clock, task.labels.size
+    batch, number = schedule.batch_size, layer.a.dtype.type
+    decay = np.zeros_like(layer.weight_decay)
+    swept = Swept(task.gram, layer.a, layer.velocity, decay, work.z, work.z)
+    order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
+    for epoch in range(first, last):
+        draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, order, words)
+        for begin in range(0, n, batch):
+            rows = order[begin : begin + batch]
+            step = schedule.learning_rate * number(clock[FACTOR])
+            take_step(task, layer, swept, rows, step)
+            _activate(task, layer, rows, work)
+            _forward(rows.size, upper, work)
+            logit_gradient(work.logits, task.labels, rows, OCTET, task.loss)
+            rescale(work.logits.ravel(), gradient_scale(schedule, clock, rows.size))
+            tick(schedule, clock, rows.size)
+            step = schedule.learning_rate * number(clock[FACTOR])
+            steps = (number(clock[DECAY_SHARE]), step, schedule.momentum)
+            _backward(rows.size, upper, work, task.decays, steps)
+            _gate_first(rows.size, task.n_coefficients, work)
+            add_gradient(work.z, rows, layer)
+            if clock[FACTOR] < SMALLEST_FACTOR:
+                for velocity in (layer.velocity.ravel(), layer.bias_velocity, upper.v2, upper.v3):
+                    rescale(velocity, clock[FACTOR])
+                clock[FACTOR] = 1.0
+
+
+@kernel
+def _activate(task, layer, rows, work):
+    """Write the first hidden layer from the product with the coefficients.
+
+    Units lie ``n_coefficients`` apart: an octet's numbers past them belong to the next unit, and
+    nothing that is read comes of them.
+    """
+    z, hidden, z0 = work.z, work.hidden_1, task.start
+    wide, width = z.shape[1], z0.shape[1]
+    for i in range(rows.size):
+        for j in range(width):
+            at = j * task.n_coefficients
+            start = octet_fma(octet_load(layer.s, at), z0[rows[i], j], octet_load(layer.bias, at))
+            value = rectify(vadd(octet_load(z, i * wide + at), start))
+            octet_store(hidden, (i * (width + 1) + j) * OCTET, value)
+
+
+@kernel
+def _forward(n_rows, upper, work):
+    """Write the second hidden layer and the logits (class layout) of the batch."""
+    n_classes, columns = work.logits.shape[0], work.logits.shape[1] // OCTET
+    inputs_2, inputs_3 = upper.decay_2.size // OCTET, upper.decay_3.size // OCTET
+    hidden_1, hidden_2 = matrix(work.hidden_1, inputs_2, 1), matrix(work.hidden_2, inputs_3, 1)
+    product(hidden_1, matrix(upper.w2, inputs_3 - 1, 1), hidden_2, n_rows, inputs_3 - 1, inputs_2)
+    # The constant input is one before and after.
+    for at in range(0, n_rows * inputs_3 * OCTET, OCTET):
+        octet_store(work.hidden_2, at, rectify(octet_load(work.hidden_2, at)))
+    logits = matrix(work.logits.ravel(), 1, columns)
+    product(hidden_2, matrix(upper.w3, n_classes, 1), logits, n_rows, n_classes, inputs_3)
+
+
+@kernel
+def _backward(n_rows, upper, work, decays, steps):
+    """Write the gradient at the first hidden layer and take a step of the layers above."""
+    n_classes, columns = work.logits.shape[0], work.logits.shape[1] // OCTET
+    inputs_2, inputs_3 = upper.decay_2.size // OCTET, upper.decay_3.size // OCTET
+    gradient_3 = matrix(work.logits.ravel(), 1, columns)
+    gradient_2 = matrix(work.gradient_2, inputs_3, 1)
+    # Gradients go down through the weights of this step's forward pass, before these move.
+    back_3, back_2 = matrix(upper.w3, 1, n_classes), matrix(upper.w2, 1, inputs_3 - 1)
+    product(gradient_3, back_3, gradient_2, n_rows, inputs_3 - 1, n_classes)
+    for at in range(0, n_rows * inputs_3 * OCTET, OCTET):
+        value = gate(octet_load(work.hidden_2, at), octet_load(work.gradient_2, at))
+        octet_store(work.gradient_2, at, value)
+    gradient_1 = matrix(work.gradient_1, inputs_2, 1)
+    product(gradient_2, back_2, gradient_1, n_rows, inputs_2 - 1, inputs_3 - 1)
+    layer_3 = DenseLayer(
+        matrix(work.hidden_2, 1, inputs_3), gradient_3, matrix(upper.w3, n_classes, 1),
+        matrix(upper.v3, n_classes, 1), matrix(upper.decay_3, 1, 0),
+    )  # fmt: skip
+    descend(layer_3, (inputs_3, n_classes, n_rows), decays, steps)
+    layer_2 = DenseLayer(
+        matrix(work.hidden_1, 1, inputs_2), gradient_2, matrix(upper.w2, inputs_3 - 1, 1),
+        matrix(upper.v2, inputs_3 - 1, 1), matrix(upper.decay_2, 1, 0),
+    )  # fmt: skip
+    descend(layer_2, (inputs_2, inputs_3 - 1, n_rows), decays, steps)
+
+
+@kernel
+def _gate_first(n_rows, n_coefficients, work):
+    """Write the gradient at the first layer's pre-activations over its product.
+
+    What an octet writes past its unit's columns is the next unit's, which is written later.
+    """
+    z, wide = work.z, work.z.shape[1]
+    inputs = work.hidden_1.size // (z.shape[0] * OCTET)
+    for i in range(n_rows):
+        for j in range(inputs - 1):
+            at = (i * inputs + j) * OCTET
+            value = gate(octet_load(work.hidden_1, at), octet_load(work.gradient_1, at))
+            octet_store(z, i * wide + j * n_coefficients, value)
