@@ -2,7 +2,7 @@
 
 from firthshot.engine._form import gradient_form
 from firthshot.engine._run import train
-from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine._trial import Fitted, Trial, fitted_linear
 from firthshot.engine.heads import (
     Centroid,
     Cosine,
@@ -36,6 +36,7 @@ __all__ = [
     "Trial",
     "TrialShape",
     "check_trainable",
+    "fitted_linear",
     "gradient_form",
     "paper_sgd",
     "register_head",

@@ -1,7 +1,7 @@
 """The heads, one file each: options, training, cost and names in one class.
 
-A head is added by a file with one registered class and its import below, or from outside by
-`register_head` (``docs/extending.md``).
+A head is added by a file with one class and its name below, or from outside by `register_head`
+(``docs/extending.md``).
 """
 
 from firthshot.engine.heads.base import (
@@ -31,3 +31,6 @@ __all__ = [
     "register_head",
     "registered_heads",
 ]
+
+for _head in (Linear, Cosine, Mlp, Centroid, LeastSquares):
+    register_head(_head)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine.heads.base import Head, register_head
+from firthshot.engine.heads.base import Head
 from firthshot.engine.options import Solver
 from firthshot.errors import FirthshotError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-@register_head
 @dataclass(frozen=True)
 class Centroid(Head):
     """Nearest class mean; logits are −½ ‖x − mean‖². No training, no penalty."""

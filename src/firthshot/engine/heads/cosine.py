@@ -10,7 +10,6 @@ from firthshot.engine.heads.base import (
     TERM_SECONDS,
     Head,
     TrialShape,
-    register_head,
 )
 from firthshot.engine.options import Sgd, Solver, require_number
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from firthshot.engine._trial import Fitted, Trial
 
 
-@register_head
 @dataclass(frozen=True)
 class Cosine(Head):
     """Logits scale · g_c ⟨v_c/‖v_c‖, x/(‖x‖ + 1e-5)⟩ with v and the class norms g trained.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine.heads.base import Head, register_head
+from firthshot.engine.heads.base import Head
 from firthshot.engine.options import Solver, require_number
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ Array = npt.NDArray[Any]
 LOGIT_GAP = float(np.log(3))
 
 
-@register_head
 @dataclass(frozen=True)
 class LeastSquares(Head):
     """Ridge regression on centred one-hot labels, closed form; ``ridge`` multiplies ‖W‖².

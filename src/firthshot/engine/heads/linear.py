@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from firthshot.engine.heads.base import Head, TrialShape, register_head
+from firthshot.engine.heads.base import Head, TrialShape
 from firthshot.engine.options import Sgd, Solver, require
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from firthshot.engine._trial import Fitted, Trial
 
 
-@register_head
 @dataclass(frozen=True)
 class Linear(Head):
     """Logits X W + b; weights start Xavier-uniform (or at zero), the bias at zero.

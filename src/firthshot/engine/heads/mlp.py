@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from firthshot.engine.heads.base import PRODUCT_SECONDS, Head, TrialShape, register_head
+from firthshot.engine.heads.base import PRODUCT_SECONDS, Head, TrialShape
 from firthshot.engine.options import Sgd, Solver, require
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from firthshot.engine._trial import Fitted, Trial
 
 
-@register_head
 @dataclass(frozen=True)
 class Mlp(Head):
     """Three layers: features → ``hidden[0]`` → ReLU → ``hidden[1]`` → ReLU → classes."""
