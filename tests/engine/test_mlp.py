@@ -13,7 +13,7 @@ from firthshot.engine import Mlp, Penalty, Sgd, train
 from firthshot.engine._form import gradient_form
 from firthshot.engine._trial import Trial
 from firthshot.engine.sgd import mlp, training
-from firthshot.engine.sgd.dense import DenseLayer, descend, matrix, product
+from firthshot.engine.sgd.dense import Descent, descend, matrix, product
 from firthshot.engine.sgd.training import xavier_uniform
 from firthshot.episodes import sample_episodes
 from oracles.banks import PlainBank
@@ -241,7 +241,7 @@ def test_descend_is_a_momentum_step_of_each_coefficient(rows, columns, n, decays
     speed = np.einsum("xkl,kyl->xyl", left.astype(float), right)
     speed += 0.9 * velocity + 0.5 * decay[:, None] * weights if decays else velocity
     moved = weights - 0.1 * speed
-    layer = DenseLayer(
+    layer = Descent(
         matrix(left.ravel(), n, 1), matrix(right.ravel(), columns, 1),
         *(matrix(values.ravel(), columns, 1) for values in (weights, velocity)),
         matrix(decay.ravel(), 1, 0),

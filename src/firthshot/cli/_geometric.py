@@ -39,7 +39,9 @@ def run_here(
     if damaged := damaged_cells(folder):
         typer.echo(f"{damage_in_words(damaged)} computed anew.")
     try:
-        run_geometric(spec, folder, workers=workers, progress=None if quiet else _Progress())
+        run_geometric(
+            spec, folder, workers=workers, progress=None if quiet else _GeometricProgress()
+        )
     except KeyboardInterrupt:
         typer.echo(f"Stopped. Finished blocks are kept; go on with: {resume_command(folder)}")
         raise typer.Exit(130) from None
@@ -125,7 +127,7 @@ def _time(spec: GeometricSpec) -> str:
     return f"about {duration(seconds / cores)} on {cores} cores"
 
 
-class _Progress:
+class _GeometricProgress:
     """Say every few seconds how far the run is."""
 
     def __init__(self, every: float = 5.0) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.table import Table
 
-    from firthshot.experiments.summary import Summary
+    from firthshot.experiments.summary import RunSummary
 
 MARK = "*"
 MOST_LINES = 40
@@ -104,7 +104,7 @@ class Overview:
     legend: str = ""
 
 
-def overview(summary: Summary) -> Overview:
+def overview(summary: RunSummary) -> Overview:
     """Return the improvements in points; without val rows, those of the theory's λ alone.
 
     Where nothing has a penalty there is nothing to gain, and the accuracies are shown.
@@ -131,7 +131,7 @@ def overview(summary: Summary) -> Overview:
     )
 
 
-def _accuracies(summary: Summary, which: str) -> Overview:
+def _accuracies(summary: RunSummary, which: str) -> Overview:
     rows = summary.chosen.sort(*_ORDER, "artificial").to_dicts()
     if not rows or len(rows) > MOST_LINES:
         return Overview()
@@ -148,7 +148,7 @@ def _accuracy_words(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _chosen(summary: Summary) -> list[dict[str, Any]]:
+def _chosen(summary: RunSummary) -> list[dict[str, Any]]:
     """Return the lines of ``chosen`` that have a penalty, and such settings as have no choice."""
     import polars as pl
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from firthshot.experiments.reading import Problem
+    from firthshot.experiments.reading import SpecProblem
     from firthshot.experiments.spec import Spec
 
 
@@ -48,18 +48,18 @@ def validate(
     typer.echo(f"{source} is in order.")
 
 
-def _bank_problems(spec: Spec, text: str) -> list[Problem]:
+def _bank_problems(spec: Spec, text: str) -> list[SpecProblem]:
     """Return a problem for every bank that cannot be opened."""
     from firthshot.banks import load_bank
     from firthshot.errors import BankError
-    from firthshot.experiments.reading import Problem, with_line
+    from firthshot.experiments.reading import SpecProblem, with_line
 
     found = []
     for index, name in enumerate(spec.banks):
         try:
             load_bank(name)
         except BankError as error:
-            found.append(Problem(with_line(f"banks[{index}]", text), str(error)))
+            found.append(SpecProblem(with_line(f"banks[{index}]", text), str(error)))
     return found
 
 

@@ -86,7 +86,7 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
         return Penalty(self.family, coefficients, **plain)
 
 
-class Condition(msgspec.Struct, frozen=True):
+class TrialCondition(msgspec.Struct, frozen=True):
     """On what it is trained: bank, split, ways, shots and the rules of the query set."""
 
     bank: str
@@ -117,7 +117,7 @@ class Condition(msgspec.Struct, frozen=True):
 class Cell(msgspec.Struct, frozen=True, dict=True):
     """A method on a block of trials of a condition."""
 
-    condition: Condition
+    condition: TrialCondition
     method: Method
     first: int
     stop: int

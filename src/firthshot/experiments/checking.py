@@ -13,12 +13,12 @@ from firthshot.experiments.shots import is_known, unknown_scheme
 from firthshot.experiments.spec import Spec
 
 if TYPE_CHECKING:
-    from firthshot.experiments.reading import Problem
+    from firthshot.experiments.reading import SpecProblem
 
 
-def semantic_problems(spec: Spec) -> list[Problem]:
+def semantic_problems(spec: Spec) -> list[SpecProblem]:
     """Return every contradiction in a well-typed spec."""
-    from firthshot.experiments.reading import Problem
+    from firthshot.experiments.reading import SpecProblem
 
     found = [
         *_name(spec),
@@ -30,7 +30,7 @@ def semantic_problems(spec: Spec) -> list[Problem]:
         *_calibration(spec),
         *_idle(spec),
     ]
-    return [Problem(*pair) for pair in found or _methods(spec)]
+    return [SpecProblem(*pair) for pair in found or _methods(spec)]
 
 
 Pairs = Iterator[tuple[str, str]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.experiments.cell import Cell, Condition
+from firthshot.experiments.cell import Cell, TrialCondition
 from firthshot.experiments.features import CACHE, STATISTICS, SplitFeatures
 from firthshot.experiments.schema import BINS, ROW, TRIALS
 from firthshot.experiments.shots import from_plain
@@ -67,7 +67,7 @@ def settle_polars() -> None:
     pl.DataFrame({"any": np.zeros(1)})
 
 
-def draw(condition: Condition, bank: Bank, trials: range) -> Episodes:
+def draw(condition: TrialCondition, bank: Bank, trials: range) -> Episodes:
     """Sample the episodes of a condition."""
     from firthshot.episodes import sample_episodes
 

@@ -8,7 +8,7 @@ same on every machine. `estimate` measures how far this machine is from them.
 from __future__ import annotations
 
 from firthshot.engine import TrialShape
-from firthshot.experiments.cell import Condition, Method
+from firthshot.experiments.cell import Method, TrialCondition
 
 CELL_SECONDS = 5.0
 _SCORE = 8e-9  # seconds per query, class and coefficient
@@ -42,7 +42,7 @@ def block_size(method: Method, shape: TrialShape, trials: int) -> int:
     return min(trials, max(size for size in _NICE if size <= room))
 
 
-def condition_shape(condition: Condition, method: Method, sizes: dict[str, int]) -> TrialShape:
+def condition_shape(condition: TrialCondition, method: Method, sizes: dict[str, int]) -> TrialShape:
     """Return the shape of a trial; ``sizes`` has the bank's d and mean rows per class."""
     counts = condition.counts
     K = condition.actual_ways

@@ -102,7 +102,7 @@ def gate(typingctx, unit, value):
     return value(unit, value), codegen
 
 
-class Matrix(NamedTuple):
+class OctetMatrix(NamedTuple):
     """A matrix of octets; strides are in numbers."""
 
     flat: Any
@@ -110,7 +110,7 @@ class Matrix(NamedTuple):
     column: Any
 
 
-class DenseLayer(NamedTuple):
+class Descent(NamedTuple):
     """A momentum step of ``weights`` along left @ right + decay · weights."""
 
     left: Any
@@ -120,7 +120,7 @@ class DenseLayer(NamedTuple):
     decay: Any
 
 
-class _Tile:
+class _ProductTile:
     """Emits one register tile of a product: ``rows`` × ``columns`` octets from (x, y) on."""
 
     def __init__(self, builder: Any, octet: ir.VectorType, values: dict[str, Any]) -> None:
@@ -194,7 +194,7 @@ def _product_tile(typingctx, sizes, place, n, operands):
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         sizes, place = (cgutils.unpack_tuple(builder, args[at]) for at in (0, 1))
         values = unpack(context, builder, operands, args[3]) | {"place": place, "n": args[2]}
-        emit = _Tile(builder, octet, values).emit_product
+        emit = _ProductTile(builder, octet, values).emit_product
         emit_cases(builder, (*sizes, ir.Constant(INDEX, 0)), (TILE_X, TILE_Y, 1), emit)
         return context.get_dummy_value()
 
@@ -210,7 +210,7 @@ def _descent_tile(typingctx, sizes, place, n, layer, steps):
         sizes, place, steps = (cgutils.unpack_tuple(builder, args[at]) for at in (0, 1, 4))
         values = unpack(context, builder, layer, args[3])
         values |= {"place": place, "n": args[2], "steps": steps}
-        emit = _Tile(builder, ir_octet(scalar), values).emit_descent
+        emit = _ProductTile(builder, ir_octet(scalar), values).emit_descent
         emit_cases(builder, sizes, (TILE_X, TILE_Y, 2), emit)
         return context.get_dummy_value()
 
@@ -227,7 +227,7 @@ class _Operands(NamedTuple):
 def matrix(flat, row, column):
     """Return a matrix of octets with the strides of a row and a column, in octets."""
     # The conversion makes numba forget constants, for which it would compile every product anew.
-    return Matrix(flat, np.int64(row) * OCTET, np.int64(column) * OCTET)
+    return OctetMatrix(flat, np.int64(row) * OCTET, np.int64(column) * OCTET)
 
 
 @kernel
@@ -248,7 +248,7 @@ def descend(layer, shape, decays, steps):
 
     Parameters
     ----------
-    layer : DenseLayer
+    layer : Descent
     shape : rows and columns of the weights, and terms in each sum
     decays : 1, or 0 for velocities that drift (:mod:`.sweep`): no decay, and no momentum
     steps : the share of the decay, the learning rate, the momentum

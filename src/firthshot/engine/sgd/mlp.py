@@ -18,7 +18,7 @@ import numpy.typing as npt
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.dense import (
     OCTET,
-    DenseLayer,
+    Descent,
     descend,
     gate,
     matrix,
@@ -326,12 +326,12 @@ def _backward(n_rows, upper, work, decays, steps):
         octet_store(work.gradient_2, at, value)
     gradient_1 = matrix(work.gradient_1, inputs_2, 1)
     product(gradient_2, back_2, gradient_1, n_rows, inputs_2 - 1, inputs_3 - 1)
-    layer_3 = DenseLayer(
+    layer_3 = Descent(
         matrix(work.hidden_2, 1, inputs_3), gradient_3, matrix(upper.w3, n_classes, 1),
         matrix(upper.v3, n_classes, 1), matrix(upper.decay_3, 1, 0),
     )  # fmt: skip
     descend(layer_3, (inputs_3, n_classes, n_rows), decays, steps)
-    layer_2 = DenseLayer(
+    layer_2 = Descent(
         matrix(work.hidden_1, 1, inputs_2), gradient_2, matrix(upper.w2, inputs_3 - 1, 1),
         matrix(upper.v2, inputs_3 - 1, 1), matrix(upper.decay_2, 1, 0),
     )  # fmt: skip

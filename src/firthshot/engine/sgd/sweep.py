@@ -49,7 +49,7 @@ class Swept(NamedTuple):
     z_velocity: Any  # like z
 
 
-class _Tile:
+class _SweepTile:
     """Emits one register tile: ``rows`` batch rows times ``vectors`` column vectors."""
 
     def __init__(self, builder: Any, vector: ir.VectorType, values: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def _make_tile(targets: tuple[str, ...], most_rows: int) -> Any:
             values |= dict(zip(("block", "row", "n", "z_stride"), place, strict=True))
             values["rows"] = context.make_array(rows)(context, builder, args[2]).data
             values["steps"] = steps
-            emitter = _Tile(builder, ir_type(Vector(dtype)), values)
+            emitter = _SweepTile(builder, ir_type(Vector(dtype)), values)
 
             def emit(rows: int, vectors: int, flag: int) -> None:
                 emitter.emit(rows, vectors, bool(flag), targets)
