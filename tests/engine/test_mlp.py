@@ -13,7 +13,7 @@ from firthshot.engine import Mlp, Penalty, Sgd, train
 from firthshot.engine._form import gradient_form
 from firthshot.engine._trial import Trial
 from firthshot.engine.sgd import mlp, training
-from firthshot.engine.sgd.dense import Descent, descend, matrix, product
+from firthshot.engine.sgd.dense import OCTET, Descent, OctetMatrix, descend, product
 from firthshot.engine.sgd.training import xavier_uniform
 from firthshot.episodes import sample_episodes
 from oracles.banks import PlainBank
@@ -188,6 +188,10 @@ def test_mean_accuracy_in_float32_equals_the_float64_textbook():
     assert np.abs(differences).max() <= 1 / 40  # a tie or two may fall the other way
 
 
+def matrix(flat, row, column):
+    return OctetMatrix(flat, row * OCTET, column * OCTET)
+
+
 def close(dtype):
     return {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-11}
 
@@ -241,12 +245,12 @@ def test_descend_is_a_momentum_step_of_each_coefficient(rows, columns, n, decays
     speed = np.einsum("xkl,kyl->xyl", left.astype(float), right)
     speed += 0.9 * velocity + 0.5 * decay[:, None] * weights if decays else velocity
     moved = weights - 0.1 * speed
-    layer = Descent(
+    descent = Descent(
         matrix(left.ravel(), n, 1), matrix(right.ravel(), columns, 1),
         *(matrix(values.ravel(), columns, 1) for values in (weights, velocity)),
-        matrix(decay.ravel(), 1, 0),
+        matrix(decay.ravel(), 1, 0), dtype(0.5), dtype(0.1), dtype(0.9),
     )  # fmt: skip
-    descend(layer, (rows, columns, n), decays, (dtype(0.5), dtype(0.1), dtype(0.9)))
+    descend(descent, rows, columns, n, decays)
     assert np.allclose(velocity, speed, **close(dtype))
     assert np.allclose(weights, moved, **close(dtype))
 

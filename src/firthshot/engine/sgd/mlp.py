@@ -19,14 +19,14 @@ from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.dense import (
     OCTET,
     Descent,
+    OctetMatrix,
     descend,
     gate,
-    matrix,
     octet_fma,
     octet_load,
-    octet_store,
     product,
     rectify,
+    transposed,
 )
 from firthshot.engine.sgd.momentum import (
     DECAY_SHARE,
@@ -55,7 +55,7 @@ from firthshot.engine.sgd.training import (
 )
 from firthshot.kernels import kernel
 from firthshot.kernels.softmax import logit_gradient
-from firthshot.kernels.vectors import lanes_of, vadd
+from firthshot.kernels.vectors import lanes_of, vadd, vstore
 
 if TYPE_CHECKING:
     from firthshot.engine._form import GradientForm
@@ -65,26 +65,26 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-class UpperLayers(NamedTuple):
-    """The layers above the first, flat octets; nothing is pending, the last input is the bias."""
+class UpperLayer(NamedTuple):
+    """A layer above the first, in octets; nothing is pending, the last input is the bias."""
 
-    w2: Array  # (h0 + 1, h1), and its velocity
-    v2: Array
-    decay_2: Array  # (h0 + 1,)
-    w3: Array  # (h1 + 1, C), and its velocity
-    v3: Array
-    decay_3: Array  # (h1 + 1,)
+    inputs: int  # the bias included
+    outputs: int
+    weights: OctetMatrix
+    velocity: OctetMatrix
+    decay: OctetMatrix  # one number per input
 
 
 class Activations(NamedTuple):
-    """Room for a batch: the first layer's columns as vectors, the others as flat octets."""
+    """Room for a batch: the first layer's columns as vectors, the others as octets."""
 
     z: Array  # (batch, columns + lanes), product with the coefficients, then the gradient there
-    hidden_1: Array  # (batch, h0 + 1), the last column one
-    hidden_2: Array  # (batch, h1 + 1), the last column one
-    gradient_2: Array  # like hidden_2
-    gradient_1: Array  # like hidden_1
+    hidden_1: OctetMatrix  # (batch, h0 + 1), the last column one
+    hidden_2: OctetMatrix  # (batch, h1 + 1), the last column one
+    gradient_1: OctetMatrix  # like hidden_1
+    gradient_2: OctetMatrix  # like hidden_2
     logits: Array  # (C, batch · 8 + lanes), then their gradient
+    scores: OctetMatrix  # (batch, C), the logits once more
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ class MlpSgd:
         octet = form.take(np.arange(OCTET) % len(form.label))
         task = make_task(trial, sgd, form, start.gram, start.z0, decays)
         self.task = task._replace(loss=loss_form(octet, sgd.batch_size, trial.dtype))
-        self.upper = _lay_out_upper(start, octet)
+        self.upper = [_lay_out(weights, octet) for weights in start.weights[1:]]
         self.work = _make_work(self.task.loss.target.shape, start, sgd, len(self.layer.s))
 
     def train(self, first: int, last: int) -> None:
         """Run the passes first … last - 1."""
-        train_mlp(self.task, self.layer, self.upper, self.work, first, last)
+        train_mlp(self.task, self.layer, tuple(self.upper), self.work, first, last)
 
     def finish(self, keep_weights: bool) -> Fitted:
         """Form query logits, squared norms and, if asked for, the weights."""
@@ -148,46 +148,46 @@ class MlpSgd:
 
     def settled(self) -> list[MlpParameters]:
         """Return every coefficient's parameters after the pending step of the first layer."""
-        (first, second), size = self.start.weights[1].shape, self.task.n_coefficients
+        size = self.task.n_coefficients
         share = self.trial.dtype.type(self.layer.clock[DECAY_SHARE])
         a, bias, s = settled(self.layer, self.sgd, share)
-        w2 = self.upper.w2.reshape(first + 1, second, OCTET)
-        w3 = self.upper.w3.reshape(second + 1, -1, OCTET)
+        dense = [one.weights.flat.reshape(one.inputs, one.outputs, OCTET) for one in self.upper]
         parameters = []
         for l in range(size):
-            mine = slice(l, first * size, size)
-            arrays = (s[mine], a[:, mine], bias[mine], w2[:-1, :, l], w2[-1, :, l], w3[:-1, :, l],
-                      w3[-1, :, l])  # fmt: skip
+            mine = slice(l, self.start.z0.shape[1] * size, size)
+            upper = [part for w in dense for part in (w[:-1, :, l], w[-1, :, l])]
             # Contiguous, because BLAS would copy them in every product.
-            parameters.append(MlpParameters(*[np.ascontiguousarray(values) for values in arrays]))
+            own = [np.ascontiguousarray(w) for w in (s[mine], a[:, mine], bias[mine], *upper)]
+            parameters.append(MlpParameters(own[0], own[1], own[2], own[3:]))
         return parameters
 
 
-def _lay_out_upper(start: MlpStart, octet: GradientForm) -> UpperLayers:
-    """Put eight copies of W_2 and W_3 side by side, each with its bias as the last input."""
-    dtype, layers = start.gram.dtype, []
-    for weights in start.weights[1:]:
-        inputs, outputs = weights.shape
-        w, v = (aligned_zeros((inputs + 1, outputs, OCTET), dtype) for _ in range(2))
-        w[:-1] = weights[:, :, None]
-        decay = aligned_zeros((inputs + 1, OCTET), dtype)
-        decay[:-1], decay[-1] = octet.weight_decay, octet.bias_decay
-        layers += [w.ravel(), v.ravel(), decay.ravel()]
-    return UpperLayers(*layers)
+def _octets(values: Array) -> OctetMatrix:
+    """Return an array (rows, columns, 8) as a matrix."""
+    return OctetMatrix(values.ravel(), values.shape[1] * OCTET, OCTET)
 
 
-def _make_work(logits: tuple[int, ...], start: MlpStart, sgd: Sgd, columns: int) -> Activations:
+def _lay_out(weights: Array, octet: GradientForm) -> UpperLayer:
+    """Put eight copies of a layer's weights side by side, with its bias as the last input."""
+    inputs, outputs = weights.shape[0] + 1, weights.shape[1]
+    w, v = (aligned_zeros((inputs, outputs, OCTET), weights.dtype) for _ in range(2))
+    w[:-1] = weights[:, :, None]
+    decay = aligned_zeros((inputs, 1, OCTET), weights.dtype)
+    decay[:-1, 0], decay[-1, 0] = octet.weight_decay, octet.bias_decay
+    per_input = _octets(decay)._replace(column=0)
+    return UpperLayer(inputs, outputs, _octets(w), _octets(v), per_input)
+
+
+def _make_work(shape: tuple[int, ...], start: MlpStart, sgd: Sgd, columns: int) -> Activations:
     dtype, batch = start.gram.dtype, sgd.batch_size
-    shapes = [(batch, width + 1, OCTET) for width in start.weights[1].shape]
-    hidden_1, hidden_2, gradient_1, gradient_2 = (
-        aligned_zeros(shape, dtype) for shape in (*shapes, *shapes)
-    )
-    hidden_1[:, -1], hidden_2[:, -1] = 1, 1
-    return Activations(
-        aligned_zeros((batch, columns), dtype),
-        hidden_1.ravel(), hidden_2.ravel(), gradient_2.ravel(), gradient_1.ravel(),
-        aligned_zeros(logits, dtype),
-    )  # fmt: skip
+    widths = [width + 1 for width in start.weights[1].shape]
+    hidden = [aligned_zeros((batch, width, OCTET), dtype) for width in (*widths, *widths)]
+    for values in hidden[:2]:
+        values[:, -1] = 1
+    logits = aligned_zeros(shape, dtype)
+    z, scores = aligned_zeros((batch, columns), dtype), OctetMatrix(logits.ravel(), OCTET, shape[1])
+    hidden_1, hidden_2, gradient_1, gradient_2 = (_octets(values) for values in hidden)
+    return Activations(z, hidden_1, hidden_2, gradient_1, gradient_2, logits, scores)
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,7 @@ class MlpParameters:
     s: Array  # (h0,), all alike
     a: Array  # (N, h0)
     bias_1: Array
-    weights_2: Array  # (h0, h1)
-    bias_2: Array
-    weights_3: Array  # (h1, C)
-    bias_3: Array
+    upper: list[Array]  # weights (h0, h1), bias, weights (h1, C), bias
 
     def query_logits(self, trial: Trial, start: MlpStart) -> Array:
         """Return the logits of the query set, (Q + padding, C)."""
@@ -210,24 +207,22 @@ class MlpParameters:
         else:
             hidden = start.query_gram @ self.a
             hidden += start.query_z0 * self.s + self.bias_1
-        hidden = np.maximum(hidden, 0, out=hidden) @ self.weights_2
-        hidden += self.bias_2
-        return np.asarray(np.maximum(hidden, 0, out=hidden) @ self.weights_3 + self.bias_3)
+        for weights, bias in zip(self.upper[::2], self.upper[1::2], strict=True):
+            hidden = np.maximum(hidden, 0, out=hidden) @ weights
+            hidden += bias
+        return hidden
 
     def squared_norm(self, start: MlpStart) -> Any:
         """Return the sum of squares of all parameters."""
         first = squared_norms(self.a, self.s, start.gram, start.z0, start.weights[0]).sum()
-        others = (self.bias_1, self.weights_2, self.bias_2, self.weights_3, self.bias_3)
-        return first + sum((values**2).sum() for values in others)
+        return first + sum((values**2).sum() for values in (self.bias_1, *self.upper))
 
     def full(self, trial: Trial, start: MlpStart) -> dict[str, Array]:
         """Return weights as (out, in) and biases of the three layers."""
         first = full_weights(self.a, self.s, trial.support, start.weights[0])[0]
-        return {
-            "coef_1": first, "intercept_1": self.bias_1,
-            "coef_2": self.weights_2.T, "intercept_2": self.bias_2,
-            "coef_3": self.weights_3.T, "intercept_3": self.bias_3,
-        }  # fmt: skip
+        parts = (first.T, self.bias_1, *self.upper)
+        names = (f"{what}_{layer}" for layer in (1, 2, 3) for what in ("coef", "intercept"))
+        return {name: part.T for name, part in zip(names, parts, strict=True)}
 
 
 def fit_mlp(
@@ -267,7 +262,7 @@ def train_mlp(task, layer, upper, work, first, last):
             _activate(task, layer, rows, work)
             _forward(rows.size, upper, work)
             logit_gradient(work.logits, task.labels, rows, OCTET, task.loss)
-            rescale(work.logits.ravel(), gradient_scale(schedule, clock, rows.size))
+            rescale(work.scores.flat, gradient_scale(schedule, clock, rows.size))
             tick(schedule, clock, rows.size)
             step = schedule.learning_rate * number(clock[FACTOR])
             steps = (number(clock[DECAY_SHARE]), step, schedule.momentum)
@@ -275,8 +270,10 @@ def train_mlp(task, layer, upper, work, first, last):
             _gate_first(rows.size, task.n_coefficients, work)
             add_gradient(work.z, rows, layer)
             if clock[FACTOR] < SMALLEST_FACTOR:
-                for velocity in (layer.velocity.ravel(), layer.bias_velocity, upper.v2, upper.v3):
-                    rescale(velocity, clock[FACTOR])
+                rescale(layer.velocity.ravel(), clock[FACTOR])
+                rescale(layer.bias_velocity, clock[FACTOR])
+                for dense in upper:
+                    rescale(dense.velocity.flat, clock[FACTOR])
                 clock[FACTOR] = 1.0
 
 
@@ -287,55 +284,52 @@ def _activate(task, layer, rows, work):
     Units lie ``n_coefficients`` apart: an octet's numbers past them belong to the next unit, and
     nothing that is read comes of them.
     """
-    z, hidden, z0 = work.z, work.hidden_1, task.start
+    z, hidden, z0 = work.z, work.hidden_1.flat, task.start
     wide, width = z.shape[1], z0.shape[1]
     for i in range(rows.size):
         for j in range(width):
             at = j * task.n_coefficients
             start = octet_fma(octet_load(layer.s, at), z0[rows[i], j], octet_load(layer.bias, at))
             value = rectify(vadd(octet_load(z, i * wide + at), start))
-            octet_store(hidden, (i * (width + 1) + j) * OCTET, value)
+            vstore(hidden, (i * (width + 1) + j) * OCTET, value)
 
 
 @kernel
 def _forward(n_rows, upper, work):
     """Write the second hidden layer and the logits (class layout) of the batch."""
-    n_classes, columns = work.logits.shape[0], work.logits.shape[1] // OCTET
-    inputs_2, inputs_3 = upper.decay_2.size // OCTET, upper.decay_3.size // OCTET
-    hidden_1, hidden_2 = matrix(work.hidden_1, inputs_2, 1), matrix(work.hidden_2, inputs_3, 1)
-    product(hidden_1, matrix(upper.w2, inputs_3 - 1, 1), hidden_2, n_rows, inputs_3 - 1, inputs_2)
+    second, third = upper
+    product(work.hidden_1, second.weights, work.hidden_2, n_rows, second.outputs, second.inputs)
+    hidden = work.hidden_2.flat
     # The constant input is one before and after.
-    for at in range(0, n_rows * inputs_3 * OCTET, OCTET):
-        octet_store(work.hidden_2, at, rectify(octet_load(work.hidden_2, at)))
-    logits = matrix(work.logits.ravel(), 1, columns)
-    product(hidden_2, matrix(upper.w3, n_classes, 1), logits, n_rows, n_classes, inputs_3)
+    for at in range(0, n_rows * third.inputs * OCTET, OCTET):
+        vstore(hidden, at, rectify(octet_load(hidden, at)))
+    product(work.hidden_2, third.weights, work.scores, n_rows, third.outputs, third.inputs)
 
 
 @kernel
 def _backward(n_rows, upper, work, decays, steps):
     """Write the gradient at the first hidden layer and take a step of the layers above."""
-    n_classes, columns = work.logits.shape[0], work.logits.shape[1] // OCTET
-    inputs_2, inputs_3 = upper.decay_2.size // OCTET, upper.decay_3.size // OCTET
-    gradient_3 = matrix(work.logits.ravel(), 1, columns)
-    gradient_2 = matrix(work.gradient_2, inputs_3, 1)
+    second, third = upper
     # Gradients go down through the weights of this step's forward pass, before these move.
-    back_3, back_2 = matrix(upper.w3, 1, n_classes), matrix(upper.w2, 1, inputs_3 - 1)
-    product(gradient_3, back_3, gradient_2, n_rows, inputs_3 - 1, n_classes)
-    for at in range(0, n_rows * inputs_3 * OCTET, OCTET):
-        value = gate(octet_load(work.hidden_2, at), octet_load(work.gradient_2, at))
-        octet_store(work.gradient_2, at, value)
-    gradient_1 = matrix(work.gradient_1, inputs_2, 1)
-    product(gradient_2, back_2, gradient_1, n_rows, inputs_2 - 1, inputs_3 - 1)
-    layer_3 = Descent(
-        matrix(work.hidden_2, 1, inputs_3), gradient_3, matrix(upper.w3, n_classes, 1),
-        matrix(upper.v3, n_classes, 1), matrix(upper.decay_3, 1, 0),
+    back_3, back_2 = transposed(third.weights), transposed(second.weights)
+    product(work.scores, back_3, work.gradient_2, n_rows, third.inputs - 1, third.outputs)
+    hidden, gradient = work.hidden_2.flat, work.gradient_2.flat
+    for at in range(0, n_rows * third.inputs * OCTET, OCTET):
+        vstore(gradient, at, gate(octet_load(hidden, at), octet_load(gradient, at)))
+    product(work.gradient_2, back_2, work.gradient_1, n_rows, second.inputs - 1, second.outputs)
+    _descend(third, work.hidden_2, work.scores, n_rows, decays, steps)
+    _descend(second, work.hidden_1, work.gradient_2, n_rows, decays, steps)
+
+
+@kernel
+def _descend(layer, hidden, gradient, n_rows, decays, steps):
+    """Take a step of a layer from its inputs and the gradient at its outputs."""
+    share, learning_rate, momentum = steps
+    descent = Descent(
+        transposed(hidden), gradient, layer.weights, layer.velocity, layer.decay,
+        share, learning_rate, momentum,
     )  # fmt: skip
-    descend(layer_3, (inputs_3, n_classes, n_rows), decays, steps)
-    layer_2 = Descent(
-        matrix(work.hidden_1, 1, inputs_2), gradient_2, matrix(upper.w2, inputs_3 - 1, 1),
-        matrix(upper.v2, inputs_3 - 1, 1), matrix(upper.decay_2, 1, 0),
-    )  # fmt: skip
-    descend(layer_2, (inputs_2, inputs_3 - 1, n_rows), decays, steps)
+    descend(descent, layer.inputs, layer.outputs, n_rows, decays)
 
 
 @kernel
@@ -344,10 +338,10 @@ def _gate_first(n_rows, n_coefficients, work):
 
     What an octet writes past its unit's columns is the next unit's, which is written later.
     """
-    z, wide = work.z, work.z.shape[1]
-    inputs = work.hidden_1.size // (z.shape[0] * OCTET)
+    z, hidden, gradient = work.z, work.hidden_1.flat, work.gradient_1.flat
+    wide, row = z.shape[1], work.hidden_1.row
     for i in range(n_rows):
-        for j in range(inputs - 1):
-            at = (i * inputs + j) * OCTET
-            value = gate(octet_load(work.hidden_1, at), octet_load(work.gradient_1, at))
-            octet_store(z, i * wide + j * n_coefficients, value)
+        for j in range(row // OCTET - 1):
+            at = i * row + j * OCTET
+            value = gate(octet_load(hidden, at), octet_load(gradient, at))
+            vstore(z, i * wide + j * n_coefficients, value)
