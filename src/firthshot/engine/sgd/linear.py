@@ -21,8 +21,7 @@ from firthshot.engine.sgd.momentum import (
     SMALLEST_FACTOR,
     add_gradient,
     draw_order,
-    gradient_scale,
-    rescale,
+    restore_scale,
     take_step,
     tick,
 )
@@ -147,13 +146,9 @@ def train_linear(task, layer, first, last):
             rows = order[begin : begin + batch]
             take_step(task, layer, swept, rows, number(schedule.learning_rate * clock[FACTOR]))
             if clock[FACTOR] < SMALLEST_FACTOR:
-                rescale(layer.velocity.ravel(), clock[FACTOR])
-                rescale(layer.bias_velocity, clock[FACTOR])
-                clock[FACTOR] = 1.0
+                restore_scale(layer)
             add_start(z, rows, task.start, layer)
             to_class_layout(z, rows.size, many, logits)
             logit_gradient(logits, task.labels, rows, many, task.loss)
-            scale = gradient_scale(schedule, clock, rows.size)
-            to_row_layout(logits, rows.size, many, scale, z)
+            to_row_layout(logits, rows.size, many, tick(schedule, clock, rows.size), z)
             add_gradient(z, rows, layer)
-            tick(schedule, clock, rows.size)

@@ -34,8 +34,8 @@ from firthshot.engine.sgd.momentum import (
     SMALLEST_FACTOR,
     add_gradient,
     draw_order,
-    gradient_scale,
     rescale,
+    restore_scale,
     take_step,
     tick,
 )
@@ -262,19 +262,16 @@ def train_mlp(task, layer, upper, work, first, last):
             _activate(task, layer, rows, work)
             _forward(rows.size, upper, work)
             logit_gradient(work.logits, task.labels, rows, OCTET, task.loss)
-            rescale(work.scores.flat, gradient_scale(schedule, clock, rows.size))
-            tick(schedule, clock, rows.size)
+            rescale(work.scores.flat, tick(schedule, clock, rows.size))
             step = schedule.learning_rate * number(clock[FACTOR])
             steps = (number(clock[DECAY_SHARE]), step, schedule.momentum)
             _backward(rows.size, upper, work, task.decays, steps)
             _gate_first(rows.size, task.n_coefficients, work)
             add_gradient(work.z, rows, layer)
             if clock[FACTOR] < SMALLEST_FACTOR:
-                rescale(layer.velocity.ravel(), clock[FACTOR])
-                rescale(layer.bias_velocity, clock[FACTOR])
+                factor = restore_scale(layer)
                 for dense in upper:
-                    rescale(dense.velocity.flat, clock[FACTOR])
-                clock[FACTOR] = 1.0
+                    rescale(dense.velocity.flat, factor)
 
 
 @kernel

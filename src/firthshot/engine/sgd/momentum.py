@@ -101,19 +101,14 @@ def take_step(task, layer, swept, rows, step):
 
 
 @kernel
-def gradient_scale(schedule, clock, n_rows):
-    """Return what a batch's summed gradient is multiplied by on its way into the velocity."""
-    divisor = schedule.batch_size if schedule.scale_partial else n_rows
-    return clock[GRADIENT_SHARE] / (clock[FACTOR] * divisor)
-
-
-@kernel
 def tick(schedule, clock, n_rows):
-    """Set the shares of the step that is now pending and of the next gradient."""
-    partial = n_rows / schedule.batch_size if schedule.decay_with_batch else 1.0
-    clock[DECAY_SHARE] = clock[GRADIENT_SHARE] * partial
+    """Set the shares of the next step; return the factor of the batch's gradient in it."""
+    share, partial = clock[GRADIENT_SHARE], n_rows / schedule.batch_size
+    clock[DECAY_SHARE] = share * (partial if schedule.decay_with_batch else 1.0)
     # torch's first gradient enters the velocity undampened.
     clock[GRADIENT_SHARE] = 1.0 - schedule.dampening
+    divisor = schedule.batch_size if schedule.scale_partial else n_rows
+    return share / (clock[FACTOR] * divisor)
 
 
 @kernel
@@ -159,6 +154,16 @@ def rescale(values, factor):
         vstore(values, at, vmul(all_lanes, vload(values, at)))
     for at in range(whole, values.size):
         values[at] *= factor
+
+
+@kernel
+def restore_scale(layer):
+    """Multiply velocities by the factor that they have drifted to; return it."""
+    factor = layer.clock[FACTOR]
+    rescale(layer.velocity.ravel(), factor)
+    rescale(layer.bias_velocity, factor)
+    layer.clock[FACTOR] = 1.0
+    return factor
 
 
 @kernel
