@@ -70,9 +70,7 @@ def train(
             results.earlier[passes] = Results.empty(episodes.trials, penalty.coefficients, wanted)
     source = TrialSource(features, precision, memory)
     n, queries = episodes.support.shape[1], int(np.diff(episodes.offsets).max())
-    shape = TrialShape(
-        n, queries, features.shape[1], episodes.ways, len(penalty.coefficients)
-    )  # fmt: skip
+    shape = TrialShape(n, queries, features.shape[1], episodes.ways, len(penalty.coefficients))
     each = head.working_bytes(shape, precision.itemsize)
     in_flight = min(_trials_in_flight(each, threads, memory), len(episodes))
 

@@ -150,7 +150,7 @@ def fit_cosine(
     scale, groups = head.scale_for(trial.n_classes), start.groups(len(form.label))
     return train_groups(
         groups, form, sgd, keep_weights, lambda part: CosineSgd(start, scale, sgd, part)
-    )  # fmt: skip
+    )
 
 
 @kernel

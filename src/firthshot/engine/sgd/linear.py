@@ -109,9 +109,7 @@ def fit_linear(
     """Train the linear head; return what to score by number of passes."""
     start = begin_linear(trial, head, len(form.label))
     groups = start.groups(len(form.label))
-    return train_groups(
-        groups, form, sgd, keep_weights, lambda part: LinearSgd(start, sgd, part)
-    )  # fmt: skip
+    return train_groups(groups, form, sgd, keep_weights, lambda part: LinearSgd(start, sgd, part))
 
 
 @kernel
@@ -120,8 +118,8 @@ def add_start(z, rows, start, layer):
     lanes, wide, wide0 = lanes_in(z), z.shape[1], start.shape[1]
     for i in range(rows.size):
         for at in range(0, layer.s.size, lanes):
-            value = vfma(vload(layer.s, at), vload(start, rows[i] * wide0 + at),
-                         vload(layer.bias, at))  # fmt: skip
+            first = vload(start, rows[i] * wide0 + at)
+            value = vfma(vload(layer.s, at), first, vload(layer.bias, at))
             vstore(z, i * wide + at, vadd(vload(z, i * wide + at), value))
 
 

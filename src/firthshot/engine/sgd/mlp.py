@@ -234,7 +234,7 @@ def fit_mlp(
     decays, groups = must_decay(form, sgd), even_groups(len(form.label), OCTET)
     return train_groups(
         groups, form, sgd, keep_weights, lambda part: MlpSgd(trial, start, sgd, part, decays)
-    )  # fmt: skip
+    )
 
 
 @kernel

@@ -101,8 +101,8 @@ class _SweepTile:
         """Return the decay of column vector ``v``; None where velocities drift."""
         if len(self.values["steps"]) == 1:
             return None
-        return load(self.builder, self.builder.gep(self.values["decay"], [self._column(v)]),
-                    self.vector)  # fmt: skip
+        pointer = self.builder.gep(self.values["decay"], [self._column(v)])
+        return load(self.builder, pointer, self.vector)
 
     def _column(self, v: int) -> Any:
         """Return where column vector ``v`` of the tile begins among the columns."""
@@ -128,9 +128,8 @@ def _make_tile(targets: tuple[str, ...], most_rows: int) -> Any:
     @intrinsic
     def tile(typingctx, sizes, place, rows, steps, arrays):
         """Run the tile of sizes (rows, vectors, update) at place (block, row, n, z's stride)."""
-        dtype, i = arrays.types[1].dtype, types.intp
-        kinds = (types.UniTuple(i, 3), types.UniTuple(i, 4), rows,
-                 types.UniTuple(dtype, len(steps)), arrays)  # fmt: skip
+        dtype = arrays.types[1].dtype
+        three, four = (types.UniTuple(types.intp, many) for many in (3, 4))
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             sizes, place, steps = (cgutils.unpack_tuple(builder, args[at]) for at in (0, 1, 3))
@@ -146,7 +145,8 @@ def _make_tile(targets: tuple[str, ...], most_rows: int) -> Any:
             emit_cases(builder, sizes, (most_rows, TILE_VECTORS, 2), emit)
             return context.get_dummy_value()
 
-        return types.void(*kinds), codegen
+        moved = types.UniTuple(dtype, len(steps))
+        return types.void(three, four, rows, moved, arrays), codegen
 
     return tile
 

@@ -176,10 +176,8 @@ def make_layer(trial: Trial, form: GradientForm, width: int, padding: int = 0) -
     s[:] = 1
     weight_decay[:used] = np.tile(form.weight_decay, width)
     bias_decay[:used] = np.tile(form.bias_decay, width)
-    clock = np.array([0.0, 1.0, 1.0])
-    return Layer(
-        a, velocity, bias, bias_velocity, s, s_velocity, weight_decay, bias_decay, clock
-    )  # fmt: skip
+    per_column = (bias, bias_velocity, s, s_velocity, weight_decay, bias_decay)
+    return Layer(a, velocity, *per_column, clock=np.array([0.0, 1.0, 1.0]))
 
 
 def settled(layer: Layer, sgd: Sgd, share: Any) -> tuple[Array, Array, Array]:
