@@ -23,8 +23,10 @@ import polars as pl
 from threadpoolctl import threadpool_limits
 
 from firthshot.banks import Bank, list_banks, load_bank
-from firthshot.engine._closed_form import LOGIT_GAP, class_means, ridge_regression
-from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
+from firthshot.engine.heads.centroid import class_means
+from firthshot.engine.heads.least_squares import LOGIT_GAP, ridge_regression
+from firthshot.engine.results import RELIABILITY_BINS
+from firthshot.engine.scoring import score_queries
 from firthshot.episodes import Episode, sample_episodes
 from firthshot.estimators._cosine import FirthCosineClassifier
 from firthshot.estimators._linear import FirthClassifier

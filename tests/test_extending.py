@@ -1,7 +1,6 @@
 """Add a head, a penalty, a bank format and a preset as docs/extending.md says, and use them."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +11,8 @@ from typer.testing import CliRunner
 from firthshot import load_bank, sample_episodes
 from firthshot.banks import READERS, Source, import_bank
 from firthshot.cli import app
-from firthshot.engine import (
-    Centroid,
-    Converged,
-    Fitted,
-    Head,
-    Linear,
-    Penalty,
-    Sgd,
-    register_head,
-    train,
-)
-from firthshot.engine._heads import _FIT
+from firthshot.engine import Converged, Linear, Penalty, Sgd, train
+from firthshot.engine.heads import base
 from firthshot.errors import BankError, FirthshotError
 from firthshot.experiments import reading
 from firthshot.experiments.choose import settle_banks
@@ -37,20 +26,6 @@ from oracles.linear_optimum import descend
 DOCUMENT = Path(__file__).parents[1] / "docs" / "extending.md"
 
 
-@dataclass(frozen=True)
-class Median(Head):
-    name = "median"
-
-
-def fit_median(trial, head, solver, form, keep_weights):
-    medians = np.stack(
-        [np.median(trial.support[trial.labels == c], axis=0) for c in range(trial.n_classes)]
-    )
-    logits = trial.query.times(medians.T).T - 0.5 * (medians**2).sum(1)[:, None]
-    each = len(form.label)
-    return {0: Fitted(np.repeat(logits[:, None], each, axis=1), np.zeros(each))}
-
-
 @pytest.fixture
 def episodes():
     bank = load_bank("clinc150-minilm")
@@ -58,18 +33,32 @@ def episodes():
 
 
 @pytest.fixture
-def with_median(monkeypatch):
-    monkeypatch.setattr("firthshot.engine._heads._FIT", dict(_FIT))
-    register_head(Median, Converged, fit_median)
+def discriminant(monkeypatch):
+    """Register the document's head, as its code stands there, for one test."""
+    monkeypatch.setattr(base, "_HEADS", dict(base._HEADS))
+    code = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)[0]
+    names = {"__name__": "document"}
+    exec(code[: code.index("bank = load_bank")], names)
+    return names["Discriminant"]
 
 
-@pytest.mark.usefixtures("with_median")
-def test_a_head_of_ones_own_is_trained(episodes):
-    # With two shots the median is the mean.
-    own = train(*episodes, Median(), Converged(), Penalty(), dtype="float64")
-    known = train(*episodes, Centroid(), Converged(), Penalty(), dtype="float64")
-    assert_allclose(own.accuracy, known.accuracy)
-    assert_allclose(own.nll, known.nll, rtol=1e-9)
+@pytest.mark.parametrize("shots", [2, 7])
+def test_a_head_of_ones_own_is_trained(discriminant, shots):
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    bank = load_bank("clinc150-minilm")
+    features = bank.features[:, :40].astype(np.float64)
+    episodes = sample_episodes(bank, "val", ways=5, shots=shots, trials=3, queries=5)
+    penalty = Penalty("firth", (0.0, 1.0))
+    own = train(features, episodes, discriminant(), Sgd(), penalty, dtype="float64",
+                keep=("probabilities", "weights"))  # fmt: skip
+    for number, trial in enumerate(episodes):
+        known = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        known.fit(features[trial.support], trial.support_labels)
+        expected = known.predict_proba(features[trial.query])
+        for mine in own.kept["probabilities"][number]:
+            assert_allclose(mine, expected, atol=1e-9)
+        assert_allclose(own.kept["weights"][number]["coef"][1], known.coef_, rtol=1e-7)
 
 
 SYMMETRIC = PenaltyFamily("symmetric", prior=1.0, confidence=1.0, title="symmetric divergence")
@@ -108,16 +97,26 @@ def run_small(folder, **fields):
     return read_summary(folder), page.read_text("utf-8")
 
 
-@pytest.mark.usefixtures("with_median")
+@pytest.mark.usefixtures("discriminant")
 def test_a_head_of_ones_own_goes_through_a_run_and_its_report(tmp_path):
-    own, page = run_small(tmp_path, heads=["median"], solver="converged", references=True)
-    accuracy = {
-        head: own.chosen.filter(head=head)["accuracy"].to_list() for head in ("median", "centroid")
-    }
-    assert len(accuracy["median"]) == 2
-    assert_allclose(accuracy["median"], accuracy["centroid"])  # of one or two rows
-    assert set(own.contrasts["against_head"]) == {"centroid", "least-squares"}
-    assert "median head" in page
+    own, page = run_small(tmp_path, heads=["linear", "lda"], references=True, shots=[2])
+    lines = own.all.filter(head="lda", split="novel")
+    assert set(lines["penalty"]) == {"none"}  # it takes none: the spec's are for the linear head
+    assert set(own.all.filter(head="linear")["penalty"]) == {"firth"}
+    assert (lines["accuracy"] > 0.5).all()
+    assert {"centroid", "least-squares"} <= set(own.contrasts["against_head"])
+    assert "shrinkage LDA head" in page
+
+
+@pytest.mark.usefixtures("discriminant")
+def test_a_reference_of_ones_own_is_trained_in_every_run(tmp_path):
+    base._HEADS["lda"].reference = True
+    own, page = run_small(tmp_path, heads=["linear"], references=True, shots=[2])
+    assert set(own.all["head"]) == {"linear", "centroid", "least-squares", "lda"}
+    assert "lda" in set(own.contrasts["against_head"])
+    assert "Shrinkage LDA" in page
+    with pytest.raises(FirthshotError, match="'lda' is a reference head"):
+        load_spec("quickstart", {"heads": ["lda"]})
 
 
 @pytest.mark.usefixtures("with_symmetric")
@@ -147,9 +146,12 @@ def test_a_report_needs_no_registration_but_going_on_does(tmp_path, monkeypatch)
         load_spec(str(tmp_path))
 
 
-def test_a_head_that_is_not_registered_is_named(episodes):
-    with pytest.raises(FirthshotError, match="'median' is not registered"):
-        train(*episodes, Median(), Converged(), Penalty())
+def test_a_head_that_is_not_registered_is_named(episodes, discriminant):
+    del base._HEADS["lda"]
+    with pytest.raises(FirthshotError, match="'lda' is not registered"):
+        train(*episodes, discriminant(), Converged(), Penalty())
+    with pytest.raises(FirthshotError, match="There is no head 'lda': use"):
+        load_spec("quickstart", {"heads": ["lda"]})
 
 
 def read_words(path):

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from firthshot.banks import load_bank
 from firthshot.engine import Cosine, Penalty, Sgd, train
-from firthshot.engine._cosine import scale_of, unit_rows
+from firthshot.engine.sgd.cosine import unit_rows
 from firthshot.episodes import sample_episodes
 from firthshot.errors import FirthshotError
 from firthshot.objective import PENALTIES, SampleLoss
@@ -474,7 +474,7 @@ def test_l2_is_that_of_the_objective(parametrisation):
 @pytest.mark.parametrize("classes", [3, 200, 201])
 def test_the_cosine_head_is_the_engines(classes):
     head = CosineHead(6, classes, dtype=torch.float64)
-    assert head.scale == scale_of(Cosine(), classes)
+    assert head.scale == Cosine().scale_for(classes)
     bound = 6**-0.5
     assert head.v.abs().max() <= bound
     torch.testing.assert_close(head.g, head.v.norm(dim=1))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from firthshot.experiments.summary import Summary
+from firthshot.experiments.summary import RunSummary
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.files import write_whole
 from firthshot.report.figures import curves, improvement, methods
@@ -158,7 +158,7 @@ def _gathered(picture: Picture, kept: Kept) -> Gathered:
     chosen = _part(kept.chosen, picture).with_columns(p_holm=pl.col("p_family"))
     tables = [_part(kept.all, picture), chosen, _part(kept.contrasts, picture)]
     frames = [frame.select(*schema) for frame, schema in zip(tables, _SCHEMAS, strict=True)]
-    return Gathered(Summary(frames[0], frames[1], frames[2], []), ())
+    return Gathered(RunSummary(frames[0], frames[1], frames[2], []), ())
 
 
 _SCHEMAS: Sequence[dict[str, object]] = (ALL, CHOSEN, CONTRASTS)

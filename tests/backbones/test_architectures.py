@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from firthshot.backbones.architectures import ARCHITECTURES, make_backbone
-from firthshot.backbones.architectures._base import CosineHead
+from firthshot.backbones.architectures._base import CosineLayer
 from firthshot.errors import FirthshotError
 from oracles.networks import densenet_features, resnet_features
 
@@ -138,7 +138,7 @@ def test_a_change_is_made_after_any_piece_and_once(name: str) -> None:
 
 
 def test_cosine_scores_follow_the_formula() -> None:
-    head = CosineHead(5, 3)
+    head = CosineLayer(5, 3)
     features = torch.randn(4, 5)
     scores = head(features)
     for row in range(4):
@@ -146,7 +146,7 @@ def test_cosine_scores_follow_the_formula() -> None:
             v, x = head.direction[k], features[row]
             cosine = (v @ x) / v.norm() / (x.norm() + 1e-5)
             torch.testing.assert_close(scores[row, k], 2 * head.norm[k] * cosine)
-    assert CosineHead(5, 201).scale == 10.0
+    assert CosineLayer(5, 201).scale == 10.0
 
 
 @pytest.mark.parametrize(

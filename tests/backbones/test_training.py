@@ -22,9 +22,9 @@ from firthshot.backbones.pixels import Pixels, decode_split
 from firthshot.backbones.training import (
     EpochRecord,
     Recipe,
-    Run,
     Setup,
     Stage,
+    TrainingRun,
     Watcher,
     best_precision,
     best_record,
@@ -70,7 +70,7 @@ def _same_state(one: Path, other: Path) -> bool:
 KILLED = """
 import json, os, signal, sys
 from backbones.digits import digit_pixels
-from firthshot.backbones.training import Run, Setup, Watcher
+from firthshot.backbones.training import TrainingRun, Setup, Watcher
 
 class Killer(Watcher):
     def batch(self, epoch, batch, loss):
@@ -78,7 +78,7 @@ class Killer(Watcher):
             os.kill(os.getpid(), signal.SIGKILL)
 
 setup = Setup.from_notes(json.loads(sys.argv[2]))
-Run(setup, digit_pixels(), sys.argv[1], Killer()).train()
+TrainingRun(setup, digit_pixels(), sys.argv[1], Killer()).train()
 """
 
 
@@ -92,10 +92,10 @@ def test_after_a_kill_the_next_epoch_is_bit_identical(tmp_path: Path) -> None:
         check=False,
     )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
-    resumed = Run(_setup(), digit_pixels(), killed)
+    resumed = TrainingRun(_setup(), digit_pixels(), killed)
     assert len(resumed.history) == 1
     resumed.train()
-    Run(_setup(), digit_pixels(), whole).train()
+    TrainingRun(_setup(), digit_pixels(), whole).train()
     assert _same_state(whole, killed)
 
 
@@ -103,10 +103,10 @@ def test_after_a_kill_the_next_epoch_is_bit_identical(tmp_path: Path) -> None:
 def test_both_stages_resume_exactly(tmp_path: Path, stop: int) -> None:
     setup = _setup(TWO_STAGES, "wrn-10-1", lanes=1)
     pixels = digit_pixels(per_class=20)
-    Run(setup, pixels, tmp_path / "whole").train()
+    TrainingRun(setup, pixels, tmp_path / "whole").train()
     with pytest.raises(KeyboardInterrupt):
-        Run(setup, pixels, tmp_path / "parts", Stopper(stop)).train()
-    history = Run(setup, pixels, tmp_path / "parts").train()
+        TrainingRun(setup, pixels, tmp_path / "parts", Stopper(stop)).train()
+    history = TrainingRun(setup, pixels, tmp_path / "parts").train()
     assert [record.objective for record in history] == ["one-rotation", "one-rotation", "mixup"]
     assert _same_state(tmp_path / "whole", tmp_path / "parts")
 
@@ -118,7 +118,7 @@ def test_the_best_checkpoint_is_that_of_the_highest_monitored_accuracy(tmp_path:
         def epoch(self, history: list[EpochRecord]) -> None:
             states.append({k: v.clone() for k, v in run.learner.network.state_dict().items()})
 
-    run = Run(_setup(), pixels, tmp_path, Keeper())
+    run = TrainingRun(_setup(), pixels, tmp_path, Keeper())
     history = run.train()
     best = best_record(history)
     weights, notes = read_tensors(tmp_path / "best.safetensors")
@@ -129,7 +129,7 @@ def test_the_best_checkpoint_is_that_of_the_highest_monitored_accuracy(tmp_path:
 
 def test_monitoring_uses_evaluation_mode_and_all_held_out_pictures(tmp_path: Path) -> None:
     pixels = digit_pixels()
-    run = Run(_setup(lanes=3), pixels, tmp_path)
+    run = TrainingRun(_setup(lanes=3), pixels, tmp_path)
     record = run.train()[-1]
     network = run.learner.network.eval()
     mean, std = (np.array(v) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
@@ -144,35 +144,35 @@ def test_monitoring_uses_evaluation_mode_and_all_held_out_pictures(tmp_path: Pat
 
 def test_bfloat16_follows_float32_closely_and_resumes_exactly(tmp_path: Path) -> None:
     setup, pixels = replace(_setup(), precision="bfloat16"), digit_pixels()
-    exact = Run(_setup(), pixels, tmp_path / "float32").train()
-    whole = Run(setup, pixels, tmp_path / "whole").train()
+    exact = TrainingRun(_setup(), pixels, tmp_path / "float32").train()
+    whole = TrainingRun(setup, pixels, tmp_path / "whole").train()
     assert whole[0].loss != exact[0].loss
     assert whole[0].loss == pytest.approx(exact[0].loss, rel=0.05)
     with pytest.raises(KeyboardInterrupt):
-        Run(setup, pixels, tmp_path / "parts", Stopper(2)).train()
-    Run(setup, pixels, tmp_path / "parts").train()
+        TrainingRun(setup, pixels, tmp_path / "parts", Stopper(2)).train()
+    TrainingRun(setup, pixels, tmp_path / "parts").train()
     assert _same_state(tmp_path / "whole", tmp_path / "parts")
 
 
 def test_another_run_in_the_folder_is_refused_by_what_differs(tmp_path: Path) -> None:
-    Run(replace(_setup(), recipe=SHORT), digit_pixels(), tmp_path).train()
+    TrainingRun(replace(_setup(), recipe=SHORT), digit_pixels(), tmp_path).train()
     with pytest.raises(
         FirthshotError,
         match=r"other architecture \(conv4 there, resnet10 here\), seed \(0 there, 1 here\): con",
     ):
-        Run(replace(_setup(), architecture="resnet10", seed=1), digit_pixels(), tmp_path)
+        TrainingRun(replace(_setup(), architecture="resnet10", seed=1), digit_pixels(), tmp_path)
     with pytest.raises(FirthshotError, match="other number of pictures"):
-        Run(_setup(), digit_pixels(per_class=30), tmp_path)
+        TrainingRun(_setup(), digit_pixels(per_class=30), tmp_path)
 
 
 def test_other_epochs_are_named_with_both_numbers(tmp_path: Path) -> None:
-    Run(_setup(), digit_pixels(), tmp_path).train()
+    TrainingRun(_setup(), digit_pixels(), tmp_path).train()
     stages = tuple(replace(stage, epochs=9) for stage in SHORT.stages)
     before = SHORT.stages[0].epochs
     where = " in stage 1" if len(stages) > 1 else ""
     sentence = rf"other epochs \({before} there, 9 here\){where}"
     with pytest.raises(FirthshotError, match=sentence):
-        Run(_setup(replace(SHORT, stages=stages)), digit_pixels(), tmp_path)
+        TrainingRun(_setup(replace(SHORT, stages=stages)), digit_pixels(), tmp_path)
 
 
 def test_a_setup_survives_its_notes() -> None:
@@ -189,19 +189,19 @@ def test_a_setup_survives_its_notes() -> None:
 )
 def test_impossible_batches_are_refused(tmp_path: Path, setup: Setup, sentence: str) -> None:
     with pytest.raises(FirthshotError, match=sentence):
-        Run(setup, digit_pixels(), tmp_path)
+        TrainingRun(setup, digit_pixels(), tmp_path)
 
 
 def test_a_diverging_training_stops_with_a_sentence(tmp_path: Path) -> None:
     wild = replace(SHORT, stages=(replace(SHORT.stages[0], rate=1e30, schedule="constant"),))
     with pytest.raises(FirthshotError, match=r"left the finite numbers in epoch 1.*smaller --rate"):
-        Run(_setup(wild), digit_pixels(), tmp_path).train()
+        TrainingRun(_setup(wild), digit_pixels(), tmp_path).train()
 
 
 def test_exported_weights_are_half_the_size_and_read_like_the_others(tmp_path: Path) -> None:
     from firthshot.backbones.encoders import load_encoder
 
-    Run(_setup(), digit_pixels(), tmp_path).train()
+    TrainingRun(_setup(), digit_pixels(), tmp_path).train()
     best, shipped = tmp_path / "best.safetensors", tmp_path / "shipped.safetensors"
     export_weights(best, shipped)
     assert shipped.stat().st_size < 0.6 * best.stat().st_size
@@ -215,7 +215,7 @@ def test_exported_weights_are_half_the_size_and_read_like_the_others(tmp_path: P
 def test_shipped_weights_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from firthshot.backbones.encoders import load_encoder
 
-    Run(_setup(), digit_pixels(), tmp_path).train()
+    TrainingRun(_setup(), digit_pixels(), tmp_path).train()
     (tmp_path / "weights").mkdir()
     export_weights(tmp_path / "best.safetensors", tmp_path / "weights" / "digits-conv4.safetensors")
     monkeypatch.setenv("FIRTHSHOT_WEIGHTS", str(tmp_path / "weights"))
@@ -355,7 +355,7 @@ def _real_pictures() -> Pixels:
 def _learns(recipe: Recipe, architecture: str, folder: Path, size: int = 32) -> None:
     pixels = _real_pictures()
     setup = Setup(architecture, recipe, size, precision=best_precision(), lanes=2)
-    history = Run(setup, pixels, folder).train()
+    history = TrainingRun(setup, pixels, folder).train()
     for stage in {record.objective for record in history}:
         losses = [record.loss for record in history if record.objective == stage]
         assert losses[-1] < losses[0]
@@ -386,7 +386,7 @@ def test_both_recipes_learn(tmp_path: Path, architecture: str, one_cycle: bool) 
 
 
 def test_a_network_without_classes_takes_the_trained_weights(tmp_path: Path) -> None:
-    Run(_setup(), digit_pixels(), tmp_path).train()
+    TrainingRun(_setup(), digit_pixels(), tmp_path).train()
     weights, _ = read_tensors(tmp_path / "best.safetensors")
     outcome = make_backbone("conv4").load_state_dict(weights, strict=False)
     assert outcome.missing_keys == []

@@ -10,7 +10,7 @@ from firthshot.benchmarks import calibration as bench
 
 
 @pytest.fixture(scope="module")
-def problem() -> bench.Problem:
+def problem() -> bench.CalibrationProblem:
     return bench.make_problem(base=4, rows=40, d=16)
 
 
@@ -26,7 +26,9 @@ def test_the_plain_fit_with_firth_is_scikit_learns_on_weighted_copies() -> None:
     assert (bench.fit_plainly(X, y, 0.5, tol=1e-8)(query) == theirs.predict(query)).all()
 
 
-def test_a_case_is_compared(problem: bench.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_is_compared(
+    problem: bench.CalibrationProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(bench.GRIDS, 8, bench.GRIDS[2])
     plain = bench.measure_plain(problem, 1, 2, 1)
     record = bench.compare(problem, 1, 2, plain, 2)

@@ -14,8 +14,8 @@ from firthshot.benchmarks.common import write_json
 
 @pytest.fixture
 def report(monkeypatch):
-    monkeypatch.setattr(estimators, "QUICK_CASES", (estimators.Case("sentences", 3, 2, 384),))
-    monkeypatch.setattr(estimators, "QUICK_LARGE", (estimators.Case("raw", 3, 20, 16),))
+    monkeypatch.setattr(estimators, "QUICK_CASES", (estimators.FitCase("sentences", 3, 2, 384),))
+    monkeypatch.setattr(estimators, "QUICK_LARGE", (estimators.FitCase("raw", 3, 20, 16),))
     return estimators.run(quick=True)
 
 
@@ -41,10 +41,10 @@ def test_the_table_fits_a_terminal(report):
 
 @pytest.mark.parametrize("kind", ["sentences", "unit", "raw"])
 def test_features_are_as_described(kind):
-    X, y = estimators.Case(kind, 4, 3, 384).draw()
+    X, y = estimators.FitCase(kind, 4, 3, 384).draw()
     assert X.shape == (12, 384)
     assert np.bincount(y).tolist() == [3] * 4
     length = 20.0 if kind == "raw" else 1.0
     np.testing.assert_allclose(np.linalg.norm(X, axis=1), length, rtol=1e-3)
     assert kind != "raw" or (X >= 0).all()
-    np.testing.assert_array_equal(X, estimators.Case(kind, 4, 3, 384).draw()[0])
+    np.testing.assert_array_equal(X, estimators.FitCase(kind, 4, 3, 384).draw()[0])

@@ -8,7 +8,7 @@ import pytest
 from firthshot.banks import make_bank
 from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Cosine, Linear, Mlp, Penalty, Sgd, train
-from firthshot.engine._kernels.momentum import draw_order
+from firthshot.engine.sgd.momentum import draw_order
 from firthshot.episodes import sample_episodes
 from firthshot.kernels.streams import START, fill_uniform
 

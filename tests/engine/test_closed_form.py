@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firthshot.engine._closed_form import fit_centroid, fit_least_squares, ridge_regression
+from firthshot.engine import Centroid, Converged, LeastSquares
 from firthshot.engine._trial import Trial
-from firthshot.engine.options import Centroid, Converged, LeastSquares
+from firthshot.engine.heads.least_squares import ridge_regression
 from firthshot.errors import FirthshotError
 from firthshot.objective import Penalty, softmax
 from oracles.linear_optimum import closed_form_optimum
@@ -28,8 +28,8 @@ def form_for(trial):
     return penalty.tables(trial.labels, trial.n_classes, 100)
 
 
-def fit(function, head, trial, keep=True):
-    (fitted,) = function(trial, head, Converged(), form_for(trial), keep).values()
+def fit(head, trial, keep=True):
+    (fitted,) = head.fit(trial, Converged(), form_for(trial), keep).values()
     return fitted
 
 
@@ -37,7 +37,7 @@ def fit(function, head, trial, keep=True):
 @pytest.mark.parametrize("offset", [0.0, 50.0])
 def test_centroid_logits_are_squared_distances(dtype, margin, offset):
     trial = make_trial(dtype=dtype, offset=offset)
-    fitted = fit(fit_centroid, Centroid(), trial)
+    fitted = fit(Centroid(), trial)
     X, query = trial.support.astype(float), trial.query.stack().astype(float)
     means = np.stack([X[trial.labels == c].mean(0) for c in range(3)])
     distances = -0.5 * ((query[:, None] - means) ** 2).sum(-1)
@@ -57,7 +57,7 @@ def test_a_class_without_rows_has_no_centroid():
     trial = make_trial()
     empty = Trial(0, 1, 4, trial.support, trial.labels, trial.query)
     with pytest.raises(FirthshotError, match="Class 3"):
-        fit(fit_centroid, Centroid(), empty)
+        fit(Centroid(), empty)
 
 
 @given(
@@ -89,7 +89,7 @@ def test_least_squares_is_scikit_learns_ridge_times_log_three(shape):
     from sklearn.linear_model import Ridge
 
     trial = make_trial(*shape)
-    fitted = fit(fit_least_squares, LeastSquares(2.0), trial)
+    fitted = fit(LeastSquares(2.0), trial)
     one_hot = np.eye(shape[2])[trial.labels] - 1 / shape[2]
     other = Ridge(2.0).fit(trial.support, one_hot)
     expected = np.log(3) * other.predict(trial.query.stack())
@@ -104,7 +104,7 @@ def test_without_ridge_it_is_the_exact_firth_estimate():
     """The closed form's norm counts the intercept, which a large constant feature makes free."""
     trial = make_trial(n=9, d=30)
     X, query = trial.support, trial.query.stack()
-    fitted = fit(fit_least_squares, LeastSquares(0.0), trial)
+    fitted = fit(LeastSquares(0.0), trial)
     on_support = X @ fitted.weights["coef"][0].T + fitted.weights["intercept"][0]
     joint = closed_form_optimum(X, trial.labels, 3, 1.5)
     np.testing.assert_allclose(on_support, X @ joint.weights + joint.bias, atol=1e-10)
@@ -118,6 +118,6 @@ def test_without_ridge_it_is_the_exact_firth_estimate():
 
 def test_weights_are_kept_only_on_request():
     trial = make_trial(dtype="float32")
-    for function, head in ((fit_centroid, Centroid()), (fit_least_squares, LeastSquares())):
-        assert fit(function, head, trial, keep=False).weights == {}
-        assert fit(function, head, trial).weights["coef"].dtype == np.float32
+    for head in (Centroid(), LeastSquares()):
+        assert fit(head, trial, keep=False).weights == {}
+        assert fit(head, trial).weights["coef"].dtype == np.float32

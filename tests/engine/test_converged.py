@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 
 from firthshot.engine._converged import fit_converged, solve
 from firthshot.engine._trial import Trial
-from firthshot.engine.options import Converged, Linear
+from firthshot.engine.heads import Linear
+from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
 from firthshot.objective import Penalty, SampleLoss, softmax

@@ -6,12 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from firthshot.engine._kernels.momentum import rescale
-from firthshot.engine._kernels.scoring import RELIABILITY_BINS, score_queries
-from firthshot.engine._kernels.sweep import sweep, sweep_with_velocity
 from firthshot.engine._queries import Projector, Queries, locate_queries
+from firthshot.engine.results import RELIABILITY_BINS
+from firthshot.engine.scoring import score_queries
+from firthshot.engine.sgd.momentum import rescale
+from firthshot.engine.sgd.sweep import Swept, drift, sweep, sweep_with_velocity
 from firthshot.kernels.softmax import to_class_layout, to_row_layout
 from firthshot.kernels.vectors import lanes_in, lanes_of, vexp, vload, vmax, vstore
+
+CLOSE = {np.float32: {"rtol": 1e-4, "atol": 1e-4}, np.float64: {"rtol": 1e-11, "atol": 1e-11}}
 
 
 @njit
@@ -69,13 +72,33 @@ def test_sweep_is_a_momentum_step_and_a_product(n, rows, blocks, dtype, velocity
     new_a, new_e = flat_a - 0.1 * speed, 0.9 * speed
     z, ze = (np.zeros((rows, blocks * lanes + lanes), dtype) for _ in range(2))
     function = sweep_with_velocity if velocity else sweep
-    function(gram, batch, rows, a, e, decay, dtype(0.1), dtype(0.9), z, ze)
-    close = {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-11}
+    function(Swept(gram, a, e, decay, z, ze), batch, dtype(0.1), dtype(0.9))
+    close = CLOSE[dtype]
     used = blocks * lanes
     assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), new_a, **close)
     assert np.allclose(e.transpose(1, 0, 2).reshape(n, -1), new_e, **close)
     assert np.allclose(z[:, :used], gram[batch] @ new_a, **close)
     assert np.allclose(ze[:, :used], gram[batch] @ new_e if velocity else 0, **close)
+
+
+@given(
+    n=st.integers(1, 40),
+    rows=st.integers(1, 25),
+    blocks=st.integers(1, 5),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_drift_moves_along_the_velocity_and_multiplies(n, rows, blocks, dtype, seed):
+    rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
+    gram = rng.normal(size=(n, n)).astype(dtype)
+    a, velocity = (rng.normal(size=(blocks, n, lanes)).astype(dtype) for _ in range(2))
+    before, none = velocity.copy(), np.full(blocks * lanes, np.nan, dtype)
+    batch, z = rng.integers(0, n, rows), np.zeros((rows, (blocks + 1) * lanes), dtype)
+    moved = (a - 0.1 * velocity).transpose(1, 0, 2).reshape(n, -1)
+    drift(Swept(gram, a, velocity, none, z, z), batch, dtype(0.1))
+    assert np.array_equal(velocity, before)
+    assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), moved, **CLOSE[dtype])
+    assert np.allclose(z[:, : blocks * lanes], gram[batch] @ moved, **CLOSE[dtype])
 
 
 @given(st.integers(1, 12), st.integers(2, 20), st.integers(1, 40))
@@ -87,10 +110,10 @@ def test_layouts_are_inverse_to_each_other(rows, n_classes, n_coefficients):
     source = np.zeros((rows, wide), np.float32)
     source[:, : values.shape[1]] = values
     classes, back = np.zeros((n_classes, tall), np.float32), np.zeros((rows, wide), np.float32)
-    to_class_layout(source, rows, n_classes, n_coefficients, classes)
+    to_class_layout(source, rows, n_coefficients, classes)
     expected = values.reshape(rows, n_classes, n_coefficients).transpose(1, 0, 2)
     assert np.allclose(classes[:, : rows * n_coefficients], expected.reshape(n_classes, -1))
-    to_row_layout(classes, rows, n_classes, n_coefficients, np.float32(2), back)
+    to_row_layout(classes, rows, n_coefficients, np.float32(2), back)
     assert np.allclose(back[:, : values.shape[1]], 2 * values)
 
 

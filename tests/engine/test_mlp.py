@@ -9,14 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firthshot.engine import Mlp, Penalty, Sgd, _mlp, train
-from firthshot.engine._kernels.dense import descend, matrix, product
-from firthshot.engine._kernels.drift import drift
-from firthshot.engine._mlp import fit_mlp
-from firthshot.engine._sgd import xavier_uniform
+from firthshot.engine import Mlp, Penalty, Sgd, train
 from firthshot.engine._trial import Trial
+from firthshot.engine.sgd import mlp, training
+from firthshot.engine.sgd.dense import OCTET, Descent, OctetMatrix, descend, product
+from firthshot.engine.sgd.training import xavier_uniform
 from firthshot.episodes import sample_episodes
-from firthshot.kernels.vectors import lanes_of
 from oracles.banks import PlainBank
 from oracles.textbook import EVERY_PENALTY, train_by_autograd
 
@@ -62,7 +60,7 @@ def fit(trial, sgd, penalty, head=HEAD):
     widths = (trial.support.shape[1], *head.hidden, trial.n_classes)
     n_parameters = sum((n + 1) * m for n, m in pairwise(widths))
     form = penalty.tables(trial.labels, trial.n_classes, n_parameters)
-    return fit_mlp(trial, head, sgd, form, True)
+    return head.fit(trial, sgd, form, True)
 
 
 def by_autograd(trial, sgd, penalty, coefficient, head=HEAD):
@@ -149,7 +147,7 @@ def test_threads_and_groups_change_no_bit(dtype, l2, monkeypatch):
     reference = scores(1)
     assert np.isfinite(reference).all()
     assert np.array_equal(scores(2), reference)
-    monkeypatch.setattr(_mlp, "even_groups", lambda n, _most: [slice(l, l + 1) for l in range(n)])
+    monkeypatch.setattr(mlp, "even_groups", lambda n, _most: [slice(l, l + 1) for l in range(n)])
     assert np.array_equal(scores(1), reference)
 
 
@@ -187,6 +185,10 @@ def test_mean_accuracy_in_float32_equals_the_float64_textbook():
     half_width = 1.96 * np.std(differences, ddof=1) / np.sqrt(40)
     assert abs(np.mean(differences)) <= half_width
     assert np.abs(differences).max() <= 1 / 40  # a tie or two may fall the other way
+
+
+def matrix(flat, row, column):
+    return OctetMatrix(flat, row * OCTET, column * OCTET)
 
 
 def close(dtype):
@@ -242,31 +244,14 @@ def test_descend_is_a_momentum_step_of_each_coefficient(rows, columns, n, decays
     speed = np.einsum("xkl,kyl->xyl", left.astype(float), right)
     speed += 0.9 * velocity + 0.5 * decay[:, None] * weights if decays else velocity
     moved = weights - 0.1 * speed
-    descend(
+    descent = Descent(
         matrix(left.ravel(), n, 1), matrix(right.ravel(), columns, 1),
-        matrix(weights.ravel(), columns, 1), velocity.ravel(), rows, columns, n,
-        decays, matrix(decay.ravel(), 1, 0), 0.5, dtype(0.1), dtype(0.9),
+        *(matrix(values.ravel(), columns, 1) for values in (weights, velocity)),
+        matrix(decay.ravel(), 1, 0), dtype(0.5), dtype(0.1), dtype(0.9),
     )  # fmt: skip
+    descend(descent, rows, columns, n, decays)
     assert np.allclose(velocity, speed, **close(dtype))
     assert np.allclose(weights, moved, **close(dtype))
-
-
-@given(
-    n=st.integers(1, 40),
-    rows=st.integers(1, 25),
-    blocks=st.integers(1, 5),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    seed=st.integers(0, 99),
-)
-def test_drift_moves_along_the_velocity_and_multiplies(n, rows, blocks, dtype, seed):
-    rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
-    gram = rng.normal(size=(n, n)).astype(dtype)
-    a, e = (rng.normal(size=(blocks, n, lanes)).astype(dtype) for _ in range(2))
-    batch, z = rng.integers(0, n, rows), np.zeros((rows, (blocks + 1) * lanes), dtype)
-    moved = (a - 0.1 * e).transpose(1, 0, 2).reshape(n, -1)
-    drift(gram, batch, rows, a, e, dtype(0.1), z)
-    assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), moved, **close(dtype))
-    assert np.allclose(z[:, : blocks * lanes], gram[batch] @ moved, **close(dtype))
 
 
 @pytest.mark.parametrize("ways", [2, 3, 5, 16])
@@ -285,7 +270,8 @@ def test_nothing_is_written_outside_the_state(ways, size, hidden, monkeypatch):
         guards.append((memory[:first], memory[first + count :]))
         return array.reshape(shape)
 
-    monkeypatch.setattr(_mlp, "aligned_zeros", guarded)
+    for module in (mlp, training):
+        monkeypatch.setattr(module, "aligned_zeros", guarded)
     labels = np.repeat(np.arange(ways), 5)
     rng = np.random.default_rng(0)
     support = rng.normal(size=(len(labels), 20)).astype(np.float32)
@@ -293,7 +279,7 @@ def test_nothing_is_written_outside_the_state(ways, size, hidden, monkeypatch):
     penalty = Penalty("firth", tuple(np.linspace(0, 2, size)))
     form = penalty.tables(labels, ways, 1000)
     # Long enough for drifting velocities to be brought back to scale.
-    _mlp.fit_mlp(trial, Mlp(hidden), Sgd(epochs=90), form, False)
+    Mlp(hidden).fit(trial, Sgd(epochs=90), form, False)
     assert guards
     for before, after in guards:
         assert (before == 12345).all()

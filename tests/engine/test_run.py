@@ -17,10 +17,10 @@ from firthshot.engine import (
     Penalty,
     Sgd,
     Status,
-    _sgd,
     paper_sgd,
     train,
 )
+from firthshot.engine.sgd import training
 from firthshot.episodes import DirichletShots, sample_episodes
 from firthshot.errors import FirthshotError
 from oracles.banks import PlainBank
@@ -57,7 +57,7 @@ def test_threads_and_memory_change_no_bit(head):
 def test_groups_of_coefficients_change_no_score(head, monkeypatch):
     """On some CPUs the BLAS rounds products of fewer columns otherwise: no bits are promised."""
     reference = train(FEATURES, episodes(), head, SGD, FIRTH, dtype="float64")
-    monkeypatch.setattr(_sgd, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(training, "_GROUP_BYTES", 1)
     apart = train(FEATURES, episodes(), head, SGD, FIRTH, dtype="float64")
     for name in SCORES:
         np.testing.assert_allclose(getattr(apart, name), getattr(reference, name), rtol=1e-12)

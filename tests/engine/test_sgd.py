@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from firthshot.engine import Cosine, Linear, Penalty, Sgd
-from firthshot.engine._cosine import fit_cosine, linear_layer_start
-from firthshot.engine._linear import fit_linear
-from firthshot.engine._sgd import xavier_uniform
 from firthshot.engine._trial import Trial
+from firthshot.engine.sgd.cosine import linear_layer_start
+from firthshot.engine.sgd.training import xavier_uniform
 from oracles.textbook import EVERY_PENALTY, train_by_autograd
 
 LINEAR_SGD = Sgd(learning_rate=0.05, batch_size=4, epochs=12)
@@ -77,20 +76,19 @@ def cosine_by_autograd(trial, sgd, penalty, coefficient, scale=2.0):
 
 
 HEADS = {
-    "linear": (Linear(), fit_linear, linear_by_autograd, LINEAR_SGD, ("coef", "intercept")),
-    "cosine": (Cosine(), fit_cosine, cosine_by_autograd, COSINE_SGD, ("v", "g")),
+    "linear": (Linear(), linear_by_autograd, LINEAR_SGD, ("coef", "intercept")),
+    "cosine": (Cosine(), cosine_by_autograd, COSINE_SGD, ("v", "g")),
 }
 
 
 def fit(head, trial, sgd, penalty):
-    options, function, *_ = HEADS[head]
     d, k = trial.support.shape[1], trial.n_classes
     form = penalty.tables(trial.labels, k, d * k + k)
-    return function(trial, options, sgd, form, True)
+    return HEADS[head][0].fit(trial, sgd, form, True)
 
 
 def check_against_autograd(head, trial, sgd, penalty, tolerance=1e-9):
-    _, _, oracle, _, names = HEADS[head]
+    _, oracle, _, names = HEADS[head]
     fitted = fit(head, trial, sgd, penalty)[sgd.epochs]
     n_queries = len(trial.query)
     for l, coefficient in enumerate(penalty.coefficients):
@@ -106,13 +104,13 @@ def check_against_autograd(head, trial, sgd, penalty, tolerance=1e-9):
 @pytest.mark.parametrize("penalty", PENALTIES, ids=lambda p: f"{p.family}-{p.prior}-{p.l2_kind}")
 @pytest.mark.parametrize("head", HEADS)
 def test_every_penalty_follows_the_textbook(head, penalty):
-    check_against_autograd(head, make_trial(), HEADS[head][3], penalty)
+    check_against_autograd(head, make_trial(), HEADS[head][2], penalty)
 
 
 @pytest.mark.parametrize("option", SOLVERS)
 @pytest.mark.parametrize("head", HEADS)
 def test_every_solver_option_follows_the_textbook(head, option):
-    sgd = dataclasses.replace(HEADS[head][3], **SOLVERS[option])
+    sgd = dataclasses.replace(HEADS[head][2], **SOLVERS[option])
     check_against_autograd(head, make_trial(), sgd, Penalty("firth", (0.0, 1.0), l2=2.0))
 
 
@@ -130,13 +128,13 @@ def test_every_solver_option_follows_the_textbook(head, option):
 @pytest.mark.parametrize("head", HEADS)
 def test_every_shape_follows_the_textbook(head, shape):
     trial = make_trial(**shape)
-    check_against_autograd(head, trial, HEADS[head][3], Penalty("firth", (0.0, 1.0), l2=0.5))
+    check_against_autograd(head, trial, HEADS[head][2], Penalty("firth", (0.0, 1.0), l2=0.5))
 
 
 def test_zero_start_follows_the_textbook_and_stays_in_the_span():
     trial, penalty = make_trial(d=30), Penalty("firth", (0.0, 1.0))
     form = penalty.tables(trial.labels, 5, 155)
-    fitted = fit_linear(trial, Linear(start="zero"), LINEAR_SGD, form, True)[12]
+    fitted = Linear(start="zero").fit(trial, LINEAR_SGD, form, True)[12]
     logits, *_ = linear_by_autograd(trial, LINEAR_SGD, penalty, 1.0, start="zero")
     assert np.allclose(fitted.logits[:, 1, :11].T, logits, rtol=1e-10, atol=1e-12)
     span = np.linalg.svd(trial.support, full_matrices=False)[2]
@@ -161,7 +159,7 @@ def test_cosine_scale_is_ten_above_two_hundred_classes():
 @pytest.mark.parametrize("head", HEADS)
 def test_scoring_after_some_passes_equals_stopping_there(head):
     trial, penalty = make_trial(), Penalty("firth", (0.0, 1.0), l2=1.0)
-    sgd = HEADS[head][3]
+    sgd = HEADS[head][2]
     on_the_way = fit(head, trial, dataclasses.replace(sgd, score_after=(3, 7)), penalty)
     assert set(on_the_way) == {3, 7, 12}
     for passes, fitted in on_the_way.items():

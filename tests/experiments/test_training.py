@@ -13,7 +13,7 @@ from experiments.summary_folders import grid, write
 from experiments.toy import toy_spec, write_bank
 from firthshot.errors import FirthshotError
 from firthshot.experiments import run
-from firthshot.experiments.summary import Summary, summarise_many
+from firthshot.experiments.summary import RunSummary, summarise_many
 
 ONE = {"heads": ["linear"], "shots": [1]}
 
@@ -159,7 +159,7 @@ def test_a_spec_of_another_version_is_named(tmp_path: Path) -> None:
 # ---- methods against one another ---------------------------------------------------------------
 
 
-def contrasts(found: Summary) -> list[tuple[Any, ...]]:
+def contrasts(found: RunSummary) -> list[tuple[Any, ...]]:
     mine = found.contrasts.filter(pl.col("against_penalty") != "none")
     return mine.select("penalty", "prior", "against_penalty", "against_prior").rows()
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from firthshot.engine import Penalty
-from firthshot.engine._kernels.momentum import draw_order
+from firthshot.engine.sgd.momentum import draw_order
 
 EVERY_PENALTY = (  # of five classes
     Penalty(),

@@ -12,7 +12,7 @@ from firthshot.banks import load_bank
 from firthshot.experiments.geometric.run import run_geometric
 from firthshot.experiments.geometric.spec import build_geometric
 from firthshot.experiments.geometric.summary import read_geometric
-from firthshot.experiments.summary import Summary
+from firthshot.experiments.summary import RunSummary
 from firthshot.report.figures import drawings, geometric, rope
 from firthshot.report.figures.style import style
 from firthshot.report.gather import Gathered, gather
@@ -77,12 +77,12 @@ def test_the_figure_holds_the_paths(paths: rope.Paths) -> None:
     assert "tuning-free λ here is 1.5" in drawing.caption  # K rank / (2N) = 3/2
 
 
-def empty() -> Summary:
+def empty() -> RunSummary:
     import polars as pl
 
     from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 
-    return Summary(*(pl.DataFrame(schema=schema) for schema in (ALL, CHOSEN, CONTRASTS)), [])
+    return RunSummary(*(pl.DataFrame(schema=schema) for schema in (ALL, CHOSEN, CONTRASTS)), [])
 
 
 def facts(path: Path) -> BankFacts:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from experiments.summary_folders import KEY
-from firthshot.experiments.summary import Summary, Unjudged
+from firthshot.experiments.summary import RunSummary, Unjudged
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.report.headline import make_headline
 from firthshot.report.outcomes import kind_of
@@ -230,7 +230,7 @@ def test_the_only_candidate_is_not_chosen() -> None:
     lines = [line | {"coefficient": lam, "theory": lam > 0} for lam in (0.0, 2.5)]
 
     def found(*chosen: dict[str, Any]) -> Verdict:
-        summary = Summary(
+        summary = RunSummary(
             pl.DataFrame(lines, schema=ALL),
             pl.DataFrame(list(chosen), schema=CHOSEN),
             pl.DataFrame(schema=CONTRASTS),
@@ -274,7 +274,7 @@ def confident(binned: dict[tuple[int, int], tuple[float, float]], *chosen: dict[
         bins = pl.DataFrame(lines, schema=Fixed.bins.schema)
 
     table = pl.DataFrame(list(chosen), schema=CHOSEN)
-    summary = Summary(pl.DataFrame(schema=ALL), table, pl.DataFrame(schema=CONTRASTS), [])
+    summary = RunSummary(pl.DataFrame(schema=ALL), table, pl.DataFrame(schema=CONTRASTS), [])
     (verdict,) = make_verdicts(Binned(summary, ()))
     return said(verdict, "calibration")[0]
 

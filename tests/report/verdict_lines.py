@@ -8,7 +8,7 @@ import polars as pl
 
 from experiments.summary_folders import KEY
 from firthshot.experiments.schema import BINS
-from firthshot.experiments.summary import Summary
+from firthshot.experiments.summary import RunSummary
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.report.gather import Gathered
 from firthshot.report.verdict import Verdict, make_verdicts
@@ -41,7 +41,7 @@ class Fixed(Gathered):
 
 
 def verdicts(*chosen: dict[str, Any], contrasts: tuple[dict[str, Any], ...] = ()) -> list[Verdict]:
-    summary = Summary(
+    summary = RunSummary(
         pl.DataFrame(schema=ALL),
         pl.DataFrame(list(chosen), schema=CHOSEN),
         pl.DataFrame(list(contrasts), schema=CONTRASTS),

@@ -31,7 +31,7 @@ BATCHES_PER_CHUNK = 16
 SKIP = "--skip-bad leaves such pictures out."
 
 
-class Listener(Protocol):
+class ExtractListener(Protocol):
     """Hear how far an extraction is."""
 
     def __call__(self, done: int, total: int) -> None:
@@ -39,7 +39,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExtractPlan:
     """Which rows are encoded together, and which of them are kept.
 
     Attributes
@@ -68,7 +68,7 @@ def plan_batches(
     *,
     bn_train_sorted: bool = False,
     batch: int = BATCH,
-) -> Plan:
+) -> ExtractPlan:
     """Cut a data set into batches.
 
     With ``bn_train_sorted`` the batches of 32 run through *all* rows of each split, sorted by
@@ -80,9 +80,9 @@ def plan_batches(
     if not kept.any():
         raise FirthshotError("No rows are left to extract: allow at least one per class.")
     if not bn_train_sorted:
-        return Plan(_cut(np.flatnonzero(kept), batch), kept, "eval")
+        return ExtractPlan(_cut(np.flatnonzero(kept), batch), kept, "eval")
     whole = [part for split in SPLITS for part in _cut(dataset.rows(split), SORTED_BATCH)]
-    return Plan([part for part in whole if kept[part].any()], kept, "bn-train-sorted")
+    return ExtractPlan([part for part in whole if kept[part].any()], kept, "bn-train-sorted")
 
 
 def _cut(rows: np.ndarray, length: int) -> list[np.ndarray]:
@@ -98,7 +98,7 @@ def extract(
     bn_train_sorted: bool = False,
     skip_bad: bool = False,
     threads: int | None = None,
-    listener: Listener | None = None,
+    listener: ExtractListener | None = None,
     dtype: str = "float16",
     **words: Any,
 ) -> Bank:
@@ -166,11 +166,11 @@ def extract(
 def _run(
     dataset: Dataset,
     encoder: Encoder,
-    plan: Plan,
+    plan: ExtractPlan,
     chunks: ChunkFolder,
     skip_bad: bool,
     threads: int | None,
-    listener: Listener | None,
+    listener: ExtractListener | None,
 ) -> None:
     """Encode the chunks that are not on disk."""
     groups = [
@@ -233,7 +233,7 @@ def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray
     return features, good
 
 
-def _identity(dataset: Dataset, encoder: Encoder, plan: Plan) -> dict[str, Any]:
+def _identity(dataset: Dataset, encoder: Encoder, plan: ExtractPlan) -> dict[str, Any]:
     """Return what finished chunks depend on; another identity may not be mixed with them.
 
     Whether bad pictures are left out does not belong to it: chunks say it row by row.
@@ -255,7 +255,7 @@ def _identity(dataset: Dataset, encoder: Encoder, plan: Plan) -> dict[str, Any]:
 def _describe(
     dataset: Dataset,
     encoder: Encoder,
-    plan: Plan,
+    plan: ExtractPlan,
     rows_per_class: Mapping[str, int] | None,
     bad: list[str],
 ) -> dict[str, Any]:

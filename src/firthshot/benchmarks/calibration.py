@@ -55,7 +55,7 @@ BARS = {2: 20.0, 8: 25.0}
 
 
 @dataclass(frozen=True)
-class Problem:
+class CalibrationProblem:
     """A made-up bank: features (n, d) of the novel classes, transformed, and base statistics."""
 
     features: Array
@@ -71,7 +71,7 @@ class Problem:
         )
 
 
-def make_problem(base: int = BASE, rows: int = ROWS, d: int = D) -> Problem:
+def make_problem(base: int = BASE, rows: int = ROWS, d: int = D) -> CalibrationProblem:
     """Make features as a ReLU gives them: Gaussian classes in 128 dimensions, one random layer."""
     from firthshot.banks import make_bank
     from firthshot.calibration import BaseStatistics, tukey
@@ -93,7 +93,7 @@ def make_problem(base: int = BASE, rows: int = ROWS, d: int = D) -> Problem:
         novel, np.repeat(np.arange(NOVEL), rows), name="novel",
         classes=[f"class {c}" for c in range(NOVEL)], class_splits=["novel"] * NOVEL,
     )  # fmt: skip
-    return Problem(tukey(novel), bank, statistics)
+    return CalibrationProblem(tukey(novel), bank, statistics)
 
 
 def run(*, quick: bool = False, say: Say = print) -> Report:
@@ -129,7 +129,9 @@ def run(*, quick: bool = False, say: Say = print) -> Report:
     return Report(machine, records, extra)
 
 
-def measure_plain(problem: Problem, shots: int, tasks: int, whole: int) -> dict[str, Any]:
+def measure_plain(
+    problem: CalibrationProblem, shots: int, tasks: int, whole: int
+) -> dict[str, Any]:
     """Return processor seconds of drawing and of each coefficient's fit, means over tasks.
 
     The first ``whole`` tasks are fitted with all coefficients, the others with the shorter grid.
@@ -208,7 +210,9 @@ def fit_plainly(X: Array, y: Array, lam: float, tol: float = 1e-4) -> Any:
     return lambda rows: (rows @ theta[:, :d].T + theta[:, d]).argmax(axis=1)
 
 
-def train_here(problem: Problem, episodes: Episodes, coefficients: tuple[float, ...]) -> Results:
+def train_here(
+    problem: CalibrationProblem, episodes: Episodes, coefficients: tuple[float, ...]
+) -> Results:
     """Train and score tasks with the engine."""
     from firthshot.calibration import CalibratedLinear
     from firthshot.engine import Converged, Penalty, train
@@ -220,7 +224,9 @@ def train_here(problem: Problem, episodes: Episodes, coefficients: tuple[float, 
     )
 
 
-def compare(problem: Problem, shots: int, count: int, plain: dict[str, Any], tasks: int) -> Record:
+def compare(
+    problem: CalibrationProblem, shots: int, count: int, plain: dict[str, Any], tasks: int
+) -> Record:
     """Time our tasks, factors of covariances from scratch, and set both sides beside another."""
     from firthshot.calibration import _sampling
 
@@ -247,7 +253,7 @@ def compare(problem: Problem, shots: int, count: int, plain: dict[str, Any], tas
     }
 
 
-def measure_agreement(problem: Problem, tasks: int) -> dict[str, float]:
+def measure_agreement(problem: CalibrationProblem, tasks: int) -> dict[str, float]:
     """Return the share of queries predicted alike on the same rows, by tolerance of the other.
 
     scikit-learn's default tolerance, 1e-4, ends well before its own optimum.
@@ -274,7 +280,9 @@ def measure_agreement(problem: Problem, tasks: int) -> dict[str, float]:
     return {name: float(np.mean(shares)) for name, shares in alike.items()}
 
 
-def profile_task(problem: Problem, shots: int, peak: float) -> dict[str, dict[str, float]]:
+def profile_task(
+    problem: CalibrationProblem, shots: int, peak: float
+) -> dict[str, dict[str, float]]:
     """Return milliseconds of drawing and of fitting 2 and 8 coefficients, factors kept.
 
     Beside them: what the products alone would take at the peak, as a share, and evaluations.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from firthshot.banks import Bank, make_bank
-from firthshot.engine import Cosine, Linear, Mlp, Penalty, Sgd, paper_sgd
+from firthshot.engine import Cosine, Linear, Mlp, Penalty, Sgd
 from firthshot.episodes import Episodes, sample_episodes
 
 LOGISTIC_GRID = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -47,11 +47,8 @@ class Case:
     @property
     def sgd(self) -> Sgd:
         """Return the published solver settings."""
-        published = paper_sgd(self.head, self.shots)
-        if self.passes is None:
-            return published
-        fields = {**vars(published), "epochs": self.passes}
-        return Sgd(**fields)
+        published = self.head.published_sgd(self.shots)
+        return published if self.passes is None else replace(published, epochs=self.passes)
 
     @property
     def steps(self) -> int:
@@ -61,7 +58,7 @@ class Case:
     @property
     def weight_decay(self) -> float:
         """Return the published weight decay."""
-        return 0.001 if isinstance(self.head, Cosine) else 0.0
+        return self.head.published_l2[0]
 
     @property
     def penalty(self) -> Penalty:

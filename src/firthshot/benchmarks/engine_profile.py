@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 
 from firthshot.benchmarks.engine_cases import Case
-from firthshot.engine import Linear, train
-from firthshot.engine._kernels.drift import drift
-from firthshot.engine._kernels.linear import add_start
-from firthshot.engine._kernels.momentum import add_rows, glide, scatter
-from firthshot.engine._linear import LinearSgd
-from firthshot.engine._sgd import coefficient_groups, xavier_uniform
-from firthshot.engine._trial import Trial
+from firthshot.engine import Linear, Trial, train
+from firthshot.engine.sgd.linear import LinearSgd, add_start, begin_linear
+from firthshot.engine.sgd.momentum import add_gradient, glide
+from firthshot.engine.sgd.sweep import Swept, drift
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 
 Kernel = Callable[[int], object]
@@ -55,10 +52,11 @@ def _states(case: Case) -> list[LinearSgd]:
     episode = episodes[0]
     support, query = (np.array(features[rows]) for rows in (episode.support, episode.query))
     trial: Trial = Trial(0, episodes.key, case.ways, support, episode.support_labels, query)  # type: ignore[arg-type]
-    form = case.penalty.tables(trial.labels, case.ways, case.d * case.ways + case.ways)
-    gram, z0 = support @ support.T, support @ xavier_uniform(trial, 0, case.d, case.ways)
-    groups = coefficient_groups(case.n_coefficients, 2 * case.n * case.ways * 4)
-    return [LinearSgd(trial, case.sgd, form.take(group), gram, z0) for group in groups]
+    parameters = case.head.parameter_count(case.d, case.ways)
+    form = case.penalty.tables(trial.labels, case.ways, parameters)
+    start = begin_linear(trial, Linear(), case.n_coefficients)
+    groups = start.groups(case.n_coefficients)
+    return [LinearSgd(start, case.sgd, form.take(group)) for group in groups]
 
 
 def _parts(state: LinearSgd) -> dict[str, float]:
@@ -68,36 +66,32 @@ def _parts(state: LinearSgd) -> dict[str, float]:
 
 def _kernels(state: LinearSgd) -> dict[str, Kernel]:
     """Return each part of a step as a function of the number of rows of the batch."""
-    form, dtype, classes = state.kernel_form, state.a.dtype, state.trial.n_classes
-    z = np.zeros((state.sgd.batch_size, state.z0.shape[1] + state.a.shape[2]), dtype)
-    logits, many = np.zeros_like(form.target), state.n_coefficients
-    rows = np.random.default_rng(0).permutation(len(state.gram))[: state.sgd.batch_size]
-    labels, none = state.trial.labels[rows], dtype.type(0)
+    task, layer, batch = state.task, state.layer, state.sgd.batch_size
+    z = np.zeros((batch, len(layer.s) + layer.a.shape[2]), layer.a.dtype)
+    logits, many = np.zeros_like(task.loss.target), task.n_coefficients
+    order = np.random.default_rng(0).permutation(len(task.gram))[:batch]
+    swept, none = Swept(task.gram, layer.a, layer.velocity, layer.s, z, z), z.dtype.type(0)
 
     # A step of 0: the state stays as it is however often a part is repeated.
     def product(n: int) -> None:
-        drift(state.gram, rows, n, state.a, state.e, none, z)
+        drift(swept, order[:n], none)
 
     def softmax(n: int) -> None:
-        to_class_layout(z, n, classes, many, logits)
-        logit_gradient(
-            logits, labels, n, many,
-            form.probability, form.target, form.label, form.confidence, form.scratch,
-        )  # fmt: skip
-        to_row_layout(logits, n, classes, many, 1e-3, z)
+        to_class_layout(z, n, many, logits)
+        logit_gradient(logits, task.labels, order[:n], many, task.loss)
+        to_row_layout(logits, n, many, 1e-3, z)
 
-    def scattering(n: int) -> None:
-        scatter(z, rows, n, state.e)
-        add_rows(z, n, state.bias_e)
+    def gradient(n: int) -> None:
+        add_gradient(z, order[:n], layer)
 
     def start(n: int) -> None:
-        glide(state.bias if n else state.bias[:0], state.bias_e, none)
-        add_start(z, rows, n, state.z0, state.s, state.bias)
+        glide(layer.bias if n else layer.bias[:0], layer.bias_velocity, none)
+        add_start(z, order[:n], task.start, layer)
 
     return {
         "product and momentum (drift)": product,
         "softmax and layout moves": softmax,
-        "scatter of the gradient": scattering,
+        "scatter of the gradient": gradient,
         "start and bias": start,
     }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firthshot.benchmarks.common import Timing, clock, repeat, repeat_for
 from firthshot.benchmarks.engine_cases import Case
-from firthshot.engine import Mlp, train
+from firthshot.engine import train
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def fastest_way(case: Case, threads: int, seconds: float) -> tuple[int, int]:
 
 def stack_bytes(case: Case, stack: int) -> float:
     """Estimate the memory of a stack: support rows, parameters, gradients and velocities."""
-    width = case.head.hidden[0] if isinstance(case.head, Mlp) else case.ways
-    return 4.0 * stack * case.d * (case.n + 5 * width)
+    return 4.0 * stack * case.d * (case.n + 5 * case.head.widest_layer(case.ways))
 
 
 def make_loop(case: Case, stack: int, *, as_published: bool = False) -> StackedLoop:

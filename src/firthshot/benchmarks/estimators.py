@@ -46,7 +46,7 @@ BANK = "clinc150-minilm"
 
 
 @dataclass(frozen=True)
-class Case:
+class FitCase:
     """Some rows per class: real sentence embeddings, or drawn ones of other widths.
 
     ``kind`` is "sentences" (rows of the embedded bank, length 1), "unit" (Gaussian classes, length
@@ -80,23 +80,23 @@ class Case:
 
 CASES = (
     *(
-        Case("sentences", k, s, 384)
+        FitCase("sentences", k, s, 384)
         for k, s in ((5, 1), (5, 5), (20, 5), (5, 20), (50, 8), (5, 80))
     ),
     *(
-        Case(kind, k, s, d)
+        FitCase(kind, k, s, d)
         for kind in ("unit", "raw")
         for d in (512, 2048)
         for k, s in ((5, 1), (5, 5), (20, 5), (50, 8), (5, 80))
     ),
 )
 QUICK_CASES = (
-    *(Case("sentences", k, s, 384) for k, s in ((5, 1), (5, 5), (20, 5), (50, 8))),
-    *(Case(kind, 5, 5, 2048) for kind in ("unit", "raw")),
-    Case("raw", 20, 5, 512),
+    *(FitCase("sentences", k, s, 384) for k, s in ((5, 1), (5, 5), (20, 5), (50, 8))),
+    *(FitCase(kind, 5, 5, 2048) for kind in ("unit", "raw")),
+    FitCase("raw", 20, 5, 512),
 )
-LARGE = (Case("unit", 150, 133, 384), Case("raw", 150, 133, 384))  # 19,950 rows
-QUICK_LARGE = (Case("unit", 60, 50, 384),)
+LARGE = (FitCase("unit", 150, 133, 384), FitCase("raw", 150, 133, 384))  # 19,950 rows
+QUICK_LARGE = (FitCase("unit", 60, 50, 384),)
 
 
 def _sentences(ways: int, shots: int, rng: np.random.Generator) -> Array:
@@ -136,7 +136,7 @@ def run(*, quick: bool = False, say: Say | None = None) -> Report:
     return Report(machine, records, extra)
 
 
-def _measure(case: Case, seconds: float, at_least: int = 3, path: bool = True) -> Record:
+def _measure(case: FitCase, seconds: float, at_least: int = 3, path: bool = True) -> Record:
     """Time both sides turn by turn until ``seconds`` are over."""
     from sklearn.linear_model import LogisticRegression
 

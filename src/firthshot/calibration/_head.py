@@ -10,13 +10,14 @@ from firthshot.calibration._sampling import Stream, check_fit, draw
 from firthshot.calibration._solver import Array, Rows, Terms, solve_path
 from firthshot.calibration._statistics import BaseStatistics
 from firthshot.engine._converged import fit_converged
-from firthshot.engine._heads import register_head
 from firthshot.engine._trial import Fitted, Trial, fitted_linear
-from firthshot.engine.options import Converged, Head, Linear
+from firthshot.engine.heads import Head, Linear, register_head
+from firthshot.engine.options import Converged, Solver
 from firthshot.errors import FirthshotError
 from firthshot.objective import PenaltyTables
 
 
+@register_head
 @dataclass(frozen=True)
 class CalibratedLinear(Head):
     """A linear head on the support rows and artificial rows drawn around them.
@@ -38,6 +39,7 @@ class CalibratedLinear(Head):
     neighbours: int = 2
     alpha: float = 0.21
     name = "calibrated"
+    solvers = (Converged,)
 
     def __post_init__(self) -> None:
         if self.artificial < 0:
@@ -54,6 +56,12 @@ class CalibratedLinear(Head):
             support, labels, self.statistics, Stream(key, trial), artificial=self.artificial,
             neighbours=self.neighbours, alpha=self.alpha, centre=centre,
         )  # fmt: skip
+
+    def fit(
+        self, trial: Trial, solver: Solver, form: PenaltyTables, keep_weights: bool
+    ) -> dict[int, Fitted]:
+        """Train on the rows of one trial and artificial ones with every coefficient."""
+        return fit_calibrated(trial, self, solver, form, keep_weights)  # type: ignore[arg-type]
 
 
 def fit_calibrated(
@@ -94,6 +102,3 @@ def fitted(
     """Return what the engine scores: logits of the queries, squared norms, weights on request."""
     coef, intercept = (np.stack(part) for part in zip(*weights, strict=True))
     return fitted_linear(trial, coef, intercept, keep_weights, status)
-
-
-register_head(CalibratedLinear, Converged, fit_calibrated)

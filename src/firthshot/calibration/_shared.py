@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
 from firthshot.calibration._kernels.passes import logits, pull_back
 from firthshot.calibration._solver import F32, Array, Rows, Terms
-from firthshot.engine._run import Source, record_trial
+from firthshot.engine._run import TrialSource, record_trial
 from firthshot.engine._trial import Trial
 from firthshot.engine.options import Solver
 from firthshot.engine.results import Results
@@ -63,7 +63,7 @@ def train_shared(
     """
     check_tens(episodes.trials)
     results = Results.empty(episodes.trials, penalty.coefficients)
-    source = Source(features, np.dtype(F32), 2e9)
+    source = TrialSource(features, np.dtype(F32), 2e9)
     with threadpool_limits(limits=1), np.errstate(all="ignore"):
         for first in range(0, len(episodes), TOGETHER):
             _train_ten(source, episodes, first, head, solver, penalty, results)
@@ -83,7 +83,7 @@ def check_tens(trials: Array) -> None:
 
 
 def _train_ten(
-    source: Source,
+    source: TrialSource,
     episodes: Episodes,
     first: int,
     head: CalibratedLinear,

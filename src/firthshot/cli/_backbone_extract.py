@@ -163,7 +163,7 @@ def extract(
     say(console, f"Encoder: {_named(chosen, loaded)}.")
     if isinstance(loaded, ImageEncoder):
         say(console, f"Pictures: {loaded.preparation.words}.")
-    with _Progress(console, f"{data.kind}s") as progress:
+    with _ExtractProgress(console, f"{data.kind}s") as progress:
         bank = run(
             data,
             loaded,
@@ -211,7 +211,7 @@ def _tell(console: Console, bank: Bank, out: Path) -> None:
     say(console, f"Examine it with: firthshot bank doctor {out}")
 
 
-class _Progress:
+class _ExtractProgress:
     """Tell how far an extraction is: a bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, console: Console, what: str) -> None:
@@ -245,7 +245,7 @@ class _Progress:
         left = f", {duration((total - done) / rate)} left" if done < total else ""
         return f"{done:,} of {total:,} {self.what}, {rate:,.0f}/s{left}"
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _ExtractProgress:
         self._bar.start()
         return self
 

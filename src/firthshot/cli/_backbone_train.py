@@ -154,11 +154,11 @@ def _decode(data: Dataset, side: int, cache: Path, console: Console) -> Pixels:
 
 
 def _train(setup: Setup, pixels: Pixels, out: Path, console: Console) -> list[EpochRecord]:
-    from firthshot.backbones.training import Run
+    from firthshot.backbones.training import TrainingRun
     from firthshot.cli._backbone_watch import TellingWatcher
 
     with TellingWatcher(console, out, f"{setup.architecture}, {setup.recipe.name}") as watcher:
-        run = Run(setup, pixels, out, watcher)
+        run = TrainingRun(setup, pixels, out, watcher)
         if run.history:
             say(console, f"Resuming after epoch {len(run.history)}.")
         return run.train()

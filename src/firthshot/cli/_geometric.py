@@ -38,7 +38,7 @@ def run_here(
     if not quiet:
         echo(f"{spec.name}: {_size(spec)}. Into {folder}.")
     try:
-        shown = None if quiet else _Progress()
+        shown = None if quiet else _GeometricProgress()
         run_geometric(spec, folder, workers=workers, progress=shown, say=echo)
     except KeyboardInterrupt:
         echo(f"Stopped. Finished blocks are kept; go on with: {resume_command(folder)}")
@@ -124,7 +124,7 @@ def _time(spec: GeometricSpec) -> str:
     return f"about {duration(seconds / cores)} on {cores} cores"
 
 
-class _Progress:
+class _GeometricProgress:
     """Say every few seconds how far the run is."""
 
     def __init__(self, every: float = 5.0) -> None:

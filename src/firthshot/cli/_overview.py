@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.table import Table
 
-    from firthshot.experiments.summary import Summary
+    from firthshot.experiments.summary import RunSummary
 
 MARK = "*"
 MOST_LINES = 40
@@ -103,7 +103,7 @@ class Overview:
     legend: str = ""
 
 
-def overview(summary: Summary) -> Overview:
+def overview(summary: RunSummary) -> Overview:
     """Return the improvements in points; without val rows, those of the theory's λ alone.
 
     Where nothing has a penalty there is nothing to gain, and the accuracies are shown.
@@ -130,7 +130,7 @@ def overview(summary: Summary) -> Overview:
     )
 
 
-def _accuracies(summary: Summary, which: str) -> Overview:
+def _accuracies(summary: RunSummary, which: str) -> Overview:
     rows = summary.chosen.sort(*_ORDER, "artificial").to_dicts()
     if not rows or len(rows) > MOST_LINES:
         return Overview()
@@ -147,7 +147,7 @@ def _accuracy_words(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _chosen(summary: Summary) -> list[dict[str, Any]]:
+def _chosen(summary: RunSummary) -> list[dict[str, Any]]:
     """Return the lines of ``chosen`` that have a penalty, and such settings as have no choice."""
     import polars as pl
 
@@ -171,7 +171,7 @@ def _mark(row: dict[str, Any]) -> str:
     return MARK if tested and row["p_holm"] < ALPHA else ""
 
 
-def drawn_overview(summary: Summary) -> Lines | None:
+def drawn_overview(summary: RunSummary) -> Lines | None:
     """Return artificial rows and λ chosen together, where a run has Distribution Calibration."""
     import polars as pl
 

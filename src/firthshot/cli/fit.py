@@ -18,11 +18,6 @@ from firthshot.errors import FirthshotError, ScaleWarning
 if TYPE_CHECKING:
     from firthshot.own_data import Examples, FitReport
 
-HEADS = {
-    "linear": "FirthClassifier",
-    "cosine": "FirthCosineClassifier",
-    "mlp": "FirthMLPClassifier",
-}
 SCALED = (
     "Columns vary on very different scales, so that they were brought to one (mean 0, spread 1) "
     "for fitting; the model takes them as they are. --no-standardize leaves that away."
@@ -143,15 +138,18 @@ def _make(
     standardize: bool = False,
 ) -> Any:
     """Return the estimator, with its own defaults for what is not given."""
-    if head not in HEADS:
-        raise FirthshotError(f"--head {head} is unknown: choose from {', '.join(HEADS)}.")
+    from firthshot.engine import registered_heads
+
+    made = {name: kind.estimator for name, kind in registered_heads().items() if kind.estimator}
+    if head not in made:
+        raise FirthshotError(f"--head {head} is unknown: choose from {', '.join(made)}.")
     if class_weight not in (None, "balanced", "none"):
         raise FirthshotError(
             f"--class-weight {class_weight} is unknown: choose from balanced, none."
         )
     from firthshot import estimators
 
-    make = getattr(estimators, HEADS[head])
+    make = getattr(estimators, made[head])
     given = {"lam": lam, "l2": l2}
     chosen = {name: _coefficient(name, text) for name, text in given.items() if text is not None}
     weight = None if class_weight == "none" else class_weight

@@ -124,9 +124,10 @@ def _solver(spec: Spec) -> dict[str, str]:
 
     out = {}
     for head in spec.heads:
-        options = solver_options(spec, head, 5)
-        if spec.solver == "sgd" and spec.sgd.epochs is None and head == "cosine":
-            options["epochs"] = "301 for 1 shot, else 101"
+        options, one_shot = (solver_options(spec, head, shots) for shots in (5, 1))
+        for name, value in one_shot.items():
+            if value != options[name]:
+                options[name] = f"{value} for 1 shot, else {options[name]}"
         table = f"{spec.solver}." if options else ""
         said = (f"{table}{key} {_show(value)}" for key, value in options.items())
         out[f"  {head}"] = ", ".join(said)

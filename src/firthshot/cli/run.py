@@ -13,9 +13,9 @@ import typer
 from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
-    from firthshot.experiments.runner import Outcome
+    from firthshot.experiments.runner import RunOutcome
     from firthshot.experiments.spec import Spec
-    from firthshot.experiments.summary import Summary
+    from firthshot.experiments.summary import RunSummary
 
 
 def run(
@@ -94,7 +94,7 @@ def _resolve(
 
 def _run(
     spec: Spec, folder: Path, workers: int | None, dask: str | None, quiet: bool, console: Any
-) -> Outcome:
+) -> RunOutcome:
     from firthshot.cli._progress import make_progress
     from firthshot.errors import FirthshotError
     from firthshot.experiments.runner import run as run_spec
@@ -129,7 +129,7 @@ def _leave(folder: Path, console: Any) -> None:
     os._exit(130)
 
 
-def _tell(outcome: Outcome, folder: Path, quiet: bool, console: Any) -> None:
+def _tell(outcome: RunOutcome, folder: Path, quiet: bool, console: Any) -> None:
     """Print what was found and what failed."""
     from firthshot.experiments.dropped import dropped_trials, dropped_words
 
@@ -197,7 +197,7 @@ def _show_results(folder: Path, console: Any) -> None:
         say(console, f"Note: {line}")
 
 
-def _verdict(summary: Summary) -> tuple[str, ...]:
+def _verdict(summary: RunSummary) -> tuple[str, ...]:
     """Return the answer at the top of the page, in the same words."""
     from firthshot.report.gather import Gathered
     from firthshot.report.headline import make_headline

@@ -9,7 +9,7 @@ import typer
 from firthshot.cli._screen import echo
 
 if TYPE_CHECKING:
-    from firthshot.experiments.reading import Problem
+    from firthshot.experiments.reading import SpecProblem
     from firthshot.experiments.spec import Spec
 
 
@@ -50,18 +50,18 @@ def validate(
     echo(f"{source} is in order.")
 
 
-def _bank_problems(spec: Spec, text: str) -> list[Problem]:
+def _bank_problems(spec: Spec, text: str) -> list[SpecProblem]:
     """Return a problem for every bank that cannot be opened."""
     from firthshot.banks import load_bank
     from firthshot.errors import BankError
-    from firthshot.experiments.reading import Problem, with_line
+    from firthshot.experiments.reading import SpecProblem, with_line
 
     found = []
     for index, name in enumerate(spec.banks):
         try:
             load_bank(name)
         except BankError as error:
-            found.append(Problem(with_line(f"banks[{index}]", text), str(error)))
+            found.append(SpecProblem(with_line(f"banks[{index}]", text), str(error)))
     return found
 
 
@@ -80,12 +80,15 @@ def _content(spec: Spec) -> list[str]:
 
 
 def _no_optimum(spec: Spec) -> list[str]:
-    """Warn of the one head whose optimum without L2 lies at infinity where rows are separable."""
-    if spec.solver != "converged" or "linear" not in spec.heads or spec.l2:
+    """Warn of heads whose optimum without L2 lies at infinity where rows are separable."""
+    from firthshot.engine import registered_heads
+
+    heads = [head for head in spec.heads if registered_heads()[head].penalised]
+    if spec.solver != "converged" or not heads or spec.l2:
         return []
     sentence = (
-        "Warning: a converged linear head without any L2 has no optimum at λ = 0 where the support "
-        "rows are separable, as few shots of many features are; such trials are left out. Set an "
-        "l2, such as l2=0.001, or solver=sgd."
+        f"Warning: a converged {heads[0]} head without any L2 has no optimum at λ = 0 where the "
+        "support rows are separable, as few shots of many features are; such trials are left out. "
+        "Set an l2, such as l2=0.001, or solver=sgd."
     )
     return [sentence]

@@ -1,20 +1,21 @@
 """Many episodes, all coefficients of each trained at once: the paper's training, fast."""
 
-from firthshot.engine._heads import fit_function, register_head, registered_heads
 from firthshot.engine._run import train
-from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.options import (
+from firthshot.engine._trial import Fitted, Trial, fitted_linear
+from firthshot.engine.heads import (
     Centroid,
-    Converged,
     Cosine,
     Head,
     LeastSquares,
     Linear,
     Mlp,
-    Sgd,
-    Solver,
+    TrialShape,
+    check_trainable,
     paper_sgd,
+    register_head,
+    registered_heads,
 )
+from firthshot.engine.options import Converged, Sgd, Solver
 from firthshot.engine.results import Results, Status
 from firthshot.objective import Penalty
 
@@ -33,7 +34,9 @@ __all__ = [
     "Solver",
     "Status",
     "Trial",
-    "fit_function",
+    "TrialShape",
+    "check_trainable",
+    "fitted_linear",
     "paper_sgd",
     "register_head",
     "registered_heads",

@@ -32,7 +32,8 @@ from firthshot.engine._queries import round_up
 from firthshot.engine._separable import escapes
 from firthshot.engine._span import MANY_ROWS, Bias, Span, span_of_rows
 from firthshot.engine._trial import Fitted, Trial, fitted_linear, pad_columns
-from firthshot.engine.options import Converged, Linear
+from firthshot.engine.heads import Linear
+from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
 from firthshot.kernels.vectors import lanes_of
 from firthshot.objective import PenaltyTables

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.kernels.vectors import lanes_of
-
 Array = npt.NDArray[Any]
 
 _GAP = 64  # rows closer than this are read as one piece
@@ -42,6 +40,8 @@ class Queries:
     @property
     def padded(self) -> int:
         """Return the number of columns of the logits."""
+        from firthshot.kernels.vectors import lanes_of
+
         return round_up(len(self), lanes_of(self.pieces[0].dtype))
 
     def stack(self) -> Array:

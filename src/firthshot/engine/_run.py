@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from firthshot.engine._heads import Fit, fit_function, working_bytes
-from firthshot.engine._kernels.scoring import score_queries
 from firthshot.engine._queries import locate_queries
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.options import Head, Sgd, Solver
+from firthshot.engine.heads import Head, TrialShape, check_trainable
+from firthshot.engine.options import Sgd, Solver
 from firthshot.engine.results import Results, Status
 from firthshot.episodes import Episode, Episodes
 from firthshot.errors import FirthshotError
@@ -46,8 +45,8 @@ def train(
     features : (n, d) the bank's features; trials gather their rows from it
     episodes : Episodes
     head, solver, penalty
-        What to train (:mod:`firthshot.engine.options`). All coefficients of a trial share support,
-        start and batch order.
+        What to train (:mod:`.heads`) and how (:mod:`.options`). All coefficients of a trial share
+        support, start and batch order.
     dtype : precision of all computation; float64 is for verification
     threads : number of trials trained at once; all the machine's cores by default
     memory : bytes that the trials in flight may use together; the results do not depend on it
@@ -63,17 +62,23 @@ def train(
     _check_episodes(features, episodes, penalty)
     if dtype not in ("float32", "float64"):
         raise FirthshotError(f"dtype = {dtype!r} must be 'float32' or 'float64'.")
-    fit, precision = fit_function(head, solver), np.dtype(dtype)
+    check_trainable(head, solver)
+    precision = np.dtype(dtype)
     results = Results.empty(episodes.trials, penalty.coefficients, wanted)
     if isinstance(solver, Sgd):
         for passes in set(solver.score_after) - {solver.epochs}:
             results.earlier[passes] = Results.empty(episodes.trials, penalty.coefficients, wanted)
-    source = Source(features, precision, memory)
-    in_flight = _trials_in_flight(features, episodes, head, penalty, precision, threads, memory)
+    source = TrialSource(features, precision, memory)
+    n, queries = episodes.support.shape[1], int(np.diff(episodes.offsets).max())
+    shape = TrialShape(n, queries, features.shape[1], episodes.ways, len(penalty.coefficients))
+    each = head.working_bytes(shape, precision.itemsize)
+    in_flight = min(_trials_in_flight(each, threads, memory), len(episodes))
 
     def work(t: int) -> None:
         with np.errstate(all="ignore"):  # divergence is an outcome that Results records
-            _train_one(source, episodes, t, fit, head, solver, penalty, results)
+            _train_one(source, episodes, t, head, solver, penalty, results)
+
+    import scipy.linalg  # noqa: F401  (solvers use its BLAS, which is only limited once loaded)
 
     # BLAS threads under a thread per trial only get in each other's way, and would change the bits.
     with threadpool_limits(limits=1), ThreadPoolExecutor(in_flight) as pool:
@@ -110,29 +115,14 @@ def _check_episodes(features: Array, episodes: Episodes, penalty: Penalty) -> No
     class_prior(penalty.prior, episodes.support_labels[0], episodes.ways)
 
 
-def _trials_in_flight(
-    features: Array,
-    episodes: Episodes,
-    head: Head,
-    penalty: Penalty,
-    dtype: np.dtype[Any],
-    threads: int | None,
-    memory: float,
-) -> int:
-    """Return how many trials may be in memory at once under the budget."""
-    shape = (
-        episodes.support.shape[1],
-        int(np.diff(episodes.offsets).max()),
-        features.shape[1],
-        episodes.ways,
-    )
-    each = working_bytes(head, *shape, len(penalty.coefficients), dtype.itemsize)
+def _trials_in_flight(each: int, threads: int | None, memory: float) -> int:
+    """Return how many trials of so many bytes may be in memory at once under the budget."""
     if each > memory:
         raise FirthshotError(
             f"One trial needs {each / 1e9:.2f} GB, more than the budget of {memory / 1e9:.2f} GB; "
             "raise memory."
         )
-    return max(1, min(threads or os.cpu_count() or 1, len(episodes), int(memory // each)))
+    return min(threads or os.cpu_count() or 1, int(memory // each))
 
 
 def _bounded(
@@ -147,7 +137,7 @@ def _bounded(
         yield from done
 
 
-class Source:
+class TrialSource:
     """The features in the precision of the computation, and which rows are not finite."""
 
     def __init__(self, features: Array, dtype: np.dtype[Any], memory: float) -> None:
@@ -188,10 +178,9 @@ def _rows_not_finite(features: Array) -> Array:
 
 
 def _train_one(
-    source: Source,
+    source: TrialSource,
     episodes: Episodes,
     t: int,
-    fit: Fit,
     head: Head,
     solver: Solver,
     penalty: Penalty,
@@ -202,7 +191,7 @@ def _train_one(
         trial, labels, columns = source.trial(episode, episodes.key, episodes.ways)
         parameters = head.parameter_count(trial.support.shape[1], trial.n_classes)
         form = penalty.tables(trial.labels, trial.n_classes, parameters)
-        fitted = fit(trial, head, solver, form, "weights" in results.kept)
+        fitted = head.fit(trial, solver, form, "weights" in results.kept)
     except FirthshotError as error:
         results.notes[episode.trial] = str(error)
         return
@@ -212,6 +201,8 @@ def _train_one(
 
 def record_trial(results: Results, t: int, labels: Array, columns: Array, fitted: Fitted) -> None:
     """Score one trial and write its row."""
+    from firthshot.engine.scoring import score_queries
+
     predicted = np.empty((len(results.coefficients), len(labels)), np.int32)
     score_queries(
         fitted.logits, labels, predicted,

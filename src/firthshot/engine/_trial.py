@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from firthshot.engine._queries import Queries
 from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
@@ -63,6 +66,15 @@ def fitted_linear(
     if keep_weights:
         weights = {"coef": coef.astype(trial.dtype), "intercept": intercept.astype(trial.dtype)}
     return Fitted(query_logits(trial, coef, intercept), norms, weights, status)
+
+
+def fitted_for_all(
+    form: PenaltyTables, logits: Array, norm: float, weights: dict[str, Array]
+) -> dict[int, Fitted]:
+    """Give every coefficient of a head without penalty the same logits (C, 1, Q + padding)."""
+    each = len(form.label)
+    many = {name: np.repeat(w[None], each, 0).astype(logits.dtype) for name, w in weights.items()}
+    return {0: Fitted(np.repeat(logits, each, axis=1), np.full(each, norm), many)}
 
 
 def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:

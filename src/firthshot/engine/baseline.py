@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.engine._run import train
-from firthshot.engine.options import Centroid, Converged
+from firthshot.engine.heads import Centroid
+from firthshot.engine.options import Converged
 from firthshot.episodes import sample_episodes
 from firthshot.objective import Penalty
 

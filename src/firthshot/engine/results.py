@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._kernels.scoring import RELIABILITY_BINS
-
 Array = npt.NDArray[Any]
+
+RELIABILITY_BINS = 15
 
 
 class Status(IntEnum):

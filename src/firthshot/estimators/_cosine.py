@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from firthshot.engine._cosine import scale_of
-from firthshot.engine.options import Cosine
+from firthshot.engine import Cosine
 from firthshot.errors import FirthshotError
 from firthshot.estimators._columns import offset_columns
 from firthshot.estimators._linear import DEFAULT_L2, DEFAULT_LAM, FirthClassifier
@@ -101,7 +100,7 @@ class FirthCosineClassifier(FirthClassifier):
     @property
     def scale_(self) -> float:
         """The factor s: given, or by the published rule."""
-        return float(scale_of(Cosine(self.scale), len(self.classes_)))
+        return Cosine(self.scale).scale_for(len(self.classes_))
 
     @property
     def directions_(self) -> Array:

@@ -13,12 +13,12 @@ it asks for into a folder that can be resumed::
 from firthshot.experiments.choose import settle_banks
 from firthshot.experiments.plan import Plan, make_plan
 from firthshot.experiments.reading import SpecError, load_spec
-from firthshot.experiments.runner import Outcome, run
+from firthshot.experiments.runner import RunOutcome, run
 from firthshot.experiments.spec import Spec
 
 __all__ = [
-    "Outcome",
     "Plan",
+    "RunOutcome",
     "Spec",
     "SpecError",
     "load_spec",

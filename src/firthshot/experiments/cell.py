@@ -9,15 +9,28 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.schema import KEYS
+from firthshot.experiments.schema import CLOSED_FORM, KEYS
 from firthshot.experiments.shots import shots_in_words
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.engine.options import Head, Solver
+    from firthshot.engine import Head, Solver
     from firthshot.objective import Penalty
 
 FORMAT = 1  # raise it when the same cell would give other rows
+
+
+def head_kind(head: str) -> type[Head]:
+    """Return the class of a head that is registered in this process."""
+    from firthshot.engine import registered_heads
+
+    kinds = registered_heads()
+    if head not in kinds:
+        raise FirthshotError(
+            f"The head {head!r} is not registered in this process: workers need it too "
+            "(docs/extending.md)."
+        )
+    return kinds[head]
 
 
 class Calibration(msgspec.Struct, frozen=True):
@@ -50,26 +63,15 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def engine_head(self) -> Head:
         """Return the engine's head."""
-        from firthshot.engine import registered_heads
-
-        kinds: dict[str, Any] = registered_heads()
-        if self.head not in kinds:
-            raise FirthshotError(
-                f"The head {self.head!r} is not registered in this process: workers need it too "
-                "(docs/extending.md)."
-            )
-        made: Head = kinds[self.head](**self.head_options)
-        return made
+        return head_kind(self.head)(**self.head_options)
 
     def engine_solver(self) -> Solver:
         """Return the engine's solver."""
-        from firthshot.engine import options
+        from firthshot.engine import Converged, Sgd
 
-        kinds: dict[str, Any] = {
-            "sgd": options.Sgd,
-            "converged": options.Converged,
-            "closed-form": options.Converged,  # the reference heads' optimum is a formula
-        }
+        # The reference heads' optimum is a formula, whatever the solver.
+        kinds: dict[str, Any] = {kind.name: kind for kind in (Sgd, Converged)}
+        kinds[CLOSED_FORM] = Converged
         if self.solver not in kinds:
             raise FirthshotError(
                 f"The engine has no solver {self.solver!r}: use 'sgd' or 'converged'."
@@ -85,7 +87,7 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
         return Penalty(self.family, coefficients, **plain)
 
 
-class Condition(msgspec.Struct, frozen=True):
+class TrialCondition(msgspec.Struct, frozen=True):
     """On what it is trained: bank, split, ways, shots and the rules of the query set."""
 
     bank: str
@@ -116,7 +118,7 @@ class Condition(msgspec.Struct, frozen=True):
 class Cell(msgspec.Struct, frozen=True, dict=True):
     """A method on a block of trials of a condition."""
 
-    condition: Condition
+    condition: TrialCondition
     method: Method
     first: int
     stop: int

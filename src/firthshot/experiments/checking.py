@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.idle import idle_fields
-from firthshot.experiments.schema import REFERENCE_HEADS
 from firthshot.experiments.shots import is_known, unknown_scheme
 from firthshot.experiments.spec import Spec
 
 if TYPE_CHECKING:
-    from firthshot.experiments.reading import Problem
+    from firthshot.experiments.reading import SpecProblem
 
 
-def semantic_problems(spec: Spec) -> list[Problem]:
+def semantic_problems(spec: Spec) -> list[SpecProblem]:
     """Return every contradiction in a well-typed spec."""
-    from firthshot.experiments.reading import Problem
+    from firthshot.experiments.reading import SpecProblem
 
     found = [
         *_name(spec),
@@ -31,7 +30,7 @@ def semantic_problems(spec: Spec) -> list[Problem]:
         *_calibration(spec),
         *_idle(spec),
     ]
-    return [Problem(*pair) for pair in found or _methods(spec)]
+    return [SpecProblem(*pair) for pair in found or _methods(spec)]
 
 
 Pairs = Iterator[tuple[str, str]]
@@ -48,11 +47,12 @@ def _name(spec: Spec) -> Pairs:
 
 def _registered(spec: Spec) -> Pairs:
     """Refuse heads and penalties that the engine does not have."""
+    from firthshot.engine import registered_heads
     from firthshot.objective import PENALTIES
 
-    heads = _spec_heads()
+    known, heads = registered_heads(), _spec_heads()
     for index, name in enumerate(spec.heads):
-        if name in REFERENCE_HEADS:
+        if name in known and known[name].reference:
             sentence = f"{name!r} is a reference head, trained with every run: leave it out"
             yield f"heads[{index}]", f"{sentence}, and references = true."
         elif name not in heads:
@@ -71,7 +71,7 @@ def _spec_heads() -> list[str]:
     return [
         name
         for name, kind in kinds.items()
-        if name not in REFERENCE_HEADS
+        if not kind.reference
         and is_dataclass(kind)
         and all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(kind))
     ]
@@ -169,7 +169,7 @@ def _idle(spec: Spec) -> Pairs:
 
 def _methods(spec: Spec) -> Pairs:
     """Ask the engine to accept every method, so that nothing is refused hours later."""
-    from firthshot.engine import fit_function
+    from firthshot.engine import check_trainable
     from firthshot.experiments.methods import spec_methods
 
     if spec.calibration is not None:
@@ -177,7 +177,7 @@ def _methods(spec: Spec) -> Pairs:
     seen = set()
     for method in spec_methods(spec, 1):
         try:
-            fit_function(method.engine_head(), method.engine_solver())
+            check_trainable(method.engine_head(), method.engine_solver())
             method.penalty(method.coefficients)
         except FirthshotError as error:
             if str(error) not in seen:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.experiments.cell import Cell, Condition
+from firthshot.experiments.cell import Cell, TrialCondition
 from firthshot.experiments.features import CACHE, STATISTICS, SplitFeatures
 from firthshot.experiments.schema import BINS, ROW, TRIALS
 from firthshot.experiments.shots import from_plain
@@ -67,7 +67,7 @@ def settle_polars() -> None:
     pl.DataFrame({"any": np.zeros(1)})
 
 
-def draw(condition: Condition, bank: Bank, trials: range) -> Episodes:
+def draw(condition: TrialCondition, bank: Bank, trials: range) -> Episodes:
     """Sample the episodes of a condition."""
     from firthshot.episodes import sample_episodes
 
@@ -183,11 +183,11 @@ def _join(parts: list[Results]) -> Results:
 
 
 def _theory_exact(cell: Cell, features: SplitFeatures, episodes: Episodes) -> np.ndarray:
-    """Tell for every trial whether rank [X 1] = N; only a linear head can be exact."""
+    """Tell for every trial whether rank [X 1] = N, where theory's λ is exact for the head."""
     n, d = episodes.support.shape[1], features.values.shape[1]
     exact = np.zeros(len(episodes), bool)
     n = max(n, training_rows(cell, episodes))
-    if not cell.method.theory or cell.method.head != "linear" or n > d + 1:
+    if not cell.method.theory or not cell.method.engine_head().exact_theory or n > d + 1:
         return exact
     for t in range(len(episodes)):
         support = features.values[episodes.support[t]]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from firthshot.engine.options import Converged, Head
+from firthshot.engine import Converged, Head, TrialShape
 from firthshot.experiments.cell import Cell, Method
-from firthshot.experiments.cost import Shape, trial_seconds
+from firthshot.experiments.cost import trial_seconds
 from firthshot.experiments.plan import Plan
 
 if TYPE_CHECKING:
@@ -82,13 +82,13 @@ def _factor(method: Method) -> float:
     return measure(method, shape) / trial_seconds(method, shape)
 
 
-def _probe_shape(method: Method) -> Shape:
+def _probe_shape(method: Method) -> TrialShape:
     coefficients = len(method.coefficients) + method.theory
     K = _PROBE_WAYS
-    return Shape(K * _PROBE_SHOTS, K * _PROBE_QUERIES, 256, K, coefficients)
+    return TrialShape(K * _PROBE_SHOTS, K * _PROBE_QUERIES, 256, K, coefficients)
 
 
-def measure(method: Method, shape: Shape) -> float:
+def measure(method: Method, shape: TrialShape) -> float:
     """Return the seconds of one trial of this shape on made-up features, compilation left out."""
     from threadpoolctl import threadpool_limits
 
@@ -100,13 +100,13 @@ def measure(method: Method, shape: Shape) -> float:
         return median(_clock(method, shape, trials) for _ in range(5)) / trials
 
 
-def _clock(method: Method, shape: Shape, trials: int) -> float:
+def _clock(method: Method, shape: TrialShape, trials: int) -> float:
     start = time.perf_counter()
     _train_some(method, shape, trials)
     return time.perf_counter() - start
 
 
-def _train_some(method: Method, shape: Shape, trials: int) -> None:
+def _train_some(method: Method, shape: TrialShape, trials: int) -> None:
     from firthshot.engine import train
     from firthshot.episodes import sample_episodes
 
@@ -140,7 +140,7 @@ def _probe_statistics(classes: int, d: int) -> BaseStatistics:
 
 
 @lru_cache(maxsize=8)
-def _probe_bank(shape: Shape) -> Bank:
+def _probe_bank(shape: TrialShape) -> Bank:
     from firthshot.banks import make_bank
 
     rng = np.random.default_rng(0)

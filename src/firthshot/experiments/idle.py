@@ -11,6 +11,7 @@ import msgspec
 from firthshot.experiments.spec import Spec
 
 if TYPE_CHECKING:
+    from firthshot.engine import Head
     from firthshot.objective import PenaltyFamily
 
 
@@ -28,7 +29,7 @@ def idle_fields(spec: Spec) -> Iterator[tuple[str, str]]:
     A default says no more than what is left out: the spec on record in a run folder has them all.
     """
     plain, usual = msgspec.to_builtins(spec), msgspec.to_builtins(Spec(name=spec.name))
-    for name, reader in _READERS.items():
+    for name, reader in {**_head_readers(), **_READERS}.items():
         if plain[name] == usual[name] or reader.is_in(spec):
             continue
         inner = plain[name] if isinstance(plain[name], dict) else {}
@@ -59,8 +60,38 @@ def _any_is(spec: Spec, kind: Callable[[PenaltyFamily], bool]) -> bool:
 
 def _has_l2(spec: Spec) -> bool:
     """Tell whether any method has an L2, of its penalty or beside it."""
-    published = spec.l2 is None and "cosine" in spec.heads
+    published = spec.l2 is None and any(kind.published_l2[0] for kind in _kinds(spec))
     return bool(spec.l2) or published or _any_is(spec, lambda penalty: penalty.l2 > 0)
+
+
+def _kinds(spec: Spec) -> list[type[Head]]:
+    """Return the classes of a spec's heads; one that is not registered is refused elsewhere."""
+    from firthshot.engine import registered_heads
+
+    known = registered_heads()
+    return [known[name] for name in spec.heads if name in known]
+
+
+def _head_readers() -> dict[str, _Reader]:
+    """Return what reads the fields that are options of heads."""
+    from firthshot.engine import registered_heads
+
+    return {
+        field: _head_reader(kind, field)
+        for kind in registered_heads().values()
+        for field in (*kind.spec_fields, *kind.sgd_fields)
+    }
+
+
+def _head_reader(kind: type[Head], field: str) -> _Reader:
+    if kind.reference:
+        return _Reader("references = true", lambda spec: spec.references)
+    if field not in kind.sgd_fields:
+        return _Reader(f"the head {kind.name!r}", lambda spec: kind.name in spec.heads)
+    return _Reader(
+        f"the head {kind.name!r} and solver = 'sgd'",
+        lambda spec: kind.name in spec.heads and spec.solver == "sgd",
+    )
 
 
 def _has_common_grid(spec: Spec) -> bool:
@@ -72,13 +103,6 @@ _CALIBRATION = _Reader("[calibration]", lambda spec: spec.calibration is not Non
 _READERS: dict[str, _Reader] = {
     "paper_sources": _CALIBRATION,
     "source": _CALIBRATION,
-    "start": _Reader(
-        "the head 'linear' and solver = 'sgd'",
-        lambda spec: "linear" in spec.heads and spec.solver == "sgd",
-    ),
-    "scale": _Reader("the head 'cosine'", lambda spec: "cosine" in spec.heads),
-    "hidden": _Reader("the head 'mlp'", lambda spec: "mlp" in spec.heads),
-    "ridge": _Reader("references = true", lambda spec: spec.references),
     "priors": _Reader(
         "a penalty with a prior, such as 'firth'",
         lambda spec: _any_is(spec, lambda penalty: penalty.takes_prior),

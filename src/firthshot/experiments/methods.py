@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firthshot.experiments.cell import Calibration, Method
+from firthshot.experiments.cell import Calibration, Method, head_kind
+from firthshot.experiments.schema import CLOSED_FORM
 from firthshot.experiments.spec import Spec
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-
-COSINE_DECAY = 1e-3  # the published weight decay of the cosine head
 
 
 def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator[Method]:
@@ -25,7 +24,7 @@ def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator
     from firthshot.objective import PENALTIES
 
     for head in spec.heads:
-        for family in spec.penalties:
+        for family in spec.penalties if head_kind(head).penalised else ("none",):
             for prior in spec.priors if PENALTIES[family].takes_prior else ("uniform",):
                 for calibration in _calibrations(spec, source):
                     method = _method(spec, head, family, prior, shots)
@@ -48,7 +47,16 @@ def _calibrations(spec: Spec, source: Bank | None) -> list[Calibration | None]:
 
 def references(spec: Spec) -> list[Method]:
     """Return the reference heads, trained on the trials of every run."""
-    return [_reference("centroid", {}), _reference("least-squares", {"ridge": spec.ridge})]
+    from firthshot.engine import registered_heads
+
+    return [
+        Method(
+            name, head_options(spec, name), CLOSED_FORM, {}, "none", "uniform", (0.0,), 0.0,
+            "mean-square", False,
+        )
+        for name, kind in registered_heads().items()
+        if kind.reference
+    ]  # fmt: skip
 
 
 def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Method:
@@ -68,43 +76,32 @@ def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Metho
     )
 
 
-def _reference(head: str, options: dict[str, Any]) -> Method:
-    return Method(
-        head, options, "closed-form", {}, "none", "uniform", (0.0,), 0.0, "mean-square", False
-    )
-
-
 def head_options(spec: Spec, head: str) -> dict[str, Any]:
-    """Return the settings of a head: the spec's, or the defaults of a head of one's own."""
-    from firthshot.engine import registered_heads
-
-    fields: dict[str, dict[str, Any]] = {
-        "linear": {"start": spec.start},
-        "cosine": {"scale": spec.scale},
-        "mlp": {"hidden": spec.hidden},
-    }
-    if head in fields:
-        return fields[head]
-    own: Any = registered_heads()[head]()
-    return asdict(own)  # its defaults, which make part of a cell's identity
+    """Return the settings of a head: the spec's, else the defaults of its class."""
+    kind: Any = head_kind(head)
+    # Defaults too make part of a cell's identity.
+    fields = (*kind.spec_fields, *kind.sgd_fields)
+    return {**asdict(kind()), **{name: getattr(spec, name) for name in fields}}
 
 
 def _l2(spec: Spec, head: str, family: str) -> tuple[float, str]:
     """Return the L2 beside the family and its kind: the spec's, else as published."""
-    published = head == "cosine" and family != "l2"
-    l2 = spec.l2 if spec.l2 is not None else (COSINE_DECAY if published else 0.0)
-    return l2, spec.l2_kind or ("weight-decay" if published else "mean-square")
+    kind = head_kind(head)
+    if not kind.penalised:
+        return 0.0, "mean-square"
+    published = kind.published_l2 if family != "l2" else (0.0, "mean-square")
+    return published[0] if spec.l2 is None else spec.l2, spec.l2_kind or published[1]
 
 
 def solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
     """Return the settings of the solver: the spec's over those published for the head."""
-    from firthshot.engine import Converged, paper_sgd, registered_heads
+    from firthshot.engine import Converged
 
     if spec.solver == "shared-lbfgs":
         return {}
     if spec.solver == "converged":
         return _merge(asdict(Converged()), spec.converged)
-    published = asdict(paper_sgd(registered_heads()[head](), shots))
+    published = asdict(head_kind(head)().published_sgd(shots))
     published.pop("score_after")
     return _merge(published, spec.sgd)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.cell import Cell, Condition, Method
+from firthshot.experiments.cell import Cell, Method, TrialCondition
 from firthshot.experiments.cost import block_size, condition_shape
 from firthshot.experiments.methods import spec_methods
 from firthshot.experiments.notes import Note, condense
@@ -28,7 +28,7 @@ _MINUS = re.compile(r"([1-9][0-9]*) minus shots")
 class Setting:
     """A method on a condition; its cells are consecutive blocks of trials."""
 
-    condition: Condition
+    condition: TrialCondition
     method: Method
     block: int
     dtype: str
@@ -127,7 +127,7 @@ def bank_sizes(bank: Bank, split: str) -> dict[str, int]:
 
 
 def _settings(
-    spec: Spec, bank: Bank, source: Bank | None, condition: Condition
+    spec: Spec, bank: Bank, source: Bank | None, condition: TrialCondition
 ) -> Iterator[Setting]:
     sizes = bank_sizes(bank, condition.split)
     for method in spec_methods(spec, condition.shots, source):
@@ -145,7 +145,7 @@ def _whole_groups(block: int) -> int:
     return max(TOGETHER, block // TOGETHER * TOGETHER)
 
 
-def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[Condition]:
+def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[TrialCondition]:
     for split in spec.splits:
         for ways in spec.ways:
             for shots in spec.shots:
@@ -156,7 +156,7 @@ def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[Condition
 
 def _condition(
     spec: Spec, bank: Bank, split: str, ways: int, shots: int | str, notes: list[Note]
-) -> Condition | None:
+) -> TrialCondition | None:
     """Return the condition as the bank can hold it, or None; both leave notes."""
 
     def note(kind: str, reason: str) -> None:
@@ -177,7 +177,7 @@ def _condition(
     if not enough:
         note("queries", f"classes are too small for the query rule {spec.queries!r}")
         queries = "rest"
-    return Condition(
+    return TrialCondition(
         bank=bank.name,
         sha256=bank.meta.sha256,
         split=split,

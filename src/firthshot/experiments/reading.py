@@ -29,7 +29,7 @@ class SpecError(FirthshotError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class SpecProblem:
     """What is wrong with a spec, and where."""
 
     place: str
@@ -135,7 +135,7 @@ def build_spec(fields: dict[str, Any], text: str = "") -> Spec:
     return msgspec.convert(fields, Spec, strict=True)
 
 
-def all_problems(found: list[Problem]) -> str:
+def all_problems(found: list[SpecProblem]) -> str:
     """Return the problems of a spec in one line."""
     many = f"{len(found)} problems: " if len(found) > 1 else "a problem: "
     return "The spec has " + many + " ".join(map(str, found))
@@ -169,23 +169,25 @@ def resolve(source: str, assignments: dict[str, Any]) -> tuple[dict[str, Any], s
     return fields, without_lines(text, assignments)
 
 
-def find_problems(fields: dict[str, Any], text: str = "") -> list[Problem]:
+def find_problems(fields: dict[str, Any], text: str = "") -> list[SpecProblem]:
     """Return every problem of a spec's fields; ``text`` is its TOML, for line numbers."""
     from firthshot.experiments.checking import semantic_problems
 
     found = struct_problems(fields, Spec)
     if not found:
         found = semantic_problems(msgspec.convert(fields, Spec))
-    return [Problem(with_line(problem.place, text), problem.sentence) for problem in found]
+    return [SpecProblem(with_line(problem.place, text), problem.sentence) for problem in found]
 
 
 def struct_problems(
     fields: dict[str, Any], kind: type[msgspec.Struct], prefix: str = ""
-) -> list[Problem]:
+) -> list[SpecProblem]:
     """Return the fields that a struct does not have or whose values are not of their type."""
     types = get_type_hints(kind, include_extras=True)
     found = [
-        Problem(prefix + name, _unknown(name, list(types))) for name in fields if name not in types
+        SpecProblem(prefix + name, _unknown(name, list(types)))
+        for name in fields
+        if name not in types
     ]
     for name in types.keys() & fields.keys():
         value = fields[name]
@@ -194,7 +196,7 @@ def struct_problems(
         else:
             found += _value_problems(prefix + name, value, types[name])
     if not prefix and "name" not in fields:
-        found.append(Problem("name", "It is missing: every run has a name."))
+        found.append(SpecProblem("name", "It is missing: every run has a name."))
     order = [prefix + name for name in fields]
     return sorted(found, key=lambda problem: _rank(problem.place, order))
 
@@ -204,7 +206,7 @@ def _rank(place: str, order: list[str]) -> int:
     return order.index(key) if key in order else len(order)
 
 
-def _value_problems(place: str, value: Any, kind: Any) -> list[Problem]:
+def _value_problems(place: str, value: Any, kind: Any) -> list[SpecProblem]:
     """Check a value, entry by entry where it is a list, so that each bad entry is named."""
     try:
         msgspec.convert(value, kind)
@@ -219,7 +221,7 @@ def _value_problems(place: str, value: Any, kind: Any) -> list[Problem]:
             words += ": name at least one"
         elif message.startswith("Expected `array`") and not isinstance(value, list | dict):
             words += f", write [{_toml_word(value)}]"
-        return [Problem(where, f"{words[0].upper()}{words[1:]} ({shown} is given).")]
+        return [SpecProblem(where, f"{words[0].upper()}{words[1:]} ({shown} is given).")]
     return []
 
 

@@ -17,7 +17,7 @@ from firthshot.experiments.store import part_files
 if TYPE_CHECKING:
     import polars as pl
 
-    from firthshot.experiments.cell import Cell, Condition
+    from firthshot.experiments.cell import Cell, TrialCondition
     from firthshot.experiments.plan import Plan
     from firthshot.experiments.spec import Spec
     from firthshot.experiments.store import RunFolder
@@ -75,7 +75,7 @@ class Rounds:
         return {place: width for place, width in self.widths.items() if width > target}
 
 
-def place_of(condition: Condition) -> Place:
+def place_of(condition: TrialCondition) -> Place:
     """Return the place of a condition: where methods share trials."""
     return condition.bank, condition.ways, condition.shots, condition.scheme
 

@@ -58,7 +58,7 @@ class Silent:
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What a run came to; times are seconds of the main thread, ``compute`` of all workers."""
 
     cells: int = 0
@@ -77,7 +77,7 @@ def run(
     compute: Compute | None = None,
     listener: Listener | None = None,
     summary: bool = True,
-) -> Outcome:
+) -> RunOutcome:
     """Run a spec into a folder, or go on where it stopped.
 
     A spec that asks for more trials than the folder has adds those that are missing.
@@ -97,7 +97,7 @@ def run(
 
     Returns
     -------
-    Outcome
+    RunOutcome
         With the cells that failed; the others are stored.
 
     Raises
@@ -122,12 +122,12 @@ def run(
         sweep(out)
         record_growth(out, spec, steps)
         work = compute or (lambda cells, by_name: on_threads(cells, by_name, workers))
-        task = _Task(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
+        task = _CellTask(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
         task.outcome.seconds["plan"] = time.perf_counter() - started
         return task.run(summary)
 
 
-class _Task:
+class _CellTask:
     """One run in progress."""
 
     def __init__(
@@ -141,14 +141,14 @@ class _Task:
     ) -> None:
         self.spec, self.plan, self.folder, self.banks = spec, plan, folder, banks
         self.work, self.listener = work, listener or Silent()
-        self.outcome = Outcome(notes=plan.notes)
+        self.outcome = RunOutcome(notes=plan.notes)
         for line in folder.set_damaged_aside():
             self.listener.say(line)
         self.finished = folder.finished()
         self.wanted: dict[str, Cell] = {}
         self.session, self.started = begin_session(), time.perf_counter()
 
-    def run(self, summary: bool) -> Outcome:
+    def run(self, summary: bool) -> RunOutcome:
         """Compute all rounds, then summarise."""
         rounds = Rounds(self.spec, self.plan)
         for line in condense(self.plan.notes):

@@ -8,8 +8,8 @@ the other two do.
 
 from __future__ import annotations
 
-# Heads without penalty that are trained on the trials of every run.
-REFERENCE_HEADS = ("centroid", "least-squares")
+# The solver of the reference heads, which are trained on the trials of every run.
+CLOSED_FORM = "closed-form"
 
 # What a row is about. Constant within a cell, except coefficient and trial.
 KEYS: dict[str, str] = {

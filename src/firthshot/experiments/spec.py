@@ -85,7 +85,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         ``none``, ``l2`` (rows to unit length), ``centre-l2`` (subtract the mean of the base classes
         first), ``tukey`` (square root, of negative features −√−x).
     heads, start, scale, hidden, ridge
-        Heads to train and their options (`firthshot.engine.options`); ``ridge`` is that of the
+        Heads to train and their options (`firthshot.engine.heads`); ``ridge`` is that of the
         least-squares reference. A head of one's own (`firthshot.engine.register_head`) has the
         defaults of its class.
     solver : str

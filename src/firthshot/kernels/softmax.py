@@ -12,6 +12,8 @@ next chunk, which is written later. Rows of both layouts therefore end in one ve
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from firthshot.kernels import kernel
 from firthshot.kernels.vectors import (
     lanes_in,
@@ -28,52 +30,61 @@ from firthshot.kernels.vectors import (
 )
 
 
-@kernel
-def to_class_layout(rows, n_rows, n_classes, n_coefficients, classes):
-    """Copy ``rows`` (r, C·L + padding) to ``classes`` (C, r·L + padding)."""
-    lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
-    for c in range(n_classes):
-        for i in range(n_rows):
-            for l in range(0, n_coefficients, lanes):
-                value = vload(rows, i * wide + c * n_coefficients + l)
-                vstore(classes, c * tall + i * n_coefficients + l, value)
+class LossForm(NamedTuple):
+    """The gradient of the loss by the logits, in the one form of all the penalties here.
 
-
-@kernel
-def to_row_layout(classes, n_rows, n_classes, n_coefficients, scale, rows):
-    """Copy ``scale`` times ``classes`` back to ``rows``."""
-    lanes, wide, tall = lanes_in(rows), rows.shape[1], classes.shape[1]
-    factor = vfill(rows, scale)
-    for i in range(n_rows):
-        for c in range(n_classes):
-            for l in range(0, n_coefficients, lanes):
-                value = vload(classes, c * tall + i * n_coefficients + l)
-                vstore(rows, i * wide + c * n_coefficients + l, vmul(factor, value))
-
-
-@kernel
-def logit_gradient(
-    logits, labels, n_rows, n_coefficients, probability, target, label, confidence, scratch
-):
-    """Replace logits in class layout by dLoss/dlogits of every softmax problem.
-
-    The gradient of all the penalties of the paper has one form,
+    It is
 
         probability_l p_c − target_lc − label_l [c = y_i] + confidence_l p_c (log p_c − Σ p log p)
 
     with probability = 1 + λ, target = λ u_c for Firth with prior u (Eq. klobj); label = 1 − ε,
-    target = ε u_c for label smoothing; confidence = λ for KL(p‖U).
+    target = ε u_c for label smoothing; confidence = λ for KL(p‖U). What has r·L columns is tiled
+    over the rows of a batch, and padded.
+    """
+
+    probability: Any  # (r·L + padding,)
+    target: Any  # (C, r·L + padding)
+    label: Any  # (L,)
+    confidence: Any  # (r·L + padding,)
+    scratch: Any  # like target where any confidence is not zero, else of size 0
+
+
+@kernel
+def to_class_layout(values, n_rows, n_coefficients, classes):
+    """Copy ``values`` in row layout, (r, C·L + padding), to ``classes``, (C, r·L + padding)."""
+    lanes, wide, tall = lanes_in(values), values.shape[1], classes.shape[1]
+    for c in range(classes.shape[0]):
+        for i in range(n_rows):
+            for l in range(0, n_coefficients, lanes):
+                value = vload(values, i * wide + c * n_coefficients + l)
+                vstore(classes, c * tall + i * n_coefficients + l, value)
+
+
+@kernel
+def to_row_layout(classes, n_rows, n_coefficients, scale, values):
+    """Copy ``scale`` times ``classes`` back to ``values``."""
+    lanes, wide, tall = lanes_in(values), values.shape[1], classes.shape[1]
+    factor = vfill(values, scale)
+    for i in range(n_rows):
+        for c in range(classes.shape[0]):
+            for l in range(0, n_coefficients, lanes):
+                value = vload(classes, c * tall + i * n_coefficients + l)
+                vstore(values, i * wide + c * n_coefficients + l, vmul(factor, value))
+
+
+@kernel
+def logit_gradient(logits, labels, rows, n_coefficients, form):
+    """Replace logits in class layout by dLoss/dlogits of every softmax problem.
 
     Parameters
     ----------
     logits : (C, r·L + padding), overwritten
-    labels : (r,) class of each row
-    probability, confidence : (r·L + padding,) and target : (C, r·L + padding), tiled over rows
-    label : (L,)
-    scratch : like ``logits`` where any ``confidence`` is not zero, else of size 0
+    labels : (N,) class of each support row; rows : (r,), those of the batch
+    form : LossForm
     """
+    probability, target, label, confidence, scratch = form
     lanes, tall, n_classes = lanes_in(logits), logits.shape[1], logits.shape[0]
-    for q in range(0, n_rows * n_coefficients, lanes):
+    for q in range(0, rows.size * n_coefficients, lanes):
         top = vload(logits, q)
         for c in range(1, n_classes):
             top = vmax(vload(logits, c * tall + q), top)
@@ -91,9 +102,9 @@ def logit_gradient(
             for c in range(n_classes):
                 at = c * tall + q
                 vstore(logits, at, vsub(vmul(share, vload(logits, at)), vload(target, at)))
-    for i in range(n_rows):
+    for i in range(rows.size):
         for l in range(n_coefficients):
-            logits[labels[i], i * n_coefficients + l] -= label[l]
+            logits[labels[rows[i]], i * n_coefficients + l] -= label[l]
 
 
 @kernel

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from firthshot.kernels.vectors import fma, pointer_to, splat, store
+from firthshot.kernels.vectors import pointer_to
 
 INDEX = ir.IntType(64)
 
@@ -69,65 +69,18 @@ def name_values(context: Any, builder: Any, names: Any, kinds: Any, args: Any) -
     return values
 
 
-class Tile:
-    """Emits one register tile of a sweep: ``rows`` batch rows times ``vectors`` column vectors.
+def unpack(context: Any, builder: Any, kind: Any, value: Any) -> dict[str, Any]:
+    """Return the fields of a NamedTuple by name, those of a NamedTuple inside it likewise.
 
-    A sweep goes over the rows j of ``a``, moves them on the way and sums K[i, j] a_j. How a row
-    moves is up to the sweep: :meth:`prepare` and :meth:`advance`.
+    An array becomes the pointer to its first element.
     """
-
-    def __init__(self, builder: Any, vector: ir.VectorType, values: dict[str, Any]) -> None:
-        self.builder, self.vector, self.values = builder, vector, values
-        self.lanes = ir.Constant(INDEX, vector.count)
-
-    def prepare(self, v: int) -> tuple[Any, ...]:
-        """Return what :meth:`advance` needs for column vector ``v``, the same for all rows."""
-        raise NotImplementedError
-
-    def advance(self, offset: Any, constants: tuple[Any, ...], update: bool) -> tuple[Any, ...]:
-        """Move one row of one column vector if ``update``; return what is to be multiplied."""
-        raise NotImplementedError
-
-    def emit(self, rows: int, vectors: int, update: bool, targets: tuple[str, ...]) -> None:
-        """Emit the pass over j, a product for each of ``targets``."""
-        b, p = self.builder, self.values
-        starts = [b.mul(self.column(v), p["n"]) for v in range(vectors)]
-        k_rows = [self._k_row(i) for i in range(rows)]
-        constants = [self.prepare(v) for v in range(vectors)]
-        zero = ir.Constant(self.vector, None)
-        sums = [
-            [[cgutils.alloca_once_value(b, zero) for _ in range(vectors)] for _ in range(rows)]
-            for _ in targets
-        ]
-        with cgutils.for_range(b, p["n"]) as loop:
-            offset = b.mul(loop.index, self.lanes)
-            state = [
-                self.advance(b.add(starts[v], offset), constants[v], update) for v in range(vectors)
-            ]
-            for i in range(rows):
-                weight = splat(b, b.load(b.gep(k_rows[i], [loop.index])), self.vector)
-                for kind in range(len(targets)):
-                    for v in range(vectors):
-                        cell = sums[kind][i][v]
-                        b.store(fma(b, weight, state[v][kind], b.load(cell)), cell)
-        for kind, target in enumerate(targets):
-            self._write(sums[kind], p[target])
-
-    def column(self, v: int) -> Any:
-        """Return where column vector ``v`` of the tile begins among the columns."""
-        b = self.builder
-        return b.mul(b.add(self.values["block"], ir.Constant(INDEX, v)), self.lanes)
-
-    def _row(self, i: int) -> Any:
-        return self.builder.add(self.values["row"], ir.Constant(INDEX, i))
-
-    def _k_row(self, i: int) -> Any:
-        b, p = self.builder, self.values
-        return b.gep(p["k"], [b.mul(b.load(b.gep(p["rows"], [self._row(i)])), p["k_stride"])])
-
-    def _write(self, sums: Any, target: Any) -> None:
-        b, p = self.builder, self.values
-        for i, row in enumerate(sums):
-            start = b.mul(self._row(i), p["z_stride"])
-            for v, cell in enumerate(row):
-                store(b, b.load(cell), b.gep(target, [b.add(start, self.column(v))]))
+    values: dict[str, Any] = {}
+    parts = cgutils.unpack_tuple(builder, value)
+    for name, part_kind, part in zip(kind.fields, kind.types, parts, strict=True):
+        if isinstance(part_kind, types.Array):
+            values[name] = context.make_array(part_kind)(context, builder, part).data
+        elif isinstance(part_kind, types.BaseNamedTuple):
+            values[name] = unpack(context, builder, part_kind, part)
+        else:
+            values[name] = part
+    return values

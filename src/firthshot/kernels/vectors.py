@@ -26,11 +26,11 @@ VECTOR_BYTES = 64
 
 
 class Vector(types.Type):  # type: ignore[misc]
-    """Numba type of one vector of ``scalar`` (float32 or float64)."""
+    """Numba type of one vector of ``scalar`` (float32 or float64), of 64 bytes unless told."""
 
-    def __init__(self, scalar: types.Float) -> None:
+    def __init__(self, scalar: types.Float, lanes: int | None = None) -> None:
         self.scalar = scalar
-        self.lanes = VECTOR_BYTES * 8 // scalar.bitwidth
+        self.lanes = lanes or VECTOR_BYTES * 8 // scalar.bitwidth
         super().__init__(name=f"Vector({scalar} x {self.lanes})")
 
 
@@ -108,19 +108,22 @@ def lanes_in(typingctx, array):
     return types.intp(array), codegen
 
 
-@intrinsic
-def vload(typingctx, array, offset):
-    """Load the vector that starts at flat ``offset``."""
-    vector = Vector(array.dtype)
+def make_load(lanes: int | None = None) -> Any:
+    """Make an intrinsic that loads the vector of so many lanes at a flat offset of an array."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return load(
-            builder,
-            pointer_to(context, builder, signature.args[0], args[0], args[1]),
-            ir_type(vector),
-        )
+    @intrinsic
+    def load_vector(typingctx, array, offset):
+        vector = Vector(array.dtype, lanes)
 
-    return vector(array, types.intp), codegen
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return load(builder, pointer_to(context, builder, array, *args), ir_type(vector))
+
+        return vector(array, types.intp), codegen
+
+    return load_vector
+
+
+vload = make_load()
 
 
 @intrinsic
@@ -128,7 +131,7 @@ def vstore(typingctx, array, offset, value):
     """Store ``value`` at flat ``offset``."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        store(builder, args[2], pointer_to(context, builder, signature.args[0], args[0], args[1]))
+        store(builder, args[2], pointer_to(context, builder, array, args[0], args[1]))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
@@ -145,8 +148,21 @@ def vfill(typingctx, array, scalar):
     return vector(array, array.dtype), codegen
 
 
-def _binary(emit: Callable[[Any, Any, Any], Any]) -> Any:
-    """Make an intrinsic of two vectors from the emitter of its instruction."""
+def unary(emit: Callable[[Any, Any], Any]) -> Any:
+    """Make an intrinsic of one vector from the emitter of its instructions."""
+
+    @intrinsic
+    def operation(typingctx, value):
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return emit(builder, args[0])
+
+        return value(value), codegen
+
+    return operation
+
+
+def binary(emit: Callable[[Any, Any, Any], Any]) -> Any:
+    """Make an intrinsic of two vectors from the emitter of its instructions."""
 
     @intrinsic
     def operation(typingctx, left, right):
@@ -158,11 +174,11 @@ def _binary(emit: Callable[[Any, Any, Any], Any]) -> Any:
     return operation
 
 
-vadd = _binary(lambda builder, left, right: builder.fadd(left, right))
-vsub = _binary(lambda builder, left, right: builder.fsub(left, right))
-vmul = _binary(lambda builder, left, right: builder.fmul(left, right))
-vdiv = _binary(lambda builder, left, right: builder.fdiv(left, right))
-vmax = _binary(
+vadd = binary(lambda builder, left, right: builder.fadd(left, right))
+vsub = binary(lambda builder, left, right: builder.fsub(left, right))
+vmul = binary(lambda builder, left, right: builder.fmul(left, right))
+vdiv = binary(lambda builder, left, right: builder.fdiv(left, right))
+vmax = binary(
     lambda builder, left, right: builder.select(builder.fcmp_ordered(">", left, right), left, right)
 )
 
@@ -177,15 +193,7 @@ def vfma(typingctx, left, right, addend):
     return left(left, right, addend), codegen
 
 
-@intrinsic
-def vsqrt(typingctx, value):
-    """Return the square root of every lane."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return call(builder, "sqrt", args[0].type, args[0])
-
-    return value(value), codegen
-
+vsqrt = unary(lambda builder, value: call(builder, "sqrt", value.type, value))
 
 # exp(r) on |r| <= ln(2)/2 as 1 + r + r² P(r); a minimax fit for float32 (relative error 6e-8),
 # Taylor's series for float64 (3e-16).
@@ -206,34 +214,31 @@ _LN2_HIGH = {32: 0.693359375, 64: 6.93147180369123816490e-01}
 _LN2_LOW = {32: -2.12194440e-4, 64: 1.90821492927058770002e-10}
 
 
-@intrinsic
-def vexp(typingctx, value):
-    """Return exp of every lane, for arguments at or below zero (a NaN stays one)."""
-    bits = value.scalar.bitwidth
+def _exp(builder: Any, value: Any) -> Any:
+    """Emit exp of every lane, for arguments at or below zero (a NaN stays one)."""
+    vector, bits = value.type, 8 * _scalar_bytes(value.type)
     mantissa, bias = (23, 127) if bits == 32 else (52, 1023)
+    integers = ir.VectorType(ir.IntType(bits), vector.count)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = args[0].type
+    def constant(number: float) -> Any:
+        return splat(builder, ir.Constant(vector.element, number), vector)
 
-        def constant(number: float) -> Any:
-            return splat(builder, ir.Constant(vector.element, number), vector)
+    def whole(number: int) -> Any:
+        return splat(builder, ir.Constant(ir.IntType(bits), number), integers)
 
-        def whole(number: int) -> Any:
-            return splat(builder, ir.Constant(ir.IntType(bits), number), integers)
+    lowest = constant(_EXP_LOWEST[bits])
+    x = builder.select(builder.fcmp_ordered("<", value, lowest), lowest, value)
+    turns = fma(builder, x, constant(1 / math.log(2)), constant(0.5))
+    turns = call(builder, "floor", vector, turns)
+    rest = fma(builder, turns, constant(-_LN2_HIGH[bits]), x)
+    rest = fma(builder, turns, constant(-_LN2_LOW[bits]), rest)
+    series = constant(_EXP_POLYNOMIAL[bits][0])
+    for coefficient in _EXP_POLYNOMIAL[bits][1:]:
+        series = fma(builder, series, rest, constant(coefficient))
+    series = fma(builder, builder.fmul(series, rest), rest, rest)
+    exponent = builder.add(builder.fptosi(turns, integers), whole(bias))
+    power = builder.bitcast(builder.shl(exponent, whole(mantissa)), vector)
+    return builder.fmul(builder.fadd(series, constant(1.0)), power)
 
-        integers = ir.VectorType(ir.IntType(bits), vector.count)
-        lowest = constant(_EXP_LOWEST[bits])
-        x = builder.select(builder.fcmp_ordered("<", args[0], lowest), lowest, args[0])
-        turns = fma(builder, x, constant(1 / math.log(2)), constant(0.5))
-        turns = call(builder, "floor", vector, turns)
-        rest = fma(builder, turns, constant(-_LN2_HIGH[bits]), x)
-        rest = fma(builder, turns, constant(-_LN2_LOW[bits]), rest)
-        series = constant(_EXP_POLYNOMIAL[bits][0])
-        for coefficient in _EXP_POLYNOMIAL[bits][1:]:
-            series = fma(builder, series, rest, constant(coefficient))
-        series = fma(builder, builder.fmul(series, rest), rest, rest)
-        exponent = builder.add(builder.fptosi(turns, integers), whole(bias))
-        power = builder.bitcast(builder.shl(exponent, whole(mantissa)), vector)
-        return builder.fmul(builder.fadd(series, constant(1.0)), power)
 
-    return value(value), codegen
+vexp = unary(_exp)

@@ -6,7 +6,7 @@ Nothing here knows of features' origin, of heads or of solvers.
 from __future__ import annotations
 
 from firthshot.objective._loss import SampleLoss
-from firthshot.objective._penalty import Penalty, PenaltyTables
+from firthshot.objective._penalty import L2Kind, Penalty, PenaltyTables
 from firthshot.objective._prior import check_prior, class_prior
 from firthshot.objective._softmax import log_softmax, softmax
 from firthshot.objective.cosine import cosine_scale
@@ -25,6 +25,7 @@ __all__ = [
     "L2_PARAMETRISATIONS",
     "PENALTIES",
     "L2Curvature",
+    "L2Kind",
     "Penalty",
     "PenaltyFamily",
     "PenaltyTables",

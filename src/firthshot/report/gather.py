@@ -17,7 +17,7 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
-from firthshot.experiments.summary import Summary, read_summary, summarise, summarise_many
+from firthshot.experiments.summary import RunSummary, read_summary, summarise, summarise_many
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.experiments.summary.reading import (
     Index,
@@ -47,7 +47,7 @@ class Gathered:
 
     Attributes
     ----------
-    summary : Summary
+    summary : RunSummary
         Tables ``all``, ``chosen``, ``contrasts`` (polars; empty where no run has trials) and the
         list ``warnings``.
     runs : tuple of Run
@@ -56,7 +56,7 @@ class Gathered:
         Where the rows are, one setting at a time; None where no run has trials.
     """
 
-    summary: Summary
+    summary: RunSummary
     runs: tuple[Run, ...]
     index: Index | None = None
 
@@ -145,18 +145,18 @@ def _distinct(folders: Sequence[Path]) -> list[Path]:
     return list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
 
 
-def _empty() -> Summary:
+def _empty() -> RunSummary:
     tables = [pl.DataFrame(schema=schema) for schema in (ALL, CHOSEN, CONTRASTS)]
-    return Summary(tables[0], tables[1], tables[2], [])
+    return RunSummary(tables[0], tables[1], tables[2], [])
 
 
-def _summary(folders: list[Path]) -> Summary:
+def _summary(folders: list[Path]) -> RunSummary:
     if len(folders) > 1:
         return summarise_many(folders)
     return _fresh(folders[0]) or summarise(folders[0])
 
 
-def _fresh(folder: Path) -> Summary | None:
+def _fresh(folder: Path) -> RunSummary | None:
     """Return the summary on disk, None where it is not there, outdated or of another version."""
     file, parts = folder / "summary" / "warnings.json", folder / "parts"
     try:

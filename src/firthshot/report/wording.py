@@ -8,12 +8,6 @@ from typing import Any
 
 from firthshot.objective import PENALTIES
 
-_HEADS = {
-    "mlp": "3-layer",
-    "centroid": "nearest class mean",
-    "least-squares": "least squares",
-}
-
 
 @dataclass(frozen=True, order=True)
 class Condition:
@@ -54,8 +48,11 @@ def penalty_name(penalty: str, prior: str = "uniform") -> str:
 
 
 def head_name(head: str) -> str:
-    """Return what a head is called in a sentence."""
-    return _HEADS.get(head, head)
+    """Return what a head is called in a sentence; its name where it is not registered here."""
+    from firthshot.engine import registered_heads
+
+    known = registered_heads()
+    return known[head].words or head if head in known else head
 
 
 def capital(text: str) -> str:

@@ -66,7 +66,7 @@ class Backbone(nn.Module):
         return features if self.head is None else self.head(features)
 
 
-class CosineHead(nn.Module):
+class CosineLayer(nn.Module):
     r"""The cosine classifier with learnable class norms that S2M2_R trains with.
 
     .. math:: z_k = s\, g_k \left\langle \frac{v_k}{\lVert v_k\rVert},
@@ -97,7 +97,7 @@ def make_head(kind: str, features_dim: int, classes: int | None) -> nn.Module | 
     """Return a ``"linear"`` or ``"cosine"`` head, or None when there are no classes."""
     if classes is None:
         return None
-    heads: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "cosine": CosineHead}
+    heads: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "cosine": CosineLayer}
     return heads[kind](features_dim, classes)
 
 

@@ -2,7 +2,7 @@
 
 from firthshot.backbones.training._curves import draw_curves, write_history
 from firthshot.backbones.training._files import export_weights, read_notes, read_tensors
-from firthshot.backbones.training._loop import Run
+from firthshot.backbones.training._loop import TrainingRun
 from firthshot.backbones.training._recipes import RECIPES, Recipe, Stage, s2m2, standard
 from firthshot.backbones.training._setup import (
     PRECISIONS,
@@ -18,9 +18,9 @@ __all__ = [
     "RECIPES",
     "EpochRecord",
     "Recipe",
-    "Run",
     "Setup",
     "Stage",
+    "TrainingRun",
     "Watcher",
     "best_precision",
     "best_record",

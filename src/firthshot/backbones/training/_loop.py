@@ -64,7 +64,7 @@ def split_monitored(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(train), np.concatenate(monitored)
 
 
-class Run:
+class TrainingRun:
     """A training run in its folder: ``last.safetensors`` (all state) and ``best.safetensors``.
 
     Parameters

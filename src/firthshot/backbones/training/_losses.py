@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from firthshot.backbones.architectures._base import Backbone
 
 
-class Outcome(NamedTuple):
+class BatchLoss(NamedTuple):
     """What one batch gave: the loss to descend and how many class predictions were right."""
 
     loss: torch.Tensor
@@ -33,7 +33,7 @@ class Learner(nn.Module):
 
 def cross_entropy(
     learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
-) -> Outcome:
+) -> BatchLoss:
     """Cross-entropy of the class scores."""
     del rng  # nothing is drawn
     return _classify(learner.network(pictures), labels)
@@ -41,7 +41,7 @@ def cross_entropy(
 
 def rotation(
     learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
-) -> Outcome:
+) -> BatchLoss:
     """S2M2's first stage: each picture in four rotations, classified by class and by rotation.
 
     The loss is the mean of both cross-entropies; the batch grows fourfold.
@@ -54,7 +54,7 @@ def rotation(
 
 def one_rotation(
     learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
-) -> Outcome:
+) -> BatchLoss:
     """S2M2's first stage at a quarter of its cost: each picture in one random rotation.
 
     In expectation it is the loss of :func:`rotation`, but for the statistics of batch norm.
@@ -65,7 +65,7 @@ def one_rotation(
 
 def mixup(
     learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, rng: torch.Generator
-) -> Outcome:
+) -> BatchLoss:
     r"""S2M2's second stage: manifold mixup of the batch, and rotations of its first quarter.
 
     With a share :math:`\gamma \sim \mathrm{Beta}(2, 2)`, a permutation :math:`\pi` and a random
@@ -86,10 +86,10 @@ def mixup(
     quarter = max(1, len(pictures) // 4)
     turned = rotation(learner, pictures[:quarter], labels[:quarter], rng)
     # The accuracy of mixed pictures means little: that of the unmixed rotated ones is counted.
-    return Outcome(mixed + turned.loss, turned.right, turned.seen)
+    return BatchLoss(mixed + turned.loss, turned.right, turned.seen)
 
 
-OBJECTIVES: dict[str, Callable[[Learner, torch.Tensor, torch.Tensor, torch.Generator], Outcome]]
+OBJECTIVES: dict[str, Callable[[Learner, torch.Tensor, torch.Tensor, torch.Generator], BatchLoss]]
 OBJECTIVES = {
     "cross-entropy": cross_entropy,
     "rotation": rotation,
@@ -98,15 +98,15 @@ OBJECTIVES = {
 }
 
 
-def _classify(scores: torch.Tensor, labels: torch.Tensor) -> Outcome:
+def _classify(scores: torch.Tensor, labels: torch.Tensor) -> BatchLoss:
     scores = scores.float()
     right = int((scores.argmax(dim=1) == labels).sum())
-    return Outcome(functional.cross_entropy(scores, labels), right, len(labels))
+    return BatchLoss(functional.cross_entropy(scores, labels), right, len(labels))
 
 
 def _rotation_loss(
     learner: Learner, pictures: torch.Tensor, labels: torch.Tensor, turns: torch.Tensor
-) -> Outcome:
+) -> BatchLoss:
     assert learner.rotation_head is not None
     assert learner.network.head is not None
     turned = torch.empty_like(pictures, memory_format=torch.channels_last)

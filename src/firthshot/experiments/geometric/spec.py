@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from firthshot.experiments.reading import (
-    Problem,
     SpecError,
+    SpecProblem,
     all_problems,
     override,
     read_source,
@@ -82,13 +82,13 @@ def build_geometric(fields: dict[str, Any], text: str = "") -> GeometricSpec:
     return msgspec.convert(fields, GeometricSpec, strict=True)
 
 
-def geometric_problems(fields: dict[str, Any], text: str = "") -> list[Problem]:
+def geometric_problems(fields: dict[str, Any], text: str = "") -> list[SpecProblem]:
     """Return every problem of a geometric spec's fields; ``text`` is its TOML, for lines."""
     found = struct_problems(fields, GeometricSpec)
     if not found:
         spec = msgspec.convert(fields, GeometricSpec)
-        found = [Problem(*pair) for pair in _contradictions(spec)]
-    return [Problem(with_line(problem.place, text), problem.sentence) for problem in found]
+        found = [SpecProblem(*pair) for pair in _contradictions(spec)]
+    return [SpecProblem(with_line(problem.place, text), problem.sentence) for problem in found]
 
 
 def _contradictions(spec: GeometricSpec) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firthshot.experiments.summary.scope import not_judged, penalised
 from firthshot.experiments.summary.tables import (
-    Summary,
+    RunSummary,
     Unjudged,
     read_summary,
     summarise,
@@ -12,7 +12,7 @@ from firthshot.experiments.summary.tables import (
 )
 
 __all__ = [
-    "Summary",
+    "RunSummary",
     "Unjudged",
     "not_judged",
     "penalised",

@@ -19,7 +19,7 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Choice:
+class LambdaChoice:
     """A coefficient and how it was come by.
 
     Attributes
@@ -45,7 +45,7 @@ class Chosen:
     scores: dict[str, Array]
 
 
-def choose(val: Scored) -> Choice:
+def choose(val: Scored) -> LambdaChoice:
     """Return the coefficient with the largest mean accuracy, of equal ones the smallest.
 
     A candidate has an ok row in every trial that has one at coefficient 0: means over different
@@ -58,7 +58,7 @@ def choose(val: Scored) -> Choice:
     means = accuracy[whole].mean(axis=1)
     best = float(candidates[np.flatnonzero(means >= means.max() - SAME_MEAN)[0]])
     at_edge = len(candidates) > 1 and best == candidates[-1]
-    return Choice(best, at_edge, tuple(val.coefficients[~whole].tolist()))
+    return LambdaChoice(best, at_edge, tuple(val.coefficients[~whole].tolist()))
 
 
 def every_line(scored: Scored, pooled: dict[float | None, float]) -> list[Line]:
@@ -90,7 +90,10 @@ def _scores_line(scored: Scored, scores: dict[str, Array]) -> Line:
 
 
 def chosen_line(
-    novel: Scored, choice: Choice, design: ClassDesign | None, pooled: dict[float | None, float]
+    novel: Scored,
+    choice: LambdaChoice,
+    design: ClassDesign | None,
+    pooled: dict[float | None, float],
 ) -> tuple[Line, Chosen]:
     """Return the line of ``chosen.csv`` for one method, and what contrasts need of it."""
     at, zero = novel.at(choice.coefficient), novel.at(0.0)
@@ -170,7 +173,7 @@ def _published_columns(entry: Published) -> Line:
     return columns | {start: where, f"{start}_improvement_ci": entry.ci}
 
 
-def remarks(val: Scored, choice: Choice) -> list[str]:
+def remarks(val: Scored, choice: LambdaChoice) -> list[str]:
     """Say what a reader must know about a choice."""
     name, said = label(val.key), []
     if choice.at_edge:

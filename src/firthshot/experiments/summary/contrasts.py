@@ -10,10 +10,10 @@ import numpy as np
 
 from firthshot.experiments.schema import (
     ARTIFICIAL,
+    CLOSED_FORM,
     METHOD,
     PENALTY,
     PLACE,
-    REFERENCE_HEADS,
     penalty_rank,
 )
 from firthshot.experiments.statistics import paired
@@ -35,8 +35,8 @@ def pairs(chosen: list[Chosen]) -> Iterator[tuple[Chosen, Chosen]]:
     for one in chosen:
         places.setdefault(tuple(one.key[name] for name in _SAME_DATA), []).append(one)
     for there in places.values():
-        references = [one for one in there if one.key["head"] in REFERENCE_HEADS]
-        others = (one for one in there if one.key["head"] not in REFERENCE_HEADS)
+        references = [one for one in there if one.key["solver"] == CLOSED_FORM]
+        others = (one for one in there if one.key["solver"] != CLOSED_FORM)
         methods = sorted(others, key=_rank)
         for one, other in combinations(methods, 2):
             same_head = all(one.key[name] == other.key[name] for name in _SAME_HEAD)

@@ -23,8 +23,8 @@ from firthshot.experiments.spreadsheets import harmless_csv
 from firthshot.experiments.statistics import holm
 from firthshot.experiments.summary.calibration import CALIBRATION, Drawn, calibration_lines
 from firthshot.experiments.summary.choice import (
-    Choice,
     Chosen,
+    LambdaChoice,
     Line,
     choose,
     chosen_line,
@@ -68,7 +68,7 @@ class Unjudged(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """The tables of one or several runs.
 
     Attributes
@@ -107,7 +107,7 @@ class Summary:
             raise_clearly(error, folder)
 
 
-def summarise(folder: Path) -> Summary:
+def summarise(folder: Path) -> RunSummary:
     """Summarise one run folder and write ``folder/summary/``.
 
     Raises
@@ -120,7 +120,7 @@ def summarise(folder: Path) -> Summary:
     return summary
 
 
-def summarise_many(folders: Sequence[Path]) -> Summary:
+def summarise_many(folders: Sequence[Path]) -> RunSummary:
     """Summarise several run folders together, in memory.
 
     A cell that is in two folders counts once. Runs are refused where the same trial and coefficient
@@ -137,7 +137,7 @@ def summarise_many(folders: Sequence[Path]) -> Summary:
     return work.finish()
 
 
-def read_summary(folder: Path) -> Summary:
+def read_summary(folder: Path) -> RunSummary:
     """Read what `summarise` wrote into a run folder."""
     there = Path(folder) / "summary"
     try:
@@ -151,7 +151,7 @@ def read_summary(folder: Path) -> Summary:
         whole = False
     if not whole:
         raise FirthshotError(f"{folder} holds no whole summary: run `firthshot report`.")
-    return Summary(**tables, warnings=warnings, unjudged=unjudged)
+    return RunSummary(**tables, warnings=warnings, unjudged=unjudged)
 
 
 @dataclass
@@ -210,10 +210,10 @@ class _Work:
         if novel.key["source"] and val is not None:
             self.drawn.append(Drawn(val, novel))
 
-    def choice_for(self, novel: Scored, vals: list[Scored]) -> Choice | None:
+    def choice_for(self, novel: Scored, vals: list[Scored]) -> LambdaChoice | None:
         """Return the choice that belongs to a novel setting, None where there is none to be had."""
         if novel.key["penalty"] == "none":
-            return Choice(0.0)
+            return LambdaChoice(0.0)
         val = _partner(novel, vals)
         if val is None:
             which = (
@@ -259,11 +259,11 @@ class _Work:
         """Keep each sentence once, in order."""
         self.warnings |= dict.fromkeys(sentences)
 
-    def finish(self) -> Summary:
+    def finish(self) -> RunSummary:
         """Contrast the methods, correct for their number, and make tables."""
         lines = [line for pair in pairs(self.kept) if (line := self.contrast(*pair))]
         self.warn(*(few_trials(*counts, settings) for counts, settings in self.few.items()))
-        return Summary(
+        return RunSummary(
             _table(self.all, ALL),
             _with_holm(_table(self.chosen, CHOSEN), pl.col("penalty") != "none"),
             _with_holm(_table(lines, CONTRASTS), pl.lit(True)),

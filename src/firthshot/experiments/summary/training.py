@@ -16,9 +16,9 @@ import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.folder_spec import read_banks
-from firthshot.experiments.methods import head_options, references, solver_options
+from firthshot.experiments.methods import head_options, solver_options
 from firthshot.experiments.reading import read_source
-from firthshot.experiments.schema import KEYS, REFERENCE_HEADS
+from firthshot.experiments.schema import CLOSED_FORM, KEYS
 from firthshot.experiments.spec import Spec
 from firthshot.experiments.summary.reading import Index, Key, splits
 from firthshot.experiments.summary.scores import label
@@ -50,9 +50,8 @@ def read_trainings(index: Index) -> dict[Key, Training]:
 
 def training_of(spec: Spec, key: dict[str, Any]) -> Training:
     """Return every setting of a spec that decides the scores of a key, but is no part of it."""
-    if key["head"] in REFERENCE_HEADS:
-        (options,) = (one.head_options for one in references(spec) if one.head == key["head"])
-        return {**options, "first_classes": spec.first_classes}
+    if key["solver"] == CLOSED_FORM:
+        return {**_head_options(spec, key["head"]), "first_classes": spec.first_classes}
     common = {"first_classes": spec.first_classes, "dtype": spec.dtype}
     return {**_options(spec, key), **_calibration(spec, key), **common}
 
@@ -121,14 +120,24 @@ def _refuse_two_trainings(told: list[tuple[Key, Path, Training]]) -> None:
 
 def _options(spec: Spec, key: dict[str, Any]) -> Training:
     """Return the settings of head and solver, those published for the head where none are set."""
+    head, solver = key["head"], key["solver"]
+    if _is_known(head):
+        options = solver_options(spec, head, key["shots"])
+    else:  # what the spec sets is all that is known
+        options = msgspec.to_builtins(getattr(spec, solver))
+    said = {f"{solver}.{name}": value for name, value in options.items()}
+    return {**_head_options(spec, head), **said}
+
+
+def _head_options(spec: Spec, head: str) -> Training:
+    return head_options(spec, head) if _is_known(head) else {}
+
+
+def _is_known(head: str) -> bool:
+    """Tell whether a head is registered here, which one's own in another process is not."""
     from firthshot.engine import registered_heads
 
-    head, solver = key["head"], key["solver"]
-    if head in registered_heads():
-        own, options = head_options(spec, head), solver_options(spec, head, key["shots"])
-    else:  # a head of one's own in another process: what the spec sets is all that is known
-        own, options = {}, msgspec.to_builtins(getattr(spec, solver))
-    return {**own, **{f"{solver}.{name}": value for name, value in options.items()}}
+    return head in registered_heads()
 
 
 def _calibration(spec: Spec, key: dict[str, Any]) -> Training:

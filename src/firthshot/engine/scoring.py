@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from firthshot.engine.results import RELIABILITY_BINS
 from firthshot.kernels import kernel
 from firthshot.kernels.vectors import lanes_in, vadd, vexp, vfill, vfma, vload, vstore, vsub
-
-RELIABILITY_BINS = 15
 
 
 @kernel

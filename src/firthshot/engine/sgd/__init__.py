@@ -1,0 +1,1 @@
+"""The published mini-batch SGD: what the heads share, and a training loop for each."""
