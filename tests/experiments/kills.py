@@ -2,6 +2,7 @@
 
 Everything is imported and compiled once; each attempt is a fork, so that fifty attempts take
 seconds. polars is imported but not used before the forks: its threads would not survive them.
+Half of the folders write their summary too, and some kills fall into its writing.
 
 usage: kills.py BANK FOLDER KILLS SEED [ADDRESS]
 """
@@ -13,98 +14,185 @@ import random
 import signal
 import sys
 import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars  # noqa: F401
-from toy import toy_spec
 
+from experiments.toy import assert_same_run, toy_spec
 from firthshot.banks import load_bank
 from firthshot.engine import train
 from firthshot.experiments import plan
 from firthshot.experiments.cluster import connect
 from firthshot.experiments.compute import draw
 from firthshot.experiments.plan import make_plan
-from firthshot.experiments.runner import run
+from firthshot.experiments.runner import Outcome, run
+from firthshot.experiments.spec import Spec
+
+Where = int | str  # threads, or the address of a Dask scheduler
+FAILED_CELLS = 3  # exit code of a run that ended with failed cells
+_PATIENCE = 300.0  # seconds that a run of seconds may take
+_SUMMARY = 0.5  # seconds in which a summary is written
 
 
-def spec(bank):
+@dataclass
+class Kills:
+    """How often the runs of a folder were killed, and when."""
+
+    killed: int = 0
+    halfway: int = 0  # with some cells done and some not
+    summary: int = 0  # with all cells done, while the summary was due
+
+
+def spec(bank: str | Path) -> Spec:
+    """Return what all attempts run: 120 cells of milliseconds."""
     return toy_spec(Path(bank), trials=20, ways=[3], shots=[1, 2, "unbalanced-8"])
 
 
-def warm_up(bank):
-    """Load every compiled kernel, so that forks begin to work at once."""
+def prepare(bank: str | Path) -> int:
+    """Load every compiled kernel, so that forks begin to work at once; return the cells."""
+    # Many cells of milliseconds, the same in every run.
+    plan.block_size = lambda method, shape, trials: 2  # type: ignore[assignment]
     opened = load_bank(bank)
-    for setting in make_plan(spec(bank), [opened]).settings:
+    planned = make_plan(spec(bank), [opened])
+    for setting in planned.settings:
         method = setting.method
         train(
             opened.features, draw(setting.condition, opened, range(1)), method.engine_head(),
             method.engine_solver(), method.penalty(method.coefficients), threads=1,
         )  # fmt: skip
+    return len(planned.cells)
 
 
-def attempt(bank, folder, threads, cells=None, delay=0.0):
-    """Fork a run and kill it ``delay`` after it has finished so many cells; say whether it was."""
+def fork(work: Callable[[], int]) -> int:
+    """Do something in a child process that ends with the code it returns; return the child."""
     child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            outcome = run_once(spec(bank), folder, threads)
-            code = 3 if outcome.failed else 0
-            for cell, reason in outcome.failed.items():
-                print(f"{cell}: {reason}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(code)
-    before = count_parts(folder)
-    while cells is None or count_parts(folder) < before + cells:
-        done, status = os.waitpid(child, 0 if cells is None else os.WNOHANG)
-        if done:
+    if child:
+        return child
+    code = 1
+    try:
+        code = work()
+    except BaseException:  # noqa: BLE001 - the child ends here, whatever it was
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def start(bank: str | Path, folder: Path, where: Where, summary: bool = False) -> int:
+    """Fork a run on so many threads, or on the cluster at an address."""
+
+    def work() -> int:
+        outcome = _run_once(spec(bank), folder, where, summary)
+        for cell, reason in outcome.failed.items():
+            print(f"{cell}: {reason}", file=sys.stderr, flush=True)
+        return FAILED_CELLS if outcome.failed else 0
+
+    return fork(work)
+
+
+def _run_once(wanted: Spec, folder: Path, where: Where, summary: bool) -> Outcome:
+    if isinstance(where, int):
+        return run(wanted, folder, workers=where, summary=summary)
+    with connect(where) as compute:
+        return run(wanted, folder, compute=compute, summary=summary)
+
+
+def finish(child: int) -> None:
+    """Wait for a child that must end well."""
+    status = os.waitpid(child, 0)[1]
+    assert status == 0, f"a process that nobody killed ended with status {status}"
+
+
+def attempt(child: int, folder: Path, parts: int, delay: float) -> bool:
+    """Kill a run some time after so many cells are there; say whether it was before its end."""
+    due, limit = 0.0, time.monotonic() + _PATIENCE
+    while not due or time.monotonic() < due:
+        assert time.monotonic() < limit, "the run hangs"
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             assert status == 0, f"the run failed with status {status}"
             return False
+        if not due and count_parts(folder) >= parts:
+            due = time.monotonic() + delay
         time.sleep(0.0005)
-    time.sleep(delay)
     os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
+    status = os.waitpid(child, 0)[1]
+    assert status == 0 or os.WIFSIGNALED(status), f"the run failed with status {status}"
+    return status != 0
 
 
-def run_once(wanted, folder, where):
-    """Run on so many threads, or on the cluster at an address."""
-    if isinstance(where, int):
-        return run(wanted, folder, workers=where, summary=False)
-    with connect(where) as compute:
-        return run(wanted, folder, compute=compute, summary=False)
+def count_parts(folder: Path) -> int:
+    """Return the number of finished cells."""
+    return len(list((folder / "parts").glob("[!.]*.parquet")))
 
 
-def count_parts(folder):
-    return len(list((folder / "parts").glob("*.parquet")))
+def kill_folder(
+    bank: str | Path,
+    folder: Path,
+    where: Where,
+    chance: random.Random,
+    cells: int,
+    most: int,
+    summary: bool,
+) -> Kills:
+    """Run into a folder until a run ends by itself, killing it so often at most."""
+    kills = Kills()
+    while kills.killed < most:
+        parts = count_parts(folder) + chance.randint(0, 10)
+        late = summary and parts >= cells
+        delay = chance.uniform(0.0, _SUMMARY if late else 0.03)
+        if not attempt(start(bank, folder, where, summary), folder, min(parts, cells), delay):
+            return kills
+        kills.killed += 1
+        kills.halfway += 0 < count_parts(folder) < cells
+        kills.summary += summary and count_parts(folder) == cells
+    finish(start(bank, folder, where, summary))
+    return kills
 
 
-def kill_often(bank, folder, threads, kills, chance):
-    """Return how often the run was killed, and how often with some cells done and some not."""
-    killed = halfway = finished = 0
-    total = len(make_plan(spec(bank), [load_bank(bank)]).cells)
-    while killed < kills:
-        target = folder / str(finished)
-        if attempt(bank, target, threads, chance.randint(0, 10), chance.uniform(0.0, 0.03)):
-            killed += 1
-            halfway += 0 < count_parts(target) < total
-        else:
-            finished += 1
-    attempt(bank, folder / str(finished), threads)
-    return killed, halfway
+def check(folder: Path, whole: Path) -> None:
+    """Require the bits of a run that nobody killed, and no temporary file; in a child: polars."""
+
+    def work() -> int:
+        assert_same_run(folder, whole)
+        assert strays(folder) == []
+        return 0
+
+    finish(fork(work))
 
 
-def main(bank, folder, kills, seed, address=None):
-    # Many cells of milliseconds, the same in every run.
-    plan.block_size = lambda method, shape, trials: 2
-    warm_up(bank)
+def strays(folder: Path) -> list[str]:
+    """Return the temporary files of a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob(".*.tmp"))
+
+
+def kill_often(
+    bank: str | Path, folder: Path, where: Where, cells: int, kills: int, chance: random.Random
+) -> Iterator[Kills]:
+    """Yield the kills of one folder after the other, until there were so many."""
+    number = 0
+    while kills > 0:
+        found = kill_folder(
+            bank, folder / str(number), where, chance, cells, kills, summary=number % 2 == 1
+        )
+        kills, number = kills - found.killed, number + 1
+        yield found
+
+
+def main(bank: str, folder: Path, kills: int, seed: int, address: str | None = None) -> None:
+    """Print for each number of threads, or for the cluster, the kills of all its folders."""
+    cells = prepare(bank)
     chance = random.Random(seed)
-    attempt(bank, folder / "whole" / "0", 1)
-    if address:
-        print(*kill_often(bank, folder / "dask", address, kills, chance))
-        return
-    for threads in (1, 2, 4):
-        print(*kill_often(bank, folder / str(threads), threads, kills, chance))
+    whole = folder / "whole"
+    finish(start(bank, whole, 1))
+    for name, where in [("dask", address)] if address else [(str(n), n) for n in (1, 2, 4)]:
+        found = list(kill_often(bank, folder / name, where, cells, kills, chance))
+        for number in range(len(found)):
+            check(folder / name / str(number), whole)
+        print(*(sum(getattr(each, field) for each in found) for field in Kills.__annotations__))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""The runs that the campaign kills: on threads, on Dask, and the command with its report."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from campaign.cluster import Cluster, start_cluster
+from campaign.commands import kill_command, run_whole
+from campaign.kills import KillFolder
+from experiments import kills
+from experiments.kills import Kills, check, count_parts, finish, start
+from experiments.toy import write_bank
+
+_PATIENCE = 300.0  # seconds that a run of seconds may take
+
+
+@contextmanager
+def open_kinds(folder: Path) -> Iterator[dict[str, KillFolder]]:
+    """Compute what uninterrupted runs come to, start a cluster; yield what kills each kind."""
+    bank = write_bank(folder / "toy.bank")
+    cells = kills.prepare(bank)
+    whole = folder / "whole"
+    finish(start(bank, whole, 1, True))
+    seconds = run_whole(bank, folder / "whole-command")
+    with start_cluster() as cluster:
+        often = partial(_kill_run, bank, whole, cells)
+        yield {
+            "1 thread": partial(often, 1),
+            "2 threads": partial(often, 2),
+            "4 threads": partial(often, 4),
+            "Dask, run killed": partial(often, cluster.address),
+            "Dask, workers and run killed": partial(_kill_workers, bank, whole, cells, cluster),
+            "command with report": partial(kill_command, bank, folder / "whole-command", seconds),
+        }
+
+
+def _kill_run(
+    bank: Path, whole: Path, cells: int, where: int | str, folder: Path, chance: random.Random,
+    most: int,
+) -> Kills:  # fmt: skip
+    found = kills.kill_folder(bank, folder, where, chance, cells, most, chance.random() < 0.5)
+    check(folder, whole)
+    return found
+
+
+def _kill_workers(
+    bank: Path,
+    whole: Path,
+    cells: int,
+    cluster: Cluster,
+    folder: Path,
+    chance: random.Random,
+    most: int,
+) -> Kills:
+    """Kill workers under a run, now and then the run as well, until the run ends."""
+    found = Kills()
+    child = start(bank, folder, cluster.address)
+    while found.killed < most and _reaches(child, folder, chance.randint(1, 40)):
+        cluster.kill(chance.randrange(2))
+        found.killed += 1
+        found.halfway += 0 < count_parts(folder) < cells
+        if chance.random() < 0.25 and found.killed < most:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            found.killed += 1
+            child = start(bank, folder, cluster.address)
+    # Dask gives a cell up that was on three workers which died: it is on record as failed.
+    if _exit_code(child) not in (0, kills.FAILED_CELLS):
+        raise AssertionError("the run whose workers died did not end well")
+    finish(start(bank, folder, cluster.address))
+    check(folder, whole)
+    return found
+
+
+def _reaches(child: int, folder: Path, more: int) -> bool:
+    """Wait for so many more cells; say whether the run goes on then."""
+    goal, due = count_parts(folder) + more, time.monotonic() + _PATIENCE
+    while count_parts(folder) < goal:
+        ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended:
+            return False
+        assert time.monotonic() < due, "the run hangs"
+        time.sleep(0.001)
+    return True
+
+
+def _exit_code(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
