@@ -13,7 +13,6 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from polars import _dependencies
 from toy import toy_spec
 
 from firthshot.experiments.runner import run
@@ -24,6 +23,14 @@ def slowly(name):
     return import_module(name)
 
 
+def lazy_imports():
+    """Return the module of polars that imports NumPy, whose name has changed."""
+    try:
+        return import_module("polars._dependencies")
+    except ImportError:
+        return import_module("polars.dependencies")
+
+
 if __name__ == "__main__":
-    _dependencies.import_module = slowly
+    lazy_imports().import_module = slowly
     print(run(toy_spec(Path(sys.argv[1])), Path(sys.argv[2]), workers=2, summary=False).failed)
