@@ -8,7 +8,7 @@ INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m p
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow chromium lint reproduce reproduce-quick clean
+.PHONY: help demo test test-slow test-lowest test-wheel campaign chromium lint reproduce reproduce-quick clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -41,6 +41,28 @@ chromium:
 
 test-slow: $(VENV)/.dev ## Run the long and the real-data checks
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+# Test tools and torch, the tests' reference, are those of `make test`; everything else is as old as allowed.
+LOWEST := build/lowest
+OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
+test-lowest: ## Run engine, estimators, banks and experiments on the lowest versions of pyproject.toml
+	rm -rf $(LOWEST)
+	$(OLDEST_PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python scripts/lowest_versions.py hdf5 formula dask > $(LOWEST)/pins.txt
+	$(LOWEST)/bin/python -m pip install --quiet -c constraints.txt -c $(LOWEST)/pins.txt torch \
+	  -e '.[hdf5,formula,dask]' hypothesis mpmath pytest pytest-xdist
+	NUMBA_CACHE_DIR=$(abspath $(LOWEST))/kernels $(LOWEST)/bin/python -m pytest -n $(JOBS) -m "not slow" \
+	  -W "ignore:.*get_binary_stream:DeprecationWarning" \
+	  tests/engine tests/estimators tests/banks tests/experiments
+
+test-wheel: ## Build the wheel, install it alone, run the quickstart and an estimator from it
+	$(PYTHON) scripts/check_wheel.py
+
+# Hours; may be stopped at any moment, the same command goes on.
+campaign: $(VENV)/.dev ## Kill runs 1,000 times, try 100,000 mutated inputs, write docs/robustness.md
+	$(BIN)/python -m tests.campaign kills
+	$(BIN)/python -m tests.campaign inputs
+	$(BIN)/python -m tests.campaign table --folder runs/campaign
 
 # Both may be stopped at any moment; the same command goes on. WORKERS=1 leaves a core to others.
 WORKERS ?= 2

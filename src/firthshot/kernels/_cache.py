@@ -14,7 +14,8 @@ import pickle
 import re
 import sys
 import tempfile
-import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,8 @@ from typing import Any
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
-from numba.misc.appdirs import AppDirs
+
+from firthshot.files import user_cache
 
 PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(rb"^from firthshot\.([\w.]+) import", re.MULTILINE)
@@ -126,29 +128,34 @@ def _read(path: Path) -> bytes:
 
 @cache
 def writable_folder(beside: Path) -> Path | None:
-    """Return where kernels of the sources in a folder are kept; None, with a warning, if nowhere.
+    """Return where kernels of the sources in a folder are kept; None, and a sentence, if nowhere.
 
-    In numba's order: ``NUMBA_CACHE_DIR``, beside the sources, the user's cache.
+    ``NUMBA_CACHE_DIR`` comes first, then the folder of the sources, then the user's cache.
     """
-    name = f"{beside.name}_{hashlib.sha256(bytes(beside)).hexdigest()[:16]}"
-    wanted = [beside / "__pycache__", Path(AppDirs("numba", False).user_cache_dir) / name]
-    if numba.config.CACHE_DIR:
-        wanted = [Path(numba.config.CACHE_DIR) / name]
-    for folder in wanted:
+    for folder in _places(beside):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError:
             continue
         return folder
-    _warn_once()
+    _say_once()
     return None
 
 
+def _places(beside: Path) -> Iterator[Path]:
+    own = f"{beside.name}_{hashlib.sha256(bytes(beside)).hexdigest()[:16]}"
+    if numba.config.CACHE_DIR:
+        yield Path(numba.config.CACHE_DIR) / own
+    yield beside / "__pycache__"
+    with suppress(RuntimeError):  # a user without a home
+        yield user_cache() / "kernels" / own
+
+
 @cache
-def _warn_once() -> None:
-    warnings.warn(
-        "Compiled kernels cannot be kept: no cache folder is writable, so every start compiles "
-        "them again (some seconds each). Set NUMBA_CACHE_DIR to a folder that you may write.",
-        stacklevel=2,
+def _say_once() -> None:
+    print(
+        "Compiled kernels cannot be kept, so every start compiles them again: set FIRTHSHOT_CACHE "
+        "to a folder that you may write to.",
+        file=sys.stderr,
     )
