@@ -33,7 +33,7 @@ import sound_files
 from sound_files import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 READERS = {**sound_files.READERS, **run_files.READERS}
 SECONDS, MEMORY = 10, 10**9  # that one file may take
@@ -189,9 +189,9 @@ class Counts:
         return f"{self.reader:20} {self.sound:6} sound {self.refused:6} refused  {bad}"
 
 
-def usable() -> list[str]:
-    """Return the readers whose libraries are installed."""
-    return [name for name, own in READERS.items() if all(find_spec(m) for m in own.modules)]
+def usable(readers: Mapping[str, Reader] = sound_files.READERS) -> list[str]:
+    """Return the readers whose libraries are installed; without those of run folders by default."""
+    return [name for name, own in readers.items() if all(find_spec(m) for m in own.modules)]
 
 
 def mutated(name: str, seed: int, number: int, sound: bytes) -> bytes:

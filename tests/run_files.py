@@ -93,15 +93,15 @@ def _refusal(work: Callable[[], object]) -> list[FirthshotError]:
     return []
 
 
-def _ending(name: str) -> str:
-    return Path(name).suffix
+def _short(name: str) -> str:
+    return Path(name).name if "*" not in name else Path(name).parent.name
 
 
 READERS = {
     "spec toml": Reader(".toml", make_spec, read_spec),
     **{
-        f"run folder {name.partition('*')[0].rstrip('/')}": Reader(
-            _ending(name), partial(make_file, name=name), partial(use_folder, name=name)
+        f"run folder {_short(name)}": Reader(
+            Path(name).suffix, partial(make_file, name=name), partial(use_folder, name=name)
         )
         for name in FILES
     },

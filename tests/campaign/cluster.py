@@ -20,10 +20,10 @@ class Cluster:
     asked: IO[str]
     answers: IO[str]
 
-    def kill(self, worker: int) -> None:
-        """Kill a worker; its nanny starts another."""
+    def kill(self, worker: int) -> bool:
+        """Kill a worker; its nanny starts another. Say whether there was one."""
         print(worker, file=self.asked, flush=True)
-        self.answers.readline()
+        return int(self.answers.readline()) > 0
 
 
 @contextmanager

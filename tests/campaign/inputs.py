@@ -10,12 +10,12 @@ from pathlib import Path
 
 from campaign import kept
 from campaign.formulas import try_formulas
-from mutations import try_reader, usable
+from mutations import READERS, try_reader, usable
 
 FORMULA = "formula"
 BLOCK = 250  # inputs of one reader in a row
 # Readers that start a process or a run for every input get fewer.
-_SLOW = {"parquet": 0.1, "hdf5": 0.1, "pickle": 0.1, "run folder": 0.05}
+_SLOW = {"run folder": 0.05, "parquet": 0.1, "hdf5": 0.1, "pickle": 0.1}
 Block = tuple[str, int, int]  # reader, number, inputs
 
 
@@ -36,7 +36,7 @@ def attack(folder: Path, count: int, seed: int) -> list[str]:
 
 def blocks(count: int) -> Iterator[Block]:
     """Yield what is to be tried, a block of every reader before the second of any."""
-    weights = {name: weight(name) for name in (*usable(), FORMULA)}
+    weights = {name: weight(name) for name in (*usable(READERS), FORMULA)}
     shares = {name: math.ceil(count * own / sum(weights.values())) for name, own in weights.items()}
     for number in range(math.ceil(max(shares.values()) / BLOCK)):
         for name, share in shares.items():

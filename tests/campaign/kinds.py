@@ -63,8 +63,7 @@ def _kill_workers(
     found = Kills()
     child = start(bank, folder, cluster.address)
     while found.killed < most and _reaches(child, folder, chance.randint(1, 40)):
-        cluster.kill(chance.randrange(2))
-        found.killed += 1
+        found.killed += cluster.kill(chance.randrange(2))
         found.halfway += 0 < count_parts(folder) < cells
         if chance.random() < 0.25 and found.killed < most:
             os.kill(child, signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,8 +35,9 @@ def test_a_worker_of_the_cluster_is_killed_and_comes_back() -> None:
     pytest.importorskip("distributed")
     with start_cluster() as cluster:
         assert cluster.address.startswith("tcp://")
-        cluster.kill(0)
-        cluster.kill(1)
+        for number in range(4):
+            while not cluster.kill(number):
+                time.sleep(0.1)
 
 
 @pytest.mark.parametrize("name", ["spec toml", "run folder parts", "run folder plan.json"])
@@ -55,7 +57,7 @@ def test_formulas_are_counted_and_a_seed_that_fails_is_told(
     assert try_formulas(40, 7) == (0, 0, ["formulas of seed 7: exit 1, MemoryError: of seed"])
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The campaign itself is killed here."""
 
 
@@ -68,7 +70,7 @@ def made_up_kinds(folder: Path, most: int = 10**9) -> Iterator[dict[str, KillFol
         nonlocal opened
         opened += 1
         if opened > most:
-            raise Stopped
+            raise StoppedError
         folder.mkdir(parents=True)
         if "4-threads" in str(folder) and folder.name == "1":
             raise AssertionError("a row is lost")
@@ -78,7 +80,7 @@ def made_up_kinds(folder: Path, most: int = 10**9) -> Iterator[dict[str, KillFol
 
 
 def test_kills_go_on_where_they_were_stopped(tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         kill(tmp_path, 40, 1, lambda folder: made_up_kinds(folder, 6))
     before = kept.read(tmp_path / "kills.jsonl")
     assert len(before) == 6
