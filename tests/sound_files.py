@@ -198,7 +198,7 @@ def read_standard_input(path: Path) -> None:
 
 
 def regress(path: Path) -> None:
-    from firthshot.jeffreys._table import read_table
+    from firthshot.formulas._tables import read_table
 
     read_table(path)
 

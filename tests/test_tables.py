@@ -6,7 +6,7 @@ import pytest
 from firthshot.backbones.datasets._texts import load_table
 from firthshot.banks._sources import read_source
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._table import read_table
+from firthshot.formulas._tables import read_table
 from firthshot.own_data import read_examples
 from firthshot.tables import header_fault
 

@@ -84,3 +84,9 @@ def listed(names: Iterable[object], most: int = 12) -> str:
     """Return names with commas between; a list that goes on ends in "…"."""
     texts = [str(name) for name in names]
     return ", ".join(texts[:most] + ["…"] * (len(texts) > most))
+
+
+def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the named choices."""
+    if value not in choices:
+        raise FirthshotError(f"{what} is {value!r}; choose one of {', '.join(map(repr, choices))}.")

@@ -9,7 +9,7 @@ import sys
 
 CODE = """
 import json, resource, sys
-from jeffreys import formula_mutations
+from formulas import formula_mutations
 formula_mutations.attack(0, 0)  # imports what formulas need
 formula_mutations.LONGEST_SECONDS = 10.0
 resource.setrlimit(resource.RLIMIT_DATA, (2 * 10**9, resource.RLIM_INFINITY))

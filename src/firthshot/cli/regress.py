@@ -15,8 +15,8 @@ from firthshot.errors import FirthshotError, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from firthshot.formulas import ModelData
     from firthshot.jeffreys import JeffreysLogisticRegression, Regression, Separation, Summary
-    from firthshot.jeffreys._formula import ModelData
 
 _IN_PYTHON_AND_HERE = {
     "set collinear='minimal-norm'": "give --collinear minimal-norm",
@@ -106,8 +106,7 @@ def _read(
     table: Path, formula: str, weights: str | None, offset: str | None, missing: str
 ) -> ModelData:
     """Read the table and evaluate the formula; the result knows the name of the file."""
-    from firthshot.jeffreys._formula import make_model_data
-    from firthshot.jeffreys._table import read_table
+    from firthshot.formulas import make_model_data, read_table
 
     with _words_of_the_command_line():
         data = make_model_data(
@@ -139,7 +138,7 @@ def _fit(data: ModelData, **options: Any) -> Regression:
 
     from sklearn.exceptions import ConvergenceWarning
 
-    from firthshot.jeffreys._regression import fit_model_data
+    from firthshot.jeffreys import fit_model_data
 
     with warnings.catch_warnings(record=True) as caught, _words_of_the_command_line():
         warnings.simplefilter("always")
@@ -153,7 +152,7 @@ def _fit(data: ModelData, **options: Any) -> Regression:
 def _summarise(fitted: Regression, level: float, method: str, odds_ratios: bool) -> Summary:
     """Test and find intervals; who has to wait is told how far it is."""
     from firthshot.cli._regress_progress import Patience
-    from firthshot.jeffreys._progress import watched_by
+    from firthshot.jeffreys import watched_by
 
     with watched_by(Patience().tell):
         return fitted.summary(level, method, odds_ratios=odds_ratios)
@@ -232,7 +231,7 @@ def _as_csv(summary: Summary) -> str:
 
 
 def _draw(path: Path, model: JeffreysLogisticRegression, level: float) -> None:
-    from firthshot.jeffreys._plots import save_profiles
+    from firthshot.jeffreys import save_profiles
 
     with _naming_target("--plot", path):
         save_profiles(path, model, level)

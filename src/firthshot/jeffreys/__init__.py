@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from firthshot.jeffreys._plots import save_profiles
 from firthshot.jeffreys._profile import Profile
-from firthshot.jeffreys._regression import Regression, regress
+from firthshot.jeffreys._progress import watched_by
+from firthshot.jeffreys._regression import Regression, fit_model_data, regress
 from firthshot.jeffreys._separation import Separation, detect_separation
 from firthshot.jeffreys._summary import Summary
 from firthshot.jeffreys._tests import TestResult
@@ -18,5 +20,8 @@ __all__ = [
     "Summary",
     "TestResult",
     "detect_separation",
+    "fit_model_data",
     "regress",
+    "save_profiles",
+    "watched_by",
 ]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from firthshot.errors import FirthshotError, listed
-from firthshot.jeffreys._model import Fit, check_choice
+from firthshot.errors import FirthshotError, check_choice, listed
+from firthshot.jeffreys._model import Fit
 from firthshot.jeffreys._profile import (
     Profile,
     chi2_quantile,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import check_choice
 from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import Design, make_design, orthonormal_design
 
@@ -184,12 +184,6 @@ class Fit:
         """Return the standard errors, shape (J p,); NaN where not estimable."""
         errors = np.sqrt(np.diag(self.covariance(convention)))
         return np.where(self.estimable, errors, np.nan)
-
-
-def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the named choices."""
-    if value not in choices:
-        raise FirthshotError(f"{what} is {value!r}; choose one of {', '.join(map(repr, choices))}.")
 
 
 def invert(symmetric: FloatArray) -> FloatArray:

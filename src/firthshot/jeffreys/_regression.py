@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._formula import ModelData, make_model_data, new_offset, new_rows
+from firthshot.formulas import ModelData, make_model_data, new_offset, new_rows
 from firthshot.jeffreys._tests import TestResult
 from firthshot.jeffreys.estimator import CollinearityError, JeffreysLogisticRegression
 

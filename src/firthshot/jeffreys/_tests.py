@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, check_choice
 from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
-from firthshot.jeffreys._model import Fit, Maximum, Model, check_choice, climb, explain, fit
+from firthshot.jeffreys._model import Fit, Maximum, Model, climb, explain, fit
 from firthshot.jeffreys._progress import tell
 from firthshot.jeffreys._several_maxima import SLOW, scattered
 

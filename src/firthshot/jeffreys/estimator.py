@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from firthshot.errors import FirthshotError, listed
+from firthshot.errors import FirthshotError, check_choice, listed
 from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
-from firthshot.jeffreys._model import CONVENTIONS, Model, check_choice, fit, make_model
+from firthshot.jeffreys._model import CONVENTIONS, Model, fit, make_model
 from firthshot.jeffreys._refusals import explained
 from firthshot.jeffreys._separation import INTERCEPT, coefficient_names
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
-from firthshot.jeffreys._model import check_choice
+from firthshot.errors import FirthshotError, check_choice
 from firthshot.tables import SEPARATORS, naming_table, read_parquet, refuse_foreign
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from firthshot import regress
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._formula import make_model_data, new_rows
+from firthshot.formulas._model_data import make_model_data, new_rows
 
 pytest.importorskip("formulaic")
 from formula_mutations import GOOD, TABLE

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import listed
-from firthshot.jeffreys._expressions import cut, names_in
+from firthshot.formulas._expressions import cut, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from firthshot.errors import FirthshotError, listed
-from firthshot.jeffreys._expressions import Expression, called, contrasts_of, cut, parse
-from firthshot.jeffreys._formula_values import (
+from firthshot.formulas._expressions import Expression, called, contrasts_of, cut, parse
+from firthshot.formulas._values import (
     ARITHMETIC,
     COMPARISONS,
     CONTRASTS,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError, MissingExtraError, listed
-from firthshot.jeffreys._expressions import call_arguments, names_in
-from firthshot.jeffreys._formula_language import check_expression
-from firthshot.jeffreys._formula_limits import check_length
-from firthshot.jeffreys._table import as_pandas, complete_rows
-from firthshot.jeffreys._terms import (
+from firthshot.formulas._expressions import call_arguments, names_in
+from firthshot.formulas._language import check_expression
+from firthshot.formulas._limits import check_length
+from firthshot.formulas._tables import as_pandas, complete_rows
+from firthshot.formulas._terms import (
     columns_of,
     evaluate,
     expressions,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
-    from firthshot.jeffreys._kernels import FloatArray
+    FloatArray = NDArray[np.float64]
 
 FAILURE, SUCCESS = "failure", "success"  # in this order the failures are the reference
 

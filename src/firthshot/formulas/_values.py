@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.jeffreys._expressions import called, contrasts_of, parse
+from firthshot.formulas._expressions import called, contrasts_of, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._expressions import call_arguments, has_caret, names_in
-from firthshot.jeffreys._formula_errors import (
+from firthshot.formulas._errors import (
     not_evaluated,
     not_read,
     one_level_only,
     unseen_level,
 )
-from firthshot.jeffreys._formula_language import check_expression
-from firthshot.jeffreys._formula_limits import bounded_parser, check_width
-from firthshot.jeffreys._formula_values import ELEMENTWISE, listed_materializer
+from firthshot.formulas._expressions import call_arguments, has_caret, names_in
+from firthshot.formulas._language import check_expression
+from firthshot.formulas._limits import bounded_parser, check_width
+from firthshot.formulas._values import ELEMENTWISE, listed_materializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pandas as pd  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
 
-    from firthshot.jeffreys._kernels import FloatArray
+    FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

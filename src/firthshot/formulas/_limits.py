@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._expressions import cut, names_in
+from firthshot.formulas._expressions import cut, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._formula import make_model_data
+from firthshot.formulas._model_data import make_model_data
 
 CANARY = "firthshot_canary"
 LONGEST_SECONDS = 60.0  # a bound on hanging, far above what any formula needs

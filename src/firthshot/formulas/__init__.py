@@ -1,0 +1,12 @@
+"""From a table and the text of a formula to a design matrix.
+
+What a formula may say is a list (`_language`), its values come from a walk over its tree
+(`_values`): nothing that is typed is executed, unless `allow_python` asks for it.
+"""
+
+from __future__ import annotations
+
+from firthshot.formulas._model_data import ModelData, make_model_data, new_offset, new_rows
+from firthshot.formulas._tables import read_table
+
+__all__ = ["ModelData", "make_model_data", "new_offset", "new_rows", "read_table"]
