@@ -270,6 +270,12 @@ def test_a_pickle_that_runs_something_is_refused(tmp_path: Path, name: str) -> N
         ({"image_data": np.zeros((1, 4, 4, 3)), "class_dict": {"a": [0]}}, "float64"),
         ({"data": np.zeros((2, 4, 4, 3), np.uint8), "labels": [0]}, "2 pictures but 1 labels"),
         ({"something": 1}, "not a cache"),
+        ({"data": np.zeros((1, 4, 4, 3), np.uint8), "labels": 3}, "not a cache"),
+        ({"data": np.zeros((1, 4, 4, 3), np.uint8), "labels": ["x"]}, "not a cache"),
+        (
+            {"image_data": np.zeros((1, 4, 4, 3), np.uint8), "class_dict": {"a": [0], "b": [0]}},
+            "more pictures to classes than it has",
+        ),
     ],
 )
 def test_ill_formed_caches_are_named(tmp_path: Path, content: Any, reason: str) -> None:
@@ -277,6 +283,13 @@ def test_ill_formed_caches_are_named(tmp_path: Path, content: Any, reason: str) 
     path.write_bytes(pickle.dumps(content))
     with pytest.raises(FirthshotError, match=reason):
         open_dataset(path)
+
+
+@pytest.mark.parametrize("content", [b"filename,label\na\rb,c\n", b"filename,label\n\xff,c\n"])
+def test_split_files_that_cannot_be_read_are_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "train.csv").write_bytes(content)
+    with pytest.raises(FirthshotError, match=r"train\.csv"):
+        open_dataset(tmp_path)
 
 
 TEXTS = pl.DataFrame(

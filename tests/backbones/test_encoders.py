@@ -4,6 +4,7 @@ import json
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,6 +138,44 @@ def test_our_own_checkpoints_and_foreign_state_dicts(tmp_path: Path) -> None:
         FirthshotError, match=r"does not fit resnet18, it lacks .*: give another --a"
     ):
         load_encoder(tmp_path / "foreign.pth", architecture="resnet18")
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {"setup": 1},
+        {"setup": {"architecture": "conv4", "size": "84"}, "classes": []},
+        {"setup": {"architecture": ["conv4"], "size": 84}, "classes": []},
+        {"setup": {"architecture": "conv4", "size": 84}},
+    ],
+)
+def test_notes_that_no_training_writes_are_refused(tmp_path: Path, notes: Any) -> None:
+    from firthshot.backbones.training._files import write_tensors
+
+    write_tensors(tmp_path / "odd.safetensors", make_backbone("conv4").state_dict(), notes)
+    with pytest.raises(FirthshotError, match=r"odd\.safetensors has notes that are not of"):
+        load_encoder(tmp_path / "odd.safetensors")
+
+
+def test_a_file_cannot_ask_for_a_network_that_it_does_not_fill(tmp_path: Path) -> None:
+    from firthshot.backbones.training._files import write_tensors
+
+    notes = {"setup": {"architecture": "wrn-64-64", "size": 84}, "classes": []}
+    write_tensors(tmp_path / "odd.safetensors", {"a": torch.zeros(2)}, notes)
+    with pytest.raises(FirthshotError, match=r"weights: the file has 2"):
+        load_encoder(tmp_path / "odd.safetensors")
+    notes["setup"] = {"architecture": "wrn-600004-2", "size": 84}
+    write_tensors(tmp_path / "odd.safetensors", {"a": torch.zeros(2)}, notes)
+    with pytest.raises(FirthshotError, match=r"is no wide ResNet: .* up to 1000"):
+        load_encoder(tmp_path / "odd.safetensors")
+
+
+def test_a_torch_file_with_a_damaged_list_of_members_is_named(tmp_path: Path) -> None:
+    torch.save({"a": torch.zeros(2)}, tmp_path / "odd.pth")
+    raw = (tmp_path / "odd.pth").read_bytes()
+    (tmp_path / "odd.pth").write_bytes(raw.replace(b"PK\x01\x02", b"PK\x01\x03"))
+    with pytest.raises(FirthshotError, match=r"odd\.pth is damaged, or no file of torch"):
+        load_encoder(tmp_path / "odd.pth", architecture="conv4")
 
 
 class Evil:

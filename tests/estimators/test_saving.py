@@ -264,6 +264,13 @@ def rewrite(path, change=None, tensors=None):
     path.write_bytes(save({**arrays, **(tensors or {})}, metadata={META_KEY: json.dumps(meta)}))
 
 
+def test_a_few_bytes_cannot_ask_for_much_memory(saved):
+    _, path, _ = saved(FirthClassifier(), *support())
+    many = {"dtype": "<U9999", "values": [str(k) for k in range(20_000)]}  # 800 MB
+    rewrite(path, lambda meta: meta.update(classes=many))
+    refused(path, "classes are wider than any names")
+
+
 def put(*keys_and_value):
     *keys, last, value = keys_and_value
 
