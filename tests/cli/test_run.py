@@ -157,7 +157,7 @@ def test_a_damaged_table_is_said_by_status_run_and_report(spec: Path) -> None:
     firthshot("run", spec, "--quiet")
     table = sorted(Path("runs/toy/trials").iterdir())[0]
     table.write_bytes(table.read_bytes()[:-20])
-    told = f"{table} is damaged (cut short?): its cell is"
+    told = f"{table} is damaged: its cell is"
     said = firthshot("status", "runs/toy").splitlines()
     assert said[0] == "toy: 3 of 4 cells (75%), not running"
     assert f"{told} not counted and computed anew when the run goes on" in said
@@ -166,7 +166,7 @@ def test_a_damaged_table_is_said_by_status_run_and_report(spec: Path) -> None:
         firthshot("report", "runs/toy")
     assert str(refusal.value) == f"{told} computed anew by firthshot run runs/toy."
     said = firthshot("run", "runs/toy").splitlines()
-    assert f"{told} computed anew." in said
+    assert f"{told} computed anew; see runs/toy/damaged." in said
     assert "damaged" not in firthshot("status", "runs/toy")
 
 
