@@ -45,6 +45,7 @@ BAD = {
     ),
     "prior-name": (lambda: class_prior("flat", Y, 3), "prior is 'flat'; give 'uniform'"),
     "prior-classes": (lambda: class_prior((0.5, 0.5), Y, 3), "must be 3 probabilities"),
+    "prior-given-sum": (lambda: class_prior((1, 1, 0), Y, 3), "3 probabilities .* sums to 2;"),
     "prior-words": (lambda: class_prior(("a", "b", "c"), Y, 3), "must be 3 probabilities"),
     "prior-unwanted": (lambda: PENALTIES["confidence"].loss(1.0, [0.5, 0.5]), "takes no prior"),
     "lambda-negative": (lambda: FIRTH.loss(-1), "coefficient = -1.0 must be finite"),

@@ -40,15 +40,18 @@ def class_prior(
         raise FirthshotError(
             f"prior is {prior!r}; give 'uniform', 'class-frequency' or {n_classes} probabilities."
         )
+    wanted = (
+        f"prior must be {n_classes} probabilities that sum to 1, in the order of the classes, "
+        f"not {prior}"
+    )
     try:
         u = check_prior(prior)
-    except (TypeError, ValueError):  # no numbers, or its own refusal
-        u = np.empty(0)
+    except FirthshotError as refusal:
+        raise FirthshotError(f"{wanted}: {refusal}") from None
+    except (TypeError, ValueError):  # no numbers
+        raise FirthshotError(f"{wanted}.") from None
     if u.shape != (n_classes,):
-        raise FirthshotError(
-            f"prior must be {n_classes} probabilities that sum to 1, in the order of the classes, "
-            f"not {prior}."
-        )
+        raise FirthshotError(f"{wanted}.")
     return u
 
 
