@@ -14,16 +14,23 @@ ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "sklearn", "scipy.optimize", "matplotlib", "numba", "polars")
 
 
+def command(*words):
+    return (
+        f"import sys; sys.argv = ['firthshot', *{words!r}]; import firthshot.cli\n"
+        "try:\n    firthshot.cli.main()\nexcept SystemExit:\n    pass"
+    )
+
+
 @pytest.mark.parametrize(
     "code",
     [
         "import firthshot",
-        (
-            "import sys; sys.argv = ['firthshot', '--help']; import firthshot.cli\n"
-            "try:\n    firthshot.cli.main()\nexcept SystemExit:\n    pass"
-        ),
+        "from firthshot.engine import registered_heads",
+        command("--help"),
+        command("presets"),
+        command("validate", "quickstart"),
     ],
-    ids=["import", "help"],
+    ids=["import", "heads", "help", "presets", "validate"],
 )
 def test_nothing_heavy_is_imported(code):
     check = f"{code}\nimport sys; print([m for m in {HEAVY!r} if m in sys.modules])"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.calibration._tukey import tukey
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     the base classes subtracted first. ``tukey``: square roots, of negative features −√−x
     (:func:`firthshot.calibration.tukey`).
     """
+    from firthshot.calibration import tukey
+
     rows = bank.rows(split)
     stored = bank.select(split)
     if transform == "none":
