@@ -146,10 +146,9 @@ def on_cluster(
 
 def _broken_connection() -> tuple[type[Exception], ...]:
     """Return what Dask raises when the scheduler is gone."""
-    import distributed.client
+    from distributed.client import ClosedClientError
 
-    closed = getattr(distributed.client, "ClosedClientError", OSError)  # newer versions
-    return OSError, RuntimeError, CancelledError, closed
+    return OSError, RuntimeError, CancelledError, ClosedClientError
 
 
 def _window(client: Any) -> int:
