@@ -25,33 +25,37 @@ sgd = {{ epochs = 3 }}
 """
 
 
-def run_whole(bank: Path, folder: Path) -> float:
-    """Run the command to its end; return its seconds (the first may compile)."""
-    for _ in range(2):
-        started = time.monotonic()
-        _finish(_start(bank, folder))
-    return time.monotonic() - started
+class Command:
+    """``firthshot run`` on a small bank, and how long it takes at present."""
 
+    def __init__(self, bank: Path, whole: Path) -> None:
+        self.bank, self.whole = bank, whole
+        self.seconds = 0.0
+        self._run(whole)
 
-def kill_command(
-    bank: Path, whole: Path, seconds: float, folder: Path, chance: random.Random, most: int
-) -> Kills:
-    """Kill the command at most ten times in one folder, at any moment of its time."""
-    found = Kills()
-    for _ in range(min(most, 10)):
-        process = _start(bank, folder)
+    def kill(self, folder: Path, chance: random.Random, most: int) -> Kills:
+        """Kill the command at most ten times in one folder, at any moment of its time."""
+        found = Kills()
+        for _ in range(min(most, 10)):
+            said = self._run(folder, chance.uniform(0.3, 1.0) * self.seconds)
+            found.killed += said is not None
+            found.summary += _WRITING in (said or "")
+        self._run(folder)
+        _check(folder, self.whole)
+        return found
+
+    def _run(self, folder: Path, limit: float | None = None) -> str | None:
+        """Run to the end and note the time, or kill it after some and return what it said."""
+        process, started = _start(self.bank, folder), time.monotonic()
         try:
-            process.wait(chance.uniform(0.3, 1.0) * seconds)
+            process.wait(limit)
         except subprocess.TimeoutExpired:
             process.kill()
-            said = process.communicate()[0]
-            found.killed += 1
-            found.summary += _WRITING in said
-        else:
-            _finish(process)
-    _finish(_start(bank, folder))
-    _check(folder, whole)
-    return found
+            return process.communicate()[0]
+        said = process.communicate()[0]
+        assert process.returncode == 0, said
+        self.seconds = time.monotonic() - started
+        return None
 
 
 def _start(bank: Path, folder: Path) -> subprocess.Popen[str]:
@@ -65,11 +69,6 @@ def _start(bank: Path, folder: Path) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def _finish(process: subprocess.Popen[str]) -> None:
-    said = process.communicate()[0]
-    assert process.returncode == 0, said
 
 
 def _check(folder: Path, whole: Path) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from campaign.cluster import Cluster, start_cluster
-from campaign.commands import kill_command, run_whole
+from campaign.commands import Command
 from campaign.kills import KillFolder
 from experiments import kills
 from experiments.kills import Kills, check, count_parts, finish, start
@@ -28,7 +28,7 @@ def open_kinds(folder: Path) -> Iterator[dict[str, KillFolder]]:
     cells = kills.prepare(bank)
     whole = folder / "whole"
     finish(start(bank, whole, 1, True))
-    seconds = run_whole(bank, folder / "whole-command")
+    command = Command(bank, folder / "whole-command")
     with start_cluster() as cluster:
         often = partial(_kill_run, bank, whole, cells)
         yield {
@@ -37,7 +37,7 @@ def open_kinds(folder: Path) -> Iterator[dict[str, KillFolder]]:
             "4 threads": partial(often, 4),
             "Dask, run killed": partial(often, cluster.address),
             "Dask, workers and run killed": partial(_kill_workers, bank, whole, cells, cluster),
-            "command with report": partial(kill_command, bank, folder / "whole-command", seconds),
+            "command with report": command.kill,
         }
 
 

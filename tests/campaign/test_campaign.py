@@ -13,7 +13,7 @@ import pytest
 
 from campaign import inputs, kept, table
 from campaign.cluster import start_cluster
-from campaign.commands import kill_command, run_whole
+from campaign.commands import Command
 from campaign.formulas import try_formulas
 from campaign.kills import SHARES, KillFolder, kill
 from experiments.kills import Kills, strays
@@ -24,10 +24,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 def test_the_command_killed_while_it_reports(tmp_path: Path) -> None:
-    bank = write_bank(tmp_path / "toy.bank")
-    whole = tmp_path / "whole"
-    seconds = run_whole(bank, whole)
-    killed = kill_command(bank, whole, seconds, tmp_path / "killed", random.Random(0), 2)
+    command = Command(write_bank(tmp_path / "toy.bank"), tmp_path / "whole")
+    killed = command.kill(tmp_path / "killed", random.Random(0), 2)
     assert killed.killed
 
 
