@@ -7,8 +7,8 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from pathlib import Path
 
 from campaign.cluster import Cluster, start_cluster
@@ -23,21 +23,24 @@ _PATIENCE = 300.0  # seconds that a run of seconds may take
 
 @contextmanager
 def open_kinds(folder: Path) -> Iterator[dict[str, KillFolder]]:
-    """Compute what uninterrupted runs come to, start a cluster; yield what kills each kind."""
+    """Yield what kills each kind; the cluster and the command start when they are first needed."""
     bank = write_bank(folder / "toy.bank")
     cells = kills.prepare(bank)
     whole = folder / "whole"
     finish(start(bank, whole, 1, True))
-    command = Command(bank, folder / "whole-command")
-    with start_cluster() as cluster:
-        often = partial(_kill_run, bank, whole, cells)
+    often = partial(_kill_run, bank, whole, cells)
+    with ExitStack() as stack:
+        cluster = cache(lambda: stack.enter_context(start_cluster()))
+        command = cache(lambda: Command(bank, folder / "whole-command"))
         yield {
             "1 thread": partial(often, 1),
             "2 threads": partial(often, 2),
             "4 threads": partial(often, 4),
-            "Dask, run killed": partial(often, cluster.address),
-            "Dask, workers and run killed": partial(_kill_workers, bank, whole, cells, cluster),
-            "command with report": command.kill,
+            "Dask, run killed": lambda *given: often(cluster().address, *given),
+            "Dask, workers and run killed": lambda *given: _kill_workers(
+                bank, whole, cells, cluster(), *given
+            ),
+            "command with report": lambda *given: command().kill(*given),
         }
 
 
