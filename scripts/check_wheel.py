@@ -1,6 +1,6 @@
 """Build the wheel, install it alone into an empty environment, and use it in an empty folder.
 
-``make test-wheel`` runs it. Whatever a user of ``pip install firthshot`` would miss ends it with the
+``make test-wheel`` runs it. Whatever a user of the installed package would miss ends it with the
 command that failed: a file that is not in the wheel, a dependency that is not declared.
 """
 

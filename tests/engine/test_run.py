@@ -231,7 +231,7 @@ def test_published_settings():
             lambda: train(
                 FEATURES, episodes(), Linear(), SGD, Penalty("firth", (1.0,), (0.5,) * 4)
             ),
-            "sum to 1",
+            "sums to 2",
         ),
         (lambda: train(FEATURES[0], episodes(), Linear(), SGD, FIRTH), "must be a floating-point"),
         (lambda: train(FEATURES, episodes(), Linear(), SGD, FIRTH, keep=("loss",)), "keep ="),
