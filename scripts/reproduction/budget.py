@@ -8,7 +8,6 @@ its trials) times this factor are the projection.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +137,7 @@ def model_seconds(plan: Plan, banks: dict[str, Bank], width: int | None = None) 
         sizes = bank_sizes(banks[setting.condition.bank], setting.condition.split)
         shape = condition_shape(setting.condition, setting.method, sizes)
         if width is not None:
-            shape = dataclasses.replace(shape, d=width)
+            shape = shape._replace(d=width)
         total += plan.trials * trial_seconds(setting.method, shape)
     return total
 

@@ -28,7 +28,7 @@ from firthshot.experiments import plan
 from firthshot.experiments.cluster import connect
 from firthshot.experiments.compute import draw
 from firthshot.experiments.plan import make_plan
-from firthshot.experiments.runner import Outcome, run
+from firthshot.experiments.runner import RunOutcome, run
 from firthshot.experiments.spec import Spec
 
 Where = int | str  # threads, or the address of a Dask scheduler
@@ -93,7 +93,7 @@ def start(bank: str | Path, folder: Path, where: Where, summary: bool = False) -
     return fork(work)
 
 
-def _run_once(wanted: Spec, folder: Path, where: Where, summary: bool) -> Outcome:
+def _run_once(wanted: Spec, folder: Path, where: Where, summary: bool) -> RunOutcome:
     if isinstance(where, int):
         return run(wanted, folder, workers=where, summary=summary)
     with connect(where) as compute:

@@ -348,7 +348,7 @@ def methods(tmp_path):
         parts.append(grid({0: base, 1: accuracy[penalty, prior]}, **how))
     for head in ("centroid", "least-squares"):
         accuracy[head] = random.integers(0, 30, 60) / 30
-        how = {"head": head, "penalty": "none", "solver": "closed", **unequal}
+        how = {"head": head, "penalty": "none", "solver": "closed-form", **unequal}
         parts.append(grid({0: accuracy[head]}, **how))
     return summarise(write(tmp_path, *parts)), accuracy
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from experiments.toy import write_bank
 from firthshot.cli._overview import drawn_overview
-from firthshot.experiments.summary import Summary, read_summary
+from firthshot.experiments.summary import RunSummary, read_summary
 from firthshot.experiments.summary.calibration import PUBLISHED_WAY
 from firthshot.report.build import render
 from firthshot.report.gather import Gathered, gather
@@ -104,4 +104,4 @@ def test_the_terminal_shows_the_choice(folder: Path) -> None:
 
 def test_other_runs_have_no_such_table() -> None:
     empty = pl.DataFrame()
-    assert drawn_overview(Summary(empty, empty, empty, [])) is None
+    assert drawn_overview(RunSummary(empty, empty, empty, [])) is None

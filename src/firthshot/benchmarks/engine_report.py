@@ -48,7 +48,7 @@ def show(report: Report, console: Console) -> None:
             make_table("Linear head, 16 ways, 25 shots, one thread", ("part", "share"), rows)
         )
     if any(disturbed(record) for record in report.records):
-        console.print(f"[bold]{DISTURBED}[/bold]", highlight=False, soft_wrap=True)
+        console.print(DISTURBED, style="bold", soft_wrap=True)
     console.print(NOTES, highlight=False, soft_wrap=True)
 
 
