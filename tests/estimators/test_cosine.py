@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from firthshot.errors import FirthshotError
 from firthshot.estimators import FirthClassifier, FirthCosineClassifier
-from firthshot.estimators._base import FewShotClassifier
+from firthshot.estimators._base import HeadEstimator
 from firthshot.torch import CosineHead, firth_loss
 
 
@@ -128,7 +128,7 @@ def test_left_out_rows_are_as_by_refitting(n_classes):
     model._refit_work = 0
     fast = model.leave_one_out(X, y)
     prepared = model._support(X, y, None)
-    brute = FewShotClassifier._left_out_logits(model, prepared, fast.rows, [(1.0, 0.5)], [])[0]
+    brute = HeadEstimator._left_out_logits(model, prepared, fast.rows, [(1.0, 0.5)], [])[0]
     np.testing.assert_allclose(fast.logits, brute, atol=0.02)
 
 

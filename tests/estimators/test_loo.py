@@ -9,7 +9,7 @@ import pytest
 
 from firthshot import estimators, load_bank
 from firthshot.estimators import FirthCosineClassifier, _left_out
-from firthshot.estimators._base import L2_GRID, LAM_GRID, FewShotClassifier
+from firthshot.estimators._base import L2_GRID, LAM_GRID, HeadEstimator
 from firthshot.estimators._loo import LeftOut, choose, leavable_rows
 from oracles.linear_optimum import draw
 
@@ -41,7 +41,7 @@ def both_ways(X, y, path, **settings):
     rows = leavable_rows(support)
     fits = head._fit_path(support, path)
     quick = head._left_out_logits(support, rows, path, fits)
-    slow = FewShotClassifier._left_out_logits(head, support, rows, path, fits)
+    slow = HeadEstimator._left_out_logits(head, support, rows, path, fits)
     return quick, slow, rows, support
 
 

@@ -1,15 +1,35 @@
-"""The scikit-learn face: few-shot heads with ``fit`` and ``predict``."""
+"""The scikit-learn face: few-shot heads with ``fit`` and ``predict``.
+
+A name is imported when it is first used: one head does not load the others.
+"""
 
 from __future__ import annotations
 
-from firthshot.estimators._columns import offset_columns, wide_columns
-from firthshot.estimators._cosine import FirthCosineClassifier
-from firthshot.estimators._distribution_calibration import DistributionCalibrationClassifier
-from firthshot.estimators._left_out import leaves_out_exactly
-from firthshot.estimators._linear import FirthClassifier
-from firthshot.estimators._loading import load_model
-from firthshot.estimators._mlp import FirthMLPClassifier, nets_of_search
-from firthshot.estimators._parameters import check_coefficient
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firthshot.estimators._columns import offset_columns, wide_columns
+    from firthshot.estimators._cosine import FirthCosineClassifier
+    from firthshot.estimators._distribution_calibration import DistributionCalibrationClassifier
+    from firthshot.estimators._left_out import leaves_out_exactly
+    from firthshot.estimators._linear import FirthClassifier
+    from firthshot.estimators._loading import load_model
+    from firthshot.estimators._mlp import FirthMLPClassifier, nets_of_search
+    from firthshot.estimators._parameters import check_coefficient
+
+_HOME = {
+    "DistributionCalibrationClassifier": "_distribution_calibration",
+    "FirthClassifier": "_linear",
+    "FirthCosineClassifier": "_cosine",
+    "FirthMLPClassifier": "_mlp",
+    "check_coefficient": "_parameters",
+    "leaves_out_exactly": "_left_out",
+    "load_model": "_loading",
+    "nets_of_search": "_mlp",
+    "offset_columns": "_columns",
+    "wide_columns": "_columns",
+}
 
 __all__ = [
     "DistributionCalibrationClassifier",
@@ -23,3 +43,13 @@ __all__ = [
     "offset_columns",
     "wide_columns",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

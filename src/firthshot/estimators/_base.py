@@ -1,6 +1,6 @@
 """What all few-shot estimators share: input, coefficients, probabilities, calibration.
 
-A head is a subclass of `FewShotClassifier` with two methods of its own, ``_fit_head`` and
+A head is a subclass of `HeadEstimator` with two methods of its own, ``_fit_head`` and
 ``_logits``, and, where it knows a faster way than refitting, ``_left_out_logits``. All minimise
 
     Σ_i w_i [ CE(y_i‖p_i) + λ KL(u‖p_i) ] + (l2 / 2) ‖W‖²
@@ -55,7 +55,7 @@ L2_FALLBACK = 1.0
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedHead:
     """A fitted head.
 
     Attributes
@@ -72,7 +72,7 @@ class Fit:
     problem: str = ""
 
 
-class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators: subclasses declare their parameters in their own ``__init__``.
 
     Expected parameters: ``lam``, ``l2``, ``prior``, ``class_weight`` and ``calibrate``.
@@ -87,7 +87,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
 
     # What a head implements
 
-    def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
+    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
         """Return the head fitted to a support set with these coefficients."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         """Return logits (n, K) of prepared rows X (n, d), also for two classes."""
         raise NotImplementedError
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
+    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
         """Return heads for several pairs (λ, l2); override where they can share work."""
         return [self._fit_head(support, lam, l2) for lam, l2 in path]
 
@@ -104,7 +104,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         support: Support,
         rows: Array,
         path: Sequence[tuple[float, float]],
-        fits: list[Fit],  # noqa: ARG002
+        fits: list[FittedHead],  # noqa: ARG002
     ) -> Array:
         """Return the logits of each row by a head fitted without it, (len(path), len(rows), K).
 
@@ -160,7 +160,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             self._say_fallback()
         return self
 
-    def _fit_temperature(self, support: Support, fit: Fit) -> float:
+    def _fit_temperature(self, support: Support, fit: FittedHead) -> float:
         """Return the temperature from rows left out in rounds and from the support itself."""
         left = self._left_out_in_rounds(support)
         shots = float(support.weights.sum()) / support.n_classes
@@ -177,7 +177,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         rows = np.concatenate(left)
         return LeftOut(rows, support.labels[rows], support.weights[rows], np.concatenate(logits))
 
-    def _support_temperature(self, support: Support, fit: Fit) -> float:
+    def _support_temperature(self, support: Support, fit: FittedHead) -> float:
         return support_temperature(
             self._logits(support.X, fit.parameters),
             plain_logits(support) if self._length_says_something else None,
@@ -215,7 +215,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             check_flag(name, getattr(self, name, False))
         check_solver(getattr(self, "tol", 1.0), getattr(self, "max_iter", 1))
 
-    def _choose(self, support: Support) -> Choice[Fit]:
+    def _choose(self, support: Support) -> Choice[FittedHead]:
         """Settle λ and l2 and fit the head with them."""
         wished = "loo" in (self.lam, self.l2)
         by_loo = wished and len(leavable_rows(support)) > 0
@@ -255,7 +255,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         return (float(value),), "given"
 
     def _left_out(
-        self, support: Support, path: list[tuple[float, float]], fits: list[Fit]
+        self, support: Support, path: list[tuple[float, float]], fits: list[FittedHead]
     ) -> list[LeftOut]:
         """Return the left-out predictions for every pair of the path."""
         rows = leavable_rows(support)
@@ -265,7 +265,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             logits = self._left_out_logits(support, rows, path, fits)
         return _left_out_of(support, rows, logits)
 
-    def _publish(self, fit: Fit) -> None:
+    def _publish(self, fit: FittedHead) -> None:
         for name, value in fit.parameters.items():
             setattr(self, name, value)
         self._fitted_names = tuple(fit.parameters)

@@ -10,7 +10,7 @@ from firthshot.calibration import BaseStatistics, CalibratedLinear, tukey
 from firthshot.calibration._solver import Terms, solve_path
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
-from firthshot.estimators._base import FewShotClassifier, Fit
+from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._linear import FirthClassifier
 from firthshot.estimators._optimum import logits, public, ridge_rows, take_shared_away
 from firthshot.estimators._support import Array, Support
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class DistributionCalibrationClassifier(FewShotClassifier):
+class DistributionCalibrationClassifier(HeadEstimator):
     """Multinomial logistic regression on a support set enlarged by Distribution Calibration.
 
     Every support row, after Tukey's transform, lends its mean to a normal distribution together
@@ -114,10 +114,10 @@ class DistributionCalibrationClassifier(FewShotClassifier):
             base = BaseStatistics(*base)
         return CalibratedLinear(base, self.artificial, self.neighbours, self.alpha)
 
-    def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
+    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
         return self._fit_path(support, [(lam, l2)])[0]
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
+    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
         if np.ptp(support.weights) > 0:
             raise FirthshotError(
                 "Distribution Calibration draws as many rows around every support row of a class: "
@@ -131,7 +131,7 @@ class DistributionCalibrationClassifier(FewShotClassifier):
         terms = [Terms(1.0 + lam, 1.0, lam * support.prior, l2 * share) for lam, l2 in path]
         found = solve_path(rows, support.n_classes, terms, self.tol, self.max_iter)
         return [
-            Fit(
+            FittedHead(
                 _shared_by_none(*rows.weights(one.theta), support.X),
                 one.iterations,
                 one.status == Status.OK,

@@ -33,7 +33,7 @@ RIDGE_SHARE = 1e-8
 
 
 @dataclass(frozen=True)
-class Optimum:
+class LinearOptimum:
     """A fitted linear head: the rows' weights, targets and logits, and its coefficients.
 
     Attributes
@@ -50,7 +50,7 @@ class Optimum:
     l2: float
 
 
-def left_out_logits(gram: Array, optimum: Optimum, rows: Array, intercept: bool) -> Array:
+def left_out_logits(gram: Array, optimum: LinearOptimum, rows: Array, intercept: bool) -> Array:
     """Return logits (R, K) of some rows by the head without each, after one Newton step.
 
     Parameters
@@ -70,7 +70,7 @@ def leaves_out_exactly(rows: int, classes: int) -> bool:
     return 5 * classes * rows**3 <= MOST_OPERATIONS and classes * rows**2 <= MOST_NUMBERS
 
 
-def _kernel(gram: Array, optimum: Optimum, intercept: bool) -> Array:
+def _kernel(gram: Array, optimum: LinearOptimum, intercept: bool) -> Array:
     """Return X X' / l2, plus the prior variance of the intercept."""
     n_classes = optimum.targets.shape[1]
     curvature = optimum.scale * optimum.weights.sum() / n_classes
@@ -81,7 +81,7 @@ def _kernel(gram: Array, optimum: Optimum, intercept: bool) -> Array:
     return np.asarray(kernel)
 
 
-def _exact(kernel: Array, optimum: Optimum, p: Array, rows: Array) -> Array:
+def _exact(kernel: Array, optimum: LinearOptimum, p: Array, rows: Array) -> Array:
     """Return J_i of some rows, (R, K, K).
 
     With D_c = diag(w (1 + λ) p_c) and E_c = D_c^½ (I + D_c^½ k D_c^½)⁻¹ D_c^½, block (c, c') of
@@ -108,7 +108,7 @@ def _exact(kernel: Array, optimum: Optimum, p: Array, rows: Array) -> Array:
     return blocks
 
 
-def _equal_curvature(kernel: Array, optimum: Optimum, p: Array, rows: Array) -> Array:
+def _equal_curvature(kernel: Array, optimum: LinearOptimum, p: Array, rows: Array) -> Array:
     """Return J_i as if all samples had the mean curvature, (R, K, K)."""
     n_classes = p.shape[1]
     flat = (1 - (p**2).sum(1)) / (n_classes - 1)
@@ -122,7 +122,7 @@ def _equal_curvature(kernel: Array, optimum: Optimum, p: Array, rows: Array) -> 
     return np.asarray(leverage[:, None, None] * np.eye(n_classes))
 
 
-def _newton_step(optimum: Optimum, p: Array, blocks: Array, rows: Array) -> Array:
+def _newton_step(optimum: LinearOptimum, p: Array, blocks: Array, rows: Array) -> Array:
     """Return z + (I − J A)⁻¹ J w g of the rows."""
     p, weights, n_classes = p[rows], optimum.weights[rows, None], p.shape[1]
     g = optimum.scale * p - optimum.targets[rows]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from firthshot.engine.results import Status
-from firthshot.estimators._base import FewShotClassifier, Fit
+from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._centre import centre_if_far
-from firthshot.estimators._left_out import Optimum, left_out_logits
+from firthshot.estimators._left_out import LinearOptimum, left_out_logits
 from firthshot.estimators._optimum import dense_columns, logits, public, ridge_rows, solve_linear
 from firthshot.estimators._support import Array, Support
 
@@ -21,7 +21,7 @@ DEFAULT_LAM: float | str = "shots"
 DEFAULT_L2: float | str = "scale"
 
 
-class FirthClassifier(FewShotClassifier):
+class FirthClassifier(HeadEstimator):
     """Multinomial logistic regression with Firth bias reduction, for few rows of many features.
 
     Minimises, over W and an intercept b that is not penalised,
@@ -109,15 +109,15 @@ class FirthClassifier(FewShotClassifier):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
+    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
         return self._fit_path(support, [(lam, l2)])[0]
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
+    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
         found, _, columns = solve_linear(
             support, path, self.tol, self.max_iter, fit_intercept=self.fit_intercept
         )
         return [
-            Fit(
+            FittedHead(
                 public(found.coef[l], found.intercept[l], columns, support.X),
                 int(found.iterations[l]),
                 status == Status.OK,
@@ -131,7 +131,7 @@ class FirthClassifier(FewShotClassifier):
         support: Support,
         rows: Array,
         path: Sequence[tuple[float, float]],
-        fits: list[Fit],
+        fits: list[FittedHead],
     ) -> Array:
         X = np.asarray(dense_columns(support.X)[0], np.float64)
         if self.fit_intercept:
@@ -139,7 +139,7 @@ class FirthClassifier(FewShotClassifier):
         gram, labels = X @ X.T, support.one_hot()
         found = np.empty((len(path), len(rows), support.n_classes))
         for l, ((lam, l2), fit) in enumerate(zip(path, fits, strict=True)):
-            optimum = Optimum(
+            optimum = LinearOptimum(
                 support.weights,
                 labels + lam * support.prior,
                 np.asarray(self._logits(support.X, fit.parameters), np.float64),

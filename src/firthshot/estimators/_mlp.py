@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from firthshot.errors import FirthshotError
-from firthshot.estimators._base import LAM_GRID, FewShotClassifier, Fit
+from firthshot.estimators._base import LAM_GRID, FittedHead, HeadEstimator
 from firthshot.estimators._centre import centre_of
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
 from firthshot.estimators._linear import DEFAULT_LAM
@@ -48,7 +48,7 @@ class _Frame:
         return whole, b - self.centre @ varying
 
 
-class FirthMLPClassifier(FewShotClassifier):
+class FirthMLPClassifier(HeadEstimator):
     """A small ReLU network with Firth bias reduction, trained to a tolerance.
 
     The layers are those of the paper, features → 100 → 50 → classes. The objective is
@@ -159,7 +159,7 @@ class FirthMLPClassifier(FewShotClassifier):
                 f"hidden is {self.hidden!r}; give the widths of the hidden layers, as in (100, 50)."
             )
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[Fit]:
+    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
         """Return heads that all start alike: they are as if fitted one by one."""
         X, columns = varying_columns(support.X)
         merged = merge_equal_rows(replace(support, X=X))
@@ -171,13 +171,13 @@ class FirthMLPClassifier(FewShotClassifier):
         inside = replace(merged, X=rows)
         return [self._descend(inside, frame, lam, l2) for lam, l2 in path]
 
-    def _fit_head(self, support: Support, lam: float, l2: float) -> Fit:
+    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
         return self._fit_path(support, [(lam, l2)])[0]
 
     def _l2_choices(self, support: Support) -> tuple[tuple[float, ...], float]:  # noqa: ARG002
         return L2_GRID, L2_FALLBACK
 
-    def _descend(self, support: Support, frame: _Frame, lam: float, l2: float) -> Fit:
+    def _descend(self, support: Support, frame: _Frame, lam: float, l2: float) -> FittedHead:
         """Return the head fitted to rows that are given in a basis of their span."""
         widths, theta = self._start(frame.basis, support.n_classes)
         total = support.weights.sum()
@@ -189,7 +189,7 @@ class FirthMLPClassifier(FewShotClassifier):
         layers = layers_of(found.theta, widths)
         problem = _problem(forward(support.X, layers)[-1], lam, found.converged)
         layers[0] = frame.on_features(*layers[0])
-        return Fit(_parameters(layers, frame.dtype), found.n_iter, not problem, problem)
+        return FittedHead(_parameters(layers, frame.dtype), found.n_iter, not problem, problem)
 
     def _start(self, basis: Array, n_classes: int) -> tuple[list[int], Array]:
         """Return widths and start inside the span; the first layer is drawn, then projected."""
@@ -207,7 +207,7 @@ class FirthMLPClassifier(FewShotClassifier):
         support: Support,
         rows: Array,
         path: Sequence[tuple[float, float]],
-        fits: list[Fit],  # noqa: ARG002
+        fits: list[FittedHead],  # noqa: ARG002
     ) -> Array:
         """Return logits of each row by heads fitted, from the start, without its fold."""
         found = np.empty((len(path), len(rows), support.n_classes))
