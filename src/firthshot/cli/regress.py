@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.cli._screen import plain
+from firthshot.cli._screen import echo, plain, screen
 from firthshot.errors import FirthshotError, listed
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def regress(
     _show(summary, separation)
     if out is not None:
         _write(out, summary, separation)
-        typer.echo(f"Wrote {out}.")
+        echo(f"Wrote {out}.")
     if plot is not None:
         _draw(plot, fitted.model, level)
-        typer.echo(f"Wrote {plot}.")
+        echo(f"Wrote {plot}.")
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _fit(data: ModelData, **options: Any) -> Regression:
         fitted = fit_model_data(data, **options)
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):  # the table says that itself
-            typer.echo(str(warning.message), err=True)
+            echo(str(warning.message), err=True)
     return fitted
 
 
@@ -170,9 +170,7 @@ def _find_class(y: Any, reference: str | None) -> Any:
 
 
 def _show(summary: Summary, separation: Separation) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = screen()
     for line in summary.head_lines():
         console.print(plain(line))
     console.print()
