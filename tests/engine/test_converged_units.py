@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firthshot.engine._converged import solve
-from firthshot.engine._guess import walk
+from firthshot.engine import solve
 from firthshot.engine.options import Penalty
+from firthshot.engine.solvers.path import walk
 from firthshot.objective import softmax
 from oracles.linear_optimum import draw, form_of
 

@@ -13,17 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.kernels.padding import round_up as round_up  # noqa: PLC0414, for SGD heads
 from firthshot.kernels.vectors import lanes_of
 
 Array = npt.NDArray[Any]
 
 _GAP = 64  # rows closer than this are read as one piece
 _SHORTEST_PIECE = 16  # below this many rows on average, copying is cheaper
-
-
-def round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple of ``multiple`` that is at least ``number``."""
-    return -(-number // multiple) * multiple
 
 
 @dataclass(frozen=True)

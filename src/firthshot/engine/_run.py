@@ -68,7 +68,7 @@ def train(
     if isinstance(solver, Sgd):
         for passes in set(solver.score_after) - {solver.epochs}:
             results.earlier[passes] = Results.empty(episodes.trials, penalty.coefficients, wanted)
-    source = Source(features, precision, memory)
+    source = FeatureSource(features, precision, memory)
     in_flight = _trials_in_flight(features, episodes, head, penalty, precision, threads, memory)
 
     def work(t: int) -> None:
@@ -147,7 +147,7 @@ def _bounded(
         yield from done
 
 
-class Source:
+class FeatureSource:
     """The features in the precision of the computation, and which rows are not finite."""
 
     def __init__(self, features: Array, dtype: np.dtype[Any], memory: float) -> None:
@@ -188,7 +188,7 @@ def _rows_not_finite(features: Array) -> Array:
 
 
 def _train_one(
-    source: Source,
+    source: FeatureSource,
     episodes: Episodes,
     t: int,
     fit: Fit,

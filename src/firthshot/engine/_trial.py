@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from firthshot.engine._queries import Queries
 from firthshot.errors import FirthshotError
+from firthshot.kernels.padding import pad_columns as pad_columns  # noqa: PLC0414, for SGD heads
 
 Array = npt.NDArray[Any]
 
@@ -72,10 +73,3 @@ def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:
     logits = np.ascontiguousarray(trial.query.times(W).T)
     logits += intercept.T.reshape(-1, 1).astype(trial.dtype)
     return logits.reshape(n_classes, n_coefficients, -1)
-
-
-def pad_columns(values: Array, columns: int) -> Array:
-    """Append zero columns to the last axis."""
-    padded = np.zeros((*values.shape[:-1], columns), values.dtype)
-    padded[..., : values.shape[-1]] = values
-    return padded

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._kernels.scoring import RELIABILITY_BINS
-
 Array = npt.NDArray[Any]
 
 
@@ -67,6 +65,8 @@ class Results:
         cls, trials: Array, coefficients: tuple[float, ...], keep: tuple[str, ...] = ()
     ) -> Results:
         """Make results in which every trial is still to be filled in."""
+        from firthshot.engine._kernels.scoring import RELIABILITY_BINS
+
         shape = (len(trials), len(coefficients))
         accuracy, nll, brier, ece, norm = (np.full(shape, np.nan) for _ in range(5))
         return cls(

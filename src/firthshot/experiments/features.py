@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.calibration._tukey import tukey
+from firthshot.calibration import tukey
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
