@@ -10,20 +10,20 @@ import pytest
 from calibration.made_up import statistics, task
 from firthshot.calibration import Stream, draw
 from firthshot.calibration._kernels.passes import curvatures
-from firthshot.calibration._metric import Factor, Metrics
-from firthshot.calibration._solver import Rows
+from firthshot.calibration._metric import Metrics, MomentFactor
+from firthshot.calibration._task import CalibrationRows
 
 WAYS, D = 4, 24
 
 
 @pytest.fixture(scope="module")
-def rows() -> Rows:
+def rows() -> CalibrationRows:
     support, labels, _ = task(ways=WAYS, shots=2)
     return draw(support, labels, statistics(), Stream(3, 1), artificial=4000)
 
 
 @pytest.fixture(scope="module")
-def chances(rows: Rows) -> Any:
+def chances(rows: CalibrationRows) -> Any:
     """Return probabilities (C, n) of some weights, surer of some classes than of others."""
     weights = np.random.default_rng(0).normal(size=(WAYS, D + 1)) * np.arange(1, 5)[:, None]
     z = 0.3 * weights @ rows.x[: rows.count, : D + 1].T
@@ -36,21 +36,23 @@ def sums_by_class(p: Any, labels: Any) -> Any:
     return sums
 
 
-def test_curvatures_are_sums_over_the_rows_of_a_class(rows: Rows, chances: Any) -> None:
+def test_curvatures_are_sums_over_the_rows_of_a_class(rows: CalibrationRows, chances: Any) -> None:
     wide = chances.astype(float)
     for y, found in enumerate(sums_by_class(chances, rows.labels)):
         mine = wide[:, rows.labels == y]
         np.testing.assert_allclose(found, np.diag(mine.sum(axis=1)) - mine @ mine.T, atol=1e-3)
 
 
-def test_class_means_are_those_of_the_draws(rows: Rows) -> None:
+def test_class_means_are_those_of_the_draws(rows: CalibrationRows) -> None:
     x = rows.x[: rows.count, : D + 1]
     drawn = np.array([x[rows.labels == y].mean(axis=0) for y in range(WAYS)])
     np.testing.assert_allclose(rows.class_means[:, : D + 1], drawn, atol=0.05)
     assert (rows.class_means[:, D + 1 :] == 0).all()
 
 
-def test_the_inverse_is_that_of_the_matrix_it_stands_for(rows: Rows, chances: Any) -> None:
+def test_the_inverse_is_that_of_the_matrix_it_stands_for(
+    rows: CalibrationRows, chances: Any
+) -> None:
     by_class, decay = sums_by_class(chances, rows.labels) / rows.count, 1e-3
     total, wide = by_class.sum(axis=0), slice(D + 1)
     shift = decay / (np.trace(total) / (WAYS - 1))
@@ -68,17 +70,19 @@ def test_the_inverse_is_that_of_the_matrix_it_stands_for(rows: Rows, chances: An
         np.testing.assert_allclose(back, gradient, atol=2e-3)
 
 
-def test_factors_serve_shifts_near_theirs(rows: Rows) -> None:
+def test_factors_serve_shifts_near_theirs(rows: CalibrationRows) -> None:
     metrics = Metrics(rows)
     first = metrics._factor(1e-3)
     assert metrics._factor(3e-3) is first
     assert metrics._factor(5e-3) is not first
 
 
-def test_moments_that_float32_cannot_factorise_get_a_larger_shift(rows: Rows) -> None:
+def test_moments_that_float32_cannot_factorise_get_a_larger_shift(rows: CalibrationRows) -> None:
     flat = np.ones_like(rows.moments)
     flat[D:, :], flat[:, D:] = 0.0, 0.0
     flat[range(D, len(flat)), range(D, len(flat))] = 1.0
-    same = Rows(rows.x, rows.labels, rows.count, rows.centre, 100 * flat, rows.class_means)
-    solved = Factor(same, 1e-12).solve(rows.class_means)
+    same = CalibrationRows(
+        rows.x, rows.labels, rows.count, rows.centre, 100 * flat, rows.class_means
+    )
+    solved = MomentFactor(same, 1e-12).solve(rows.class_means)
     assert np.isfinite(solved).all()

@@ -9,8 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from calibration.made_up import statistics, task
-from firthshot.calibration import CalibratedLinear, Stream, draw
-from firthshot.calibration._solver import Terms, solve_path
+from firthshot.calibration import CalibratedLinear, CalibrationTerms, Stream, draw, solve_path
 from firthshot.engine import Converged, Linear, Penalty, train
 from firthshot.engine.results import Status
 from firthshot.episodes import sample_episodes
@@ -34,7 +33,9 @@ def literal(X: Any, y: Any, lam: float, ways: int) -> LogisticRegression:
 def test_the_same_optimum_as_scikit_learn(ways: int, shots: int) -> None:
     support, labels, query = task(ways=ways, shots=shots)
     rows = draw(support, labels, statistics(), Stream(3, 1), artificial=80)
-    path = [Terms(1 + lam, 1.0, np.full(ways, lam / ways), 1 / rows.count) for lam in PATH]
+    path = [
+        CalibrationTerms(1 + lam, 1.0, np.full(ways, lam / ways), 1 / rows.count) for lam in PATH
+    ]
     found = solve_path(rows, ways, path, 1e-7, 200)
     X = rows.x[: rows.count, :24].astype(float) + rows.centre
     for lam, one in zip(PATH, found, strict=True):
@@ -50,7 +51,7 @@ def test_the_same_optimum_as_scikit_learn(ways: int, shots: int) -> None:
 def test_coefficients_do_not_depend_on_their_company() -> None:
     support, labels, _ = task()
     rows = draw(support, labels, statistics(), Stream(3, 1), artificial=80)
-    path = [Terms(1 + lam, 1.0, np.full(4, lam / 4), 1 / rows.count) for lam in PATH]
+    path = [CalibrationTerms(1 + lam, 1.0, np.full(4, lam / 4), 1 / rows.count) for lam in PATH]
     together = solve_path(rows, 4, path, 1e-7, 200)
     for terms, one in zip(path, together, strict=True):
         alone = solve_path(rows, 4, [terms], 1e-7, 200)[0]
@@ -60,7 +61,7 @@ def test_coefficients_do_not_depend_on_their_company() -> None:
 def test_too_few_iterations_are_told() -> None:
     support, labels, _ = task()
     rows = draw(support, labels, statistics(), Stream(3, 1), artificial=80)
-    (one,) = solve_path(rows, 4, [Terms(1.0, 1.0, np.zeros(4), 1 / rows.count)], 1e-7, 2)
+    (one,) = solve_path(rows, 4, [CalibrationTerms(1.0, 1.0, np.zeros(4), 1 / rows.count)], 1e-7, 2)
     assert one.status == Status.NOT_CONVERGED
     assert one.iterations == 2
 

@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from firthshot.engine._converged import fit_converged, solve
-from firthshot.engine._trial import Trial
-from firthshot.engine.heads import Linear
-from firthshot.engine.options import Converged
+from firthshot.engine import Converged, Linear, Trial, solve
 from firthshot.engine.results import Status
 from firthshot.errors import FirthshotError
 from firthshot.objective import Penalty, SampleLoss, softmax
@@ -232,7 +229,7 @@ def test_a_trial_is_scored_at_its_optimum(dtype):
     trial = Trial(0, 1, 4, X.astype(dtype), labels, query)
     penalty = {"family": "firth", "coefficients": (0.0, 0.5, 2.0), "l2": 1.0, "l2_kind": "ridge"}
     form = form_of(X, labels, **penalty)
-    (fitted,) = fit_converged(trial, Linear(), Converged(), form, True).values()
+    (fitted,) = Linear().fit(trial, Converged(), form, True).values()
     found = solve(X.astype(dtype), labels, form)
     assert fitted.logits.dtype == dtype
     assert fitted.logits.shape == (4, 3, trial.query.padded)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from firthshot.engine._converged import solve
+from firthshot.engine import solve
 from firthshot.engine.results import Status
 from firthshot.objective import Penalty
 from oracles.linear_optimum import draw, flatten, form_of, plain_objective

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firthshot.engine._converged import solve
-from firthshot.engine._guess import walk
+from firthshot.engine import solve
+from firthshot.engine.solvers.path import walk
 from firthshot.objective import Penalty, softmax
 from oracles.linear_optimum import draw, form_of
 

@@ -77,7 +77,7 @@ def test_no_direction_lowers_the_objective(k, prior, shape):
 
 def test_the_penalty_is_label_smoothing_at_another_scale():
     """CE + λ KL(u‖p) is (1 + λ) CE of labels smoothed by λ/(1 + λ), so that l2 shrinks by 1 + λ."""
-    from firthshot.engine._converged import solve
+    from firthshot.engine import solve
     from oracles.linear_optimum import form_of
 
     X, y = draw(30, 50, 4)

@@ -228,10 +228,10 @@ def compare(
     problem: CalibrationProblem, shots: int, count: int, plain: dict[str, Any], tasks: int
 ) -> Record:
     """Time our tasks, factors of covariances from scratch, and set both sides beside another."""
-    from firthshot.calibration import _sampling
+    from firthshot.calibration import FACTORS
 
     train_here(problem, problem.episodes(shots, 1), GRIDS[count])  # compiles
-    _sampling.FACTORS = _sampling.FactorCache()
+    FACTORS.clear()
     episodes = problem.episodes(shots, tasks)
     start = process_time()
     results = train_here(problem, episodes, GRIDS[count])
@@ -258,8 +258,7 @@ def measure_agreement(problem: CalibrationProblem, tasks: int) -> dict[str, floa
 
     scikit-learn's default tolerance, 1e-4, ends well before its own optimum.
     """
-    from firthshot.calibration import CalibratedLinear
-    from firthshot.calibration._solver import Terms, solve_path
+    from firthshot.calibration import CalibratedLinear, CalibrationTerms, solve_path
 
     head = CalibratedLinear(problem.statistics, ARTIFICIAL, 2, ALPHA)
     episodes = problem.episodes(1, tasks)
@@ -269,7 +268,7 @@ def measure_agreement(problem: CalibrationProblem, tasks: int) -> dict[str, floa
         rows = head.draw(
             problem.features[episode.support], episode.support_labels, episodes.key, episode.trial
         )
-        terms = Terms(1.0, 1.0, np.zeros(WAYS), 1 / rows.count)
+        terms = CalibrationTerms(1.0, 1.0, np.zeros(WAYS), 1 / rows.count)
         optimum = solve_path(rows, WAYS, [terms], TOLERANCE, 200)[0]
         coef, intercept = rows.weights(optimum.theta)
         query = problem.features[episode.query]
@@ -287,8 +286,7 @@ def profile_task(
 
     Beside them: what the products alone would take at the peak, as a share, and evaluations.
     """
-    from firthshot.calibration import CalibratedLinear
-    from firthshot.calibration._solver import Terms, solve_path
+    from firthshot.calibration import CalibratedLinear, CalibrationTerms, solve_path
 
     head = CalibratedLinear(problem.statistics, ARTIFICIAL, 2, ALPHA)
     episode = problem.episodes(shots, 1)[0]
@@ -300,7 +298,9 @@ def profile_task(
         rows = head.draw(support, episode.support_labels, 0, 0)
         times["draw"].append(process_time() - start)
         for count, grid in GRIDS.items():
-            path = [Terms(1 + l, 1.0, np.full(WAYS, l / WAYS), 1 / rows.count) for l in grid]
+            path = [
+                CalibrationTerms(1 + l, 1.0, np.full(WAYS, l / WAYS), 1 / rows.count) for l in grid
+            ]
             start = process_time()
             found = solve_path(rows, WAYS, path, TOLERANCE, 200)
             times[f"fit {count}"].append(process_time() - start)

@@ -8,19 +8,25 @@ Method". ``docs/calibration.md`` has every rule.
 from __future__ import annotations
 
 from firthshot.calibration._head import CalibratedLinear
-from firthshot.calibration._sampling import Stream, calibrate, draw
-from firthshot.calibration._shared import SharedLbfgs, train_shared
+from firthshot.calibration._sampling import FACTORS, Stream, calibrate, draw
+from firthshot.calibration._shared import TOGETHER, SharedLbfgs, train_shared
+from firthshot.calibration._solver import solve_path
 from firthshot.calibration._statistics import BaseStatistics, base_statistics
+from firthshot.calibration._task import CalibrationTerms
 from firthshot.calibration._tukey import tukey
 
 __all__ = [
+    "FACTORS",
+    "TOGETHER",
     "BaseStatistics",
     "CalibratedLinear",
+    "CalibrationTerms",
     "SharedLbfgs",
     "Stream",
     "base_statistics",
     "calibrate",
     "draw",
+    "solve_path",
     "train_shared",
     "tukey",
 ]

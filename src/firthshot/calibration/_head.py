@@ -7,12 +7,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from firthshot.calibration._sampling import Stream, check_fit, draw
-from firthshot.calibration._solver import Array, Rows, Terms, solve_path
+from firthshot.calibration._solver import solve_path
 from firthshot.calibration._statistics import BaseStatistics
-from firthshot.engine._converged import fit_converged
-from firthshot.engine._trial import Fitted, Trial, fitted_linear
-from firthshot.engine.heads import Head, Linear, register_head
-from firthshot.engine.options import Converged, Solver
+from firthshot.calibration._task import Array, CalibrationRows, CalibrationTerms
+from firthshot.engine import (
+    Converged,
+    Fitted,
+    Head,
+    Linear,
+    Solver,
+    Trial,
+    fitted_linear,
+    register_head,
+)
 from firthshot.errors import FirthshotError
 from firthshot.objective import PenaltyTables
 
@@ -50,7 +57,7 @@ class CalibratedLinear(Head):
 
     def draw(
         self, support: Array, labels: Array, key: int, trial: int, *, centre: bool = True
-    ) -> Rows:
+    ) -> CalibrationRows:
         """Return the training rows of a task."""
         return draw(
             support, labels, self.statistics, Stream(key, trial), artificial=self.artificial,
@@ -69,7 +76,7 @@ def fit_calibrated(
 ) -> dict[int, Fitted]:
     """Draw the rows of one trial and bring the head to its optimum with every coefficient."""
     if head.artificial == 0:
-        return fit_converged(trial, Linear(), solver, form, keep_weights)
+        return Linear().fit(trial, solver, form, keep_weights)
     rows = head.draw(trial.support, trial.labels, trial.key, trial.number)
     path = form_terms(form, len(trial.labels), rows.count)
     found = solve_path(rows, trial.n_classes, path, solver.tolerance, solver.max_iterations)
@@ -77,7 +84,7 @@ def fit_calibrated(
     return {0: fitted(trial, [rows.weights(one.theta) for one in found], status, keep_weights)}
 
 
-def form_terms(form: PenaltyTables, n_support: int, n_rows: int) -> list[Terms]:
+def form_terms(form: PenaltyTables, n_support: int, n_rows: int) -> list[CalibrationTerms]:
     """Return the coefficients of a form that was made for the support alone.
 
     The ridge is ½‖W‖² over the number of rows trained on: artificial rows count.
@@ -88,7 +95,7 @@ def form_terms(form: PenaltyTables, n_support: int, n_rows: int) -> list[Terms]:
         raise FirthshotError("Distribution Calibration needs l2_kind 'ridge', which spares biases.")
     share = n_support / n_rows
     return [
-        Terms(
+        CalibrationTerms(
             float(form.probability[l]), float(form.label[l]), form.target[:, l],
             share * float(form.weight_decay[l]),
         )

@@ -24,16 +24,25 @@ import numpy.typing as npt
 from scipy.linalg.lapack import spotrf, spotrs
 
 if TYPE_CHECKING:
-    from firthshot.calibration._solver import Rows
+    from firthshot.calibration._task import CalibrationRows
 
 Array = npt.NDArray[Any]
 F32 = np.float32
+# A factor serves shifts within this ratio of its own: the metric is then off by as much in the
+# directions that L2 rules, where L-BFGS corrects it. Half the ratio factorises twice as often.
+_NEAR = 4.0
+# The least shift, as a share of the mean variance and at all: features without variance and without
+# L2 would leave nothing to factorise. float32 knows a moment to about the former.
+_LEAST_SHARE, _LEAST = 1e-6, 1e-12
+# Eigenvalues of D below this share of the largest are the constant direction over classes, which
+# has no curvature and no gradient either.
+_CONSTANT = 1e-4
 
 
-class Factor:
+class MomentFactor:
     """S + shift, factorised, and (S + shift)⁻¹ times the class means."""
 
-    def __init__(self, rows: Rows, shift: float) -> None:
+    def __init__(self, rows: CalibrationRows, shift: float) -> None:
         self.shift = shift
         self.triangle = _factorise(rows, shift)
         self.means = rows.class_means
@@ -46,7 +55,7 @@ class Factor:
         return np.asarray(spotrs(self.triangle, flat.T, lower=1)[0].T).reshape(vectors.shape)
 
 
-def _factorise(rows: Rows, shift: float) -> Array:
+def _factorise(rows: CalibrationRows, shift: float) -> Array:
     """Return LAPACK's factor of S + shift, or of more where float32 needs more to factorise."""
     shifted = rows.moments.copy()
     np.einsum("ii->i", shifted)[: rows.d] += shift
@@ -58,13 +67,12 @@ def _factorise(rows: Rows, shift: float) -> Array:
 class Metrics:
     """The metrics of all coefficients of a task; a factor serves all that need about its shift."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: CalibrationRows) -> None:
         self.rows = rows
         self.shares = np.bincount(rows.labels, minlength=len(rows.class_means)) / rows.count
         variances = np.einsum("ii->i", rows.moments)[: rows.d]
-        # Features without variance and without L2 would leave nothing to factorise.
-        self.least = max(1e-6 * float(variances.mean()), 1e-12)
-        self.factors: list[Factor] = []
+        self.least = max(_LEAST_SHARE * float(variances.mean()), _LEAST)
+        self.factors: list[MomentFactor] = []
 
     def inverse(self, curvatures: Array, decay: float, gradients: Array) -> Array:
         """Return the inverse metric times gradients (…, C, width).
@@ -87,25 +95,22 @@ class Metrics:
         back = np.einsum("ck,...yk->...cy", by_class, share).astype(F32)
         return np.asarray(plain - back @ factor.solved_means)
 
-    def _factor(self, shift: float) -> Factor:
+    def _factor(self, shift: float) -> MomentFactor:
         for factor in self.factors:
-            if 0.25 < shift / factor.shift < 4.0:
+            if 1 / _NEAR < shift / factor.shift < _NEAR:
                 return factor
-        self.factors.append(Factor(self.rows, shift))
+        self.factors.append(MomentFactor(self.rows, shift))
         return self.factors[-1]
 
 
 def _pseudo_inverse(curvature: Array) -> Array:
-    """Return the inverse of D where it has one.
-
-    The constant direction over classes has no curvature, and no gradient either.
-    """
+    """Return the inverse of D where it has one."""
     values, vectors = np.linalg.eigh(curvature)
     inverted = np.zeros_like(values)
-    np.divide(1.0, values, out=inverted, where=values > 1e-4 * values[-1])
+    np.divide(1.0, values, out=inverted, where=values > _CONSTANT * values[-1])
     return np.asarray((vectors * inverted) @ vectors.T)
 
 
 def _level(curvature: Array) -> float:
     """Return the mean eigenvalue of D in the directions that differ between classes."""
-    return max(float(np.trace(curvature)) / (len(curvature) - 1), 1e-12)
+    return max(float(np.trace(curvature)) / (len(curvature) - 1), _LEAST)

@@ -18,23 +18,21 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf
 
 from firthshot.calibration._kernels.normals import fill_normal
-from firthshot.calibration._kernels.rows import finish_rows
-from firthshot.calibration._solver import F32, Rows
-from firthshot.engine._queries import round_up
+from firthshot.calibration._kernels.passes import finish_rows
+from firthshot.calibration._task import F32, Array, CalibrationRows
 from firthshot.errors import FirthshotError
+from firthshot.kernels.padding import round_up
 from firthshot.kernels.streams import NOISE
 
 if TYPE_CHECKING:
     from firthshot.calibration._statistics import BaseStatistics
 
-Array = npt.NDArray[Any]
 _COLUMNS = 128  # of a triangular factor multiplied at once: what lies above them is not
 FACTOR_BYTES = 1e9  # Cholesky factors kept, all statistics together
 
@@ -119,6 +117,12 @@ class FactorCache:
                 self._bytes -= self._kept.popitem(last=False)[1][1].nbytes
         return factor
 
+    def clear(self) -> None:
+        """Forget all factors."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
 
 FACTORS = FactorCache()
 
@@ -139,7 +143,7 @@ def factorise(covariances: Array) -> Array:
 
 def draw(support: Array, labels: Array, statistics: BaseStatistics, stream: Stream, *,
          artificial: int = 750, neighbours: int = 2, alpha: float = 0.21,
-         centre: bool = True) -> Rows:  # fmt: skip
+         centre: bool = True) -> CalibrationRows:  # fmt: skip
     """Return the training rows of a task: draws around every support row, then the support.
 
     Parameters
@@ -175,7 +179,7 @@ def draw(support: Array, labels: Array, statistics: BaseStatistics, stream: Stre
     moments = expected_moments(made, support, middle, statistics, alpha, total, x.shape[1])
     means = expected_class_means(made, support, labels, middle, x.shape[1])
     drawn = np.append(np.repeat(labels, made.draws), labels)
-    return Rows(x, drawn, total, middle, moments, means)
+    return CalibrationRows(x, drawn, total, middle, moments, means)
 
 
 def times_triangle(noise: Array, factor: Array, out: Array) -> None:

@@ -11,7 +11,6 @@ Which tasks are stacked depends on the trial numbers alone: 0 … 9, 10 … 19 a
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,15 +20,11 @@ from threadpoolctl import threadpool_limits
 
 from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
 from firthshot.calibration._kernels.passes import logits, pull_back
-from firthshot.calibration._solver import F32, Array, Rows, Terms
-from firthshot.engine._run import TrialSource, record_trial
-from firthshot.engine._trial import Trial
-from firthshot.engine.options import Solver
-from firthshot.engine.results import Results
+from firthshot.calibration._solver import Pairs, dot, two_loop_recursion
+from firthshot.calibration._task import F32, Array, CalibrationObjective
+from firthshot.engine import Penalty, Results, Solver, Trial, TrialSource, record_trial
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
-from firthshot.kernels.mean_loss import evaluate
-from firthshot.objective import Penalty
 
 TOGETHER = 10
 Objective = Callable[[Array], tuple[float, Array]]
@@ -120,45 +115,32 @@ def _fit_together(
         paths.append(form_terms(form, len(trial.labels), mine.count))
     found: list[list[tuple[Array, Array]]] = [[] for _ in trials]
     for l in range(len(penalty.coefficients)):
-        tasks = [_Task(mine, n_classes, path[l]) for mine, path in zip(rows, paths, strict=True)]
-        theta = lbfgs(_mean_of(tasks), np.zeros(sum(task.size for task in tasks)), solver)
+        tasks = [
+            CalibrationObjective(mine, n_classes, path[l], np.float64)
+            for mine, path in zip(rows, paths, strict=True)
+        ]
+        size = sum(n_classes * len(task.decay) for task in tasks)
+        theta = lbfgs(_mean_of(tasks), np.zeros(size), solver)
         for own, mine, part in zip(found, rows, np.split(theta, len(tasks)), strict=True):
             own.append(mine.weights(part.reshape(n_classes, -1)))
     return found
 
 
-class _Task:
-    """One task's loss and gradient at any parameters."""
-
-    def __init__(self, rows: Rows, n_classes: int, terms: Terms) -> None:
-        self.rows, self.probability = rows, F32(terms.probability)
-        n, width = rows.x.shape
-        self.shape, self.size = (n_classes, width), n_classes * width
-        self.z, self.p, self.g = (np.empty((n_classes, n), F32) for _ in range(3))
-        self.top, self.total = np.empty(n, F32), np.empty(n, F32)
-        self.weights = np.zeros(n, F32)
-        self.weights[: rows.count] = 1 / rows.count
-        self.targets = np.zeros((n_classes, n), F32)
-        self.targets[:, : rows.count] = terms.target[:, None]
-        self.targets[rows.labels, np.arange(rows.count)] += F32(terms.label)
-        self.decay = np.where(np.arange(width) < rows.d, terms.decay, 0.0)
-
-    def __call__(self, flat: Array) -> tuple[float, Array]:
-        theta = flat.reshape(self.shape)
-        logits(self.rows.x, theta.astype(F32), self.z)
-        loss = evaluate(
-            self.z, self.targets, self.weights, self.probability, self.p, self.g, self.top,
-            self.total,
-        )  # fmt: skip
-        gradient = np.empty(self.shape, F32)
-        pull_back(self.rows.x, self.g, gradient)
-        by_theta = gradient + self.decay * theta
-        return float(loss) + 0.5 * float((self.decay * theta**2).sum()), by_theta.ravel()
+def _value_and_gradient(task: CalibrationObjective, flat: Array) -> tuple[float, Array]:
+    theta, gradient = (
+        flat.reshape(len(task.at.z), -1),
+        np.empty((len(task.at.z), len(task.decay)), F32),
+    )
+    logits(task.rows.x, theta.astype(F32), task.at.z)
+    value = task.value(theta)
+    pull_back(task.rows.x, task.at.gradient, gradient)
+    return value, (gradient + task.decay * theta).ravel()
 
 
-def _mean_of(tasks: list[_Task]) -> Objective:
+def _mean_of(tasks: list[CalibrationObjective]) -> Objective:
     def objective(theta: Array) -> tuple[float, Array]:
-        found = [task(part) for task, part in zip(tasks, np.split(theta, len(tasks)), strict=True)]
+        parts = np.split(theta, len(tasks))
+        found = [_value_and_gradient(*each) for each in zip(tasks, parts, strict=True)]
         values, gradients = zip(*found, strict=True)
         return sum(values) / len(tasks), np.concatenate(gradients) / len(tasks)
 
@@ -167,7 +149,7 @@ def _mean_of(tasks: list[_Task]) -> Objective:
 
 def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
     """Minimise by L-BFGS under the published rule: rounds that each count anew."""
-    pairs: deque[tuple[Array, Array]] = deque(maxlen=solver.history)
+    pairs = Pairs(maxlen=solver.history)
     most_evaluations = solver.iterations * 5 // 4
     value, gradient = objective(theta)
     begun = False
@@ -176,7 +158,7 @@ def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
         for _ in range(solver.iterations):
             if np.abs(gradient).max() <= solver.tolerance_gradient:
                 return theta
-            direction = _two_loops(pairs, gradient)
+            direction = _direction(pairs, gradient)
             slope = float(gradient @ direction)
             if slope > -solver.tolerance_change:
                 break
@@ -186,8 +168,9 @@ def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
                 objective, theta, direction, value, gradient, first, solver.tolerance_change
             )
             moved, turned = step * direction, there - gradient
-            if float(moved @ turned) > 1e-10:
-                pairs.append((moved, turned))
+            curvature = dot(moved, turned)
+            if curvature > 1e-10:
+                pairs.append((moved, turned, curvature))
             change, theta, value, gradient = abs(new - value), theta + moved, new, there
             evaluations += used
             still = np.abs(moved).max() <= solver.tolerance_change
@@ -196,17 +179,13 @@ def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
     return theta
 
 
-def _two_loops(pairs: deque[tuple[Array, Array]], gradient: Array) -> Array:
-    direction, shares = -gradient, []
-    for moved, turned in reversed(pairs):
-        shares.append(float(moved @ direction) / float(moved @ turned))
-        direction = direction - shares[-1] * turned
+def _direction(pairs: Pairs, gradient: Array) -> Array:
+    """Return the direction of L-BFGS; H₀ is scaled by the last pair."""
+    scale = 1.0
     if pairs:
-        moved, turned = pairs[-1]
-        direction = direction * (float(moved @ turned) / float(turned @ turned))
-    for (moved, turned), share in zip(pairs, reversed(shares), strict=True):
-        direction += (share - float(turned @ direction) / float(moved @ turned)) * moved
-    return direction
+        _, y, curvature = pairs[-1]
+        scale = curvature / dot(y, y)
+    return two_loop_recursion(pairs, gradient, lambda direction: direction * scale)
 
 
 @dataclass(frozen=True)

@@ -1,96 +1,57 @@
 """The multinomial logistic fit of a calibrated support set: thousands of rows, all coefficients.
 
-The objective of coefficient l is that of the converged linear head,
-
-    mean_i [ −Σ_c T_ic log p_ic ] + ½ decay ‖W‖²,      T_ic = label [c = y_i] + target_c,
-
-but here N ≫ d, so that rows are never rotated and every product with them counts. The Hessian is
-nearly known before the rows are drawn (:mod:`firthshot.calibration._metric`): L-BFGS on top of that
-needs about ten products where plain L-BFGS needs a hundred. Logits move along a line, so that line
+Here N ≫ d, so that rows are never rotated and every product with them counts. The Hessian is nearly
+known before the rows are drawn (:mod:`firthshot.calibration._metric`): L-BFGS on top of that needs
+about ten products where plain L-BFGS needs a hundred. Logits move along a line, so that line
 searches cost no product. Coefficients are solved from the most to the least regularising, each from
-the optimum of the one before and with what was learnt of the curvature. Products are float32;
-values and slopes are added up in float64.
+the optimum of the one before and with its pairs of steps and gradient changes. Products are
+float32; values and slopes are added up in float64.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from firthshot.calibration._kernels.passes import (
-    advance,
     curvatures,
     inner,
     logits,
     pull_back,
     step_along,
+    whole_step,
 )
 from firthshot.calibration._metric import Metrics
-from firthshot.engine.results import Status
-from firthshot.kernels.mean_loss import evaluate
+from firthshot.calibration._task import (
+    F32,
+    Array,
+    CalibrationObjective,
+    CalibrationRows,
+    CalibrationTerms,
+)
+from firthshot.engine import Status
+from firthshot.engine.solvers.line_search import DECREASE, secant_step
 
-Array = npt.NDArray[Any]
-F32 = np.float32
-MEMORY = 8  # pairs of L-BFGS
-MOST_STEPS = 12  # of a line search
-_FLAT = 0.6  # share of the slope that a line search may leave
-_FLAT_START = 0.1  # where it finds the length of a start, for all that follows
+# Pairs of L-BFGS. On top of the metric few are needed; twice as many save no step.
+MEMORY = 8
+# Steps of a line search; nearly all take the first.
+MOST_STEPS = 12
+# Share of the slope that a line search may leave: loose, as a step costs two products and a trial
+# only logits. A start from another coefficient gets its length right, for all that follows.
+_FLAT, _FLAT_START = 0.6, 0.1
+# Where a step is too short, the next is so much longer; a start is first changed by a tenth.
+_LONGER, _FIRST_START = 2.5, 0.1
+# The metric is trusted to this factor: the last step's curvature corrects its scale within it.
+_TRUSTED = 4.0
 
-
-@dataclass(frozen=True)
-class Rows:
-    """Training rows of one task, as the kernels want them.
-
-    Attributes
-    ----------
-    x : (n, width) float32: features minus ``centre``, then a column of ones, then zeros; n and
-        width are multiples of 16, rows past ``count`` are zero
-    labels : (count,)
-    count : rows that count
-    centre : (d,) what was subtracted
-    moments : (width, width) float32, (about) x'x / count; ones on the diagonal past the features
-    class_means : (C, width) float32, (about) the mean row of every class
-    """
-
-    x: Array
-    labels: Array
-    count: int
-    centre: Array
-    moments: Array
-    class_means: Array
-
-    @property
-    def d(self) -> int:
-        """Return the number of features."""
-        return len(self.centre)
-
-    def weights(self, theta: Array) -> tuple[Array, Array]:
-        """Return coef (C, d) and intercept (C,) for rows that are not centred."""
-        coef = theta[:, : self.d].astype(np.float64)
-        return coef, theta[:, self.d] - coef @ self.centre
+Pairs = deque[tuple[Array, Array, float]]  # step s, change y of the gradient, s'y
 
 
 @dataclass(frozen=True)
-class Terms:
-    """One coefficient: p's factor, what is subtracted for the label and for each class, L2."""
-
-    probability: float
-    label: float
-    target: Array  # (C,)
-    decay: float
-
-    @property
-    def pull(self) -> float:
-        """Return how strongly the coefficient holds the weights back."""
-        return float(self.target.sum() / self.label + self.decay)
-
-
-@dataclass(frozen=True)
-class Optimum:
+class CalibrationOptimum:
     """Parameters (C, width) of one coefficient, iterations, largest gradient entry, status."""
 
     theta: Array
@@ -100,8 +61,12 @@ class Optimum:
 
 
 def solve_path(
-    rows: Rows, n_classes: int, path: list[Terms], tolerance: float, max_iterations: int
-) -> list[Optimum]:
+    rows: CalibrationRows,
+    n_classes: int,
+    path: list[CalibrationTerms],
+    tolerance: float,
+    max_iterations: int,
+) -> list[CalibrationOptimum]:
     """Return the optimum of every coefficient.
 
     Parameters
@@ -112,51 +77,32 @@ def solve_path(
         Steps per coefficient.
     """
     theta = np.zeros((n_classes, rows.x.shape[1]), F32)
-    found: dict[int, Optimum] = {}
-    metrics, pairs = Metrics(rows), _no_pairs()
-    for l in sorted(range(len(path)), key=lambda l: -path[l].pull):
-        descent = _Descent(rows, n_classes, path[l], metrics, pairs)
+    found: dict[int, CalibrationOptimum] = {}
+    metrics, pairs = Metrics(rows), Pairs(maxlen=MEMORY)
+    for l in sorted(range(len(path)), key=lambda l: -path[l].strength):
+        descent = _Lbfgs(CalibrationObjective(rows, n_classes, path[l]), metrics, pairs)
         found[l] = descent.run(theta, tolerance, max_iterations)
         theta = found[l].theta
         if found[l].status != Status.OK:  # what did not end well is no start for the next
-            theta, pairs = np.zeros_like(theta), _no_pairs()
+            theta, pairs = np.zeros_like(theta), Pairs(maxlen=MEMORY)
     return [found[l] for l in range(len(path))]
 
 
-Pairs = deque[tuple[Array, Array, float]]  # step, change of the gradient, their product
+class _Lbfgs:
+    """One coefficient in progress, at logits ``z`` with ``gradient``; ``pairs`` are kept on."""
 
+    def __init__(self, objective: CalibrationObjective, metrics: Metrics, pairs: Pairs) -> None:
+        self.objective, self.metrics, self.pairs = objective, metrics, pairs
+        self.rows, self.decay = objective.rows, objective.decay
+        self.z, self.step_z = np.empty_like(objective.at.z), np.empty_like(objective.at.z)
+        self.gradient = np.empty((len(self.z), self.rows.x.shape[1]), F32)
 
-def _no_pairs() -> Pairs:
-    return deque(maxlen=MEMORY)
-
-
-class _Descent:
-    """One coefficient in progress; arrays by class along the rows, (C, n) or (C, width)."""
-
-    def __init__(
-        self, rows: Rows, n_classes: int, terms: Terms, metrics: Metrics, pairs: Pairs
-    ) -> None:
-        self.rows, self.terms, self.metrics, self.pairs = rows, terms, metrics, pairs
-        n, width = rows.x.shape
-        shape = (n_classes, n)
-        self.z, self.tried, self.step_z, self.p, self.by_logits = (
-            np.empty(shape, F32) for _ in range(5)
-        )
-        self.top, self.total = np.empty(n, F32), np.empty(n, F32)
-        self.row_weights = np.zeros(n, F32)
-        self.row_weights[: rows.count] = 1 / rows.count
-        self.targets = np.zeros(shape, F32)
-        self.targets[:, : rows.count] = terms.target[:, None]
-        self.targets[rows.labels, np.arange(rows.count)] += F32(terms.label)
-        self.decay = np.zeros(width, F32)
-        self.decay[: rows.d] = terms.decay
-        self.gradient = np.empty((n_classes, width), F32)
-
-    def run(self, start: Array, tolerance: float, max_iterations: int) -> Optimum:
+    def run(self, start: Array, tolerance: float, max_iterations: int) -> CalibrationOptimum:
         """Descend from ``start`` until the gradient is within the tolerance."""
         theta, status = start.copy(), Status.NOT_CONVERGED
-        logits(self.rows.x, theta, self.z)
-        value = self._evaluate(self.z, theta)
+        logits(self.rows.x, theta, self.objective.at.z)
+        value = self.objective.value(theta)
+        self._accept()
         if theta.any():
             value = self._rescale(theta, value)
         self._update_gradient(theta)
@@ -174,7 +120,12 @@ class _Descent:
             moved = F32(step) * direction
             theta += moved
             self._remember(moved, self.gradient - before)
-        return Optimum(theta, iteration, float(largest), status)
+        return CalibrationOptimum(theta, iteration, float(largest), status)
+
+    def _accept(self) -> None:
+        """Make the logits of the state those of the present place."""
+        at = self.objective.at
+        self.objective.at, self.z = at._replace(z=self.z), at.z
 
     def _advance(self, theta: Array, direction: Array, value: float) -> tuple[float, float]:
         """Go a whole step, which nearly always suits and reads the rows once; else search.
@@ -184,16 +135,14 @@ class _Descent:
         slope = dot(self.gradient, direction)
         if not slope < 0.0:
             return 0.0, value
-        there = theta + direction
-        loss, tilt = advance(
-            self.rows.x, direction, self.z, self.targets, self.rows.count,
-            F32(self.terms.probability), self.step_z, self.tried, self.p, self.by_logits,
-            self.gradient,
-        )  # fmt: skip
-        new = loss + 0.5 * float((self.decay * there**2).sum(dtype=np.float64))
+        there, goal = theta + direction, self.objective
+        loss, tilt = whole_step(
+            goal.loss, self.rows.x, direction, self.z, self.step_z, goal.at, self.gradient
+        )
+        new = loss + goal.l2(there)
         here = tilt + dot(self.decay * there, direction)
-        if new <= value + 1e-4 * slope + _slack(value) and abs(here) <= _FLAT * abs(slope):
-            self.z, self.tried = self.tried, self.z
+        if new <= value + DECREASE * slope + _slack(value) and abs(here) <= _FLAT * abs(slope):
+            self._accept()
             self.gradient += self.decay * there
             return 1.0, new
         step, value = self._search(theta, direction, value, slope)
@@ -202,31 +151,23 @@ class _Descent:
 
     def _rescale(self, theta: Array, value: float) -> float:
         """Bring the optimum of another coefficient to the length that suits this one."""
-        slope = inner(self.by_logits, self.z) + dot(self.decay * theta, theta)
+        slope = inner(self.objective.at.gradient, self.z) + dot(self.decay * theta, theta)
         sign = -1.0 if slope > 0.0 else 1.0
         np.multiply(self.z, F32(sign), out=self.step_z)
         step, value = self._search(
-            theta, F32(sign) * theta, value, -abs(slope), first=0.1, flat=_FLAT_START
+            theta, F32(sign) * theta, value, -abs(slope), first=_FIRST_START, flat=_FLAT_START
         )
         theta *= F32(1.0 + sign * step)
         return value
 
     def _update_gradient(self, theta: Array) -> None:
-        pull_back(self.rows.x, self.by_logits, self.gradient)
+        pull_back(self.rows.x, self.objective.at.gradient, self.gradient)
         self.gradient += self.decay * theta
 
-    def _remember(self, moved: Array, turned: Array) -> None:
-        curvature = dot(moved, turned)
+    def _remember(self, s: Array, y: Array) -> None:
+        curvature = dot(s, y)
         if curvature > 0.0:
-            self.pairs.append((moved, turned, curvature))
-
-    def _evaluate(self, z: Array, theta: Array) -> float:
-        """Return the objective; leave P and dLoss/dZ."""
-        loss = evaluate(
-            z, self.targets, self.row_weights, F32(self.terms.probability), self.p,
-            self.by_logits, self.top, self.total,
-        )  # fmt: skip
-        return float(loss) + 0.5 * float((self.decay * theta**2).sum(dtype=np.float64))
+            self.pairs.append((s, y, curvature))
 
     def _largest_entry(self) -> float:
         """Return the largest entry of the gradient by parameters of features not centred."""
@@ -237,28 +178,20 @@ class _Descent:
 
     def _direction(self) -> Array:
         """Return −H g, H the inverse Hessian that L-BFGS knows on top of the metric."""
-        direction, shares = -self.gradient, []
-        for moved, turned, curvature in reversed(self.pairs):
-            shares.append(dot(moved, direction) / curvature)
-            direction -= F32(shares[-1]) * turned
-        direction = self._in_metric(direction)
-        for (moved, turned, curvature), share in zip(self.pairs, reversed(shares), strict=True):
-            direction += F32(share - dot(turned, direction) / curvature) * moved
-        return direction
+        p, terms = self.objective.at.p, self.objective.terms
+        by_class = np.empty((len(p), len(p), len(p)))
+        curvatures(p, self.rows.labels, by_class)
+        by_class *= terms.probability / self.rows.count
 
-    def _in_metric(self, direction: Array) -> Array:
-        """Return the inverse metric times a direction, scaled to the last step's curvature."""
-        n_classes = len(self.p)
-        by_class = np.empty((n_classes, n_classes, n_classes))
-        curvatures(self.p, self.rows.labels, by_class)
-        by_class *= self.terms.probability / self.rows.count
-        if not self.pairs:
-            return self.metrics.inverse(by_class, self.terms.decay, direction)
-        _, turned, curvature = self.pairs[-1]
-        both = np.stack([direction, turned])
-        both = self.metrics.inverse(by_class, self.terms.decay, both)
-        scale = curvature / dot(turned, both[1])
-        return np.asarray(F32(min(4.0, max(0.25, scale))) * both[0])
+        def apply_metric(direction: Array) -> Array:
+            if not self.pairs:
+                return self.metrics.inverse(by_class, terms.decay, direction)
+            _, y, curvature = self.pairs[-1]
+            both = self.metrics.inverse(by_class, terms.decay, np.stack([direction, y]))
+            scale = min(_TRUSTED, max(1 / _TRUSTED, curvature / dot(y, both[1])))
+            return np.asarray(F32(scale) * both[0])
+
+        return two_loop_recursion(self.pairs, self.gradient, apply_metric)
 
     def _search(
         self, theta: Array, direction: Array, value: float, slope: float, *,
@@ -269,38 +202,42 @@ class _Descent:
         Returns step and value, a step of zero where the value can no longer be lowered in float32.
         """
         low, high, slope_low, slope_high, step = 0.0, np.inf, slope, 0.0, first
-        slack = _slack(value)
+        goal = self.objective
         for _ in range(MOST_STEPS if slope < 0.0 else 0):
-            step_along(self.z, self.step_z, F32(step), self.tried)
+            step_along(self.z, self.step_z, F32(step), goal.at.z)
             there = theta + F32(step) * direction
-            new = self._evaluate(self.tried, there)
-            here = inner(self.by_logits, self.step_z) + dot(self.decay * there, direction)
-            lower = new <= value + 1e-4 * step * slope + slack
+            new = goal.value(there)
+            here = inner(goal.at.gradient, self.step_z) + dot(self.decay * there, direction)
+            lower = new <= value + DECREASE * step * slope + _slack(value)
             if lower and abs(here) <= flat * abs(slope):
-                self.z, self.tried = self.tried, self.z
+                self._accept()
                 return step, new
             if lower and here < 0.0:
                 low, slope_low = step, here
             else:
                 high, slope_high = step, here
-            step = _between(low, high, slope_low, slope_high)
-        self._evaluate(self.z, theta)
+            bracketed = np.isfinite(high)
+            step = secant_step(low, high, slope_low, slope_high) if bracketed else _LONGER * low
+        goal.at.z[:] = self.z
+        goal.value(theta)
         return 0.0, value
+
+
+def two_loop_recursion(pairs: Pairs, gradient: Array, initial: Callable[[Array], Array]) -> Array:
+    """Return −H g of L-BFGS (Nocedal & Wright, algorithm 7.4); ``initial`` applies H₀."""
+    direction, shares = -gradient, []
+    for s, y, curvature in reversed(pairs):
+        shares.append(dot(s, direction) / curvature)
+        direction -= gradient.dtype.type(shares[-1]) * y
+    direction = initial(direction)
+    for (s, y, curvature), share in zip(pairs, reversed(shares), strict=True):
+        direction += gradient.dtype.type(share - dot(y, direction) / curvature) * s
+    return direction
 
 
 def _slack(value: float) -> float:
     """Return by how much two equal values may differ in float32."""
     return 1e-6 * abs(value) + 1e-9
-
-
-def _between(low: float, high: float, slope_low: float, slope_high: float) -> float:
-    """Return the next step to try: farther out, or between two by the secant of the slopes."""
-    if not np.isfinite(high):
-        return 2.5 * low
-    share = 0.5
-    if slope_high > 0.0:
-        share = min(0.9, max(0.1, -slope_low / (slope_high - slope_low)))
-    return low + share * (high - low)
 
 
 def dot(left: Array, right: Array) -> float:

@@ -1,23 +1,49 @@
-"""Many episodes, all coefficients of each trained at once: the paper's training, fast."""
+"""Many episodes, all coefficients of each trained at once: the paper's training, fast.
 
-from firthshot.engine._run import train
-from firthshot.engine._trial import Fitted, Trial, fitted_linear
-from firthshot.engine.heads import (
-    Centroid,
-    Cosine,
-    Head,
-    LeastSquares,
-    Linear,
-    Mlp,
-    TrialShape,
-    check_trainable,
-    paper_sgd,
-    register_head,
-    registered_heads,
-)
-from firthshot.engine.options import Converged, Sgd, Solver
-from firthshot.engine.results import Results, Status
-from firthshot.objective import Penalty
+`train` trains and scores trials, `solve` brings one linear head to its optimum. The names below are
+imported when they are first used: who solves needs no kernel of SGD.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firthshot.engine._run import TrialSource, record_trial, train
+    from firthshot.engine._trial import Fitted, Trial, fitted_linear
+    from firthshot.engine.heads import (
+        Centroid,
+        Cosine,
+        Head,
+        LeastSquares,
+        Linear,
+        Mlp,
+        TrialShape,
+        check_trainable,
+        paper_sgd,
+        register_head,
+        registered_heads,
+    )
+    from firthshot.engine.options import Converged, Sgd, Solver
+    from firthshot.engine.results import Results, Status
+    from firthshot.engine.solvers.optimum import solve
+    from firthshot.engine.solvers.problem import Solution
+    from firthshot.objective import Penalty
+
+_HOME = {
+    "._run": ("TrialSource", "record_trial", "train"),
+    "._trial": ("Fitted", "Trial", "fitted_linear"),
+    ".heads": (
+        "Centroid", "Cosine", "Head", "LeastSquares", "Linear", "Mlp", "TrialShape",
+        "check_trainable", "paper_sgd", "register_head", "registered_heads",
+    ),
+    ".options": ("Converged", "Sgd", "Solver"),
+    ".results": ("Results", "Status"),
+    ".solvers.optimum": ("solve",),
+    ".solvers.problem": ("Solution",),
+    "firthshot.objective": ("Penalty",),
+}  # fmt: skip
 
 __all__ = [
     "Centroid",
@@ -31,14 +57,29 @@ __all__ = [
     "Penalty",
     "Results",
     "Sgd",
+    "Solution",
     "Solver",
     "Status",
     "Trial",
     "TrialShape",
+    "TrialSource",
     "check_trainable",
     "fitted_linear",
     "paper_sgd",
+    "record_trial",
     "register_head",
     "registered_heads",
+    "solve",
     "train",
 ]
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(module, __name__), name)
+    raise AttributeError(f"module 'firthshot.engine' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,11 +19,6 @@ _GAP = 64  # rows closer than this are read as one piece
 _SHORTEST_PIECE = 16  # below this many rows on average, copying is cheaper
 
 
-def round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple of ``multiple`` that is at least ``number``."""
-    return -(-number // multiple) * multiple
-
-
 @dataclass(frozen=True)
 class Queries:
     """Rows to score, in pieces (m_i, d); one column of the logits for each, padded to vectors.
@@ -40,6 +35,7 @@ class Queries:
     @property
     def padded(self) -> int:
         """Return the number of columns of the logits."""
+        from firthshot.kernels.padding import round_up
         from firthshot.kernels.vectors import lanes_of
 
         return round_up(len(self), lanes_of(self.pieces[0].dtype))

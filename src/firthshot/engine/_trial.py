@@ -84,10 +84,3 @@ def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:
     logits = np.ascontiguousarray(trial.query.times(W).T)
     logits += intercept.T.reshape(-1, 1).astype(trial.dtype)
     return logits.reshape(n_classes, n_coefficients, -1)
-
-
-def pad_columns(values: Array, columns: int) -> Array:
-    """Append zero columns to the last axis."""
-    padded = np.zeros((*values.shape[:-1], columns), values.dtype)
-    padded[..., : values.shape[-1]] = values
-    return padded

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from firthshot.calibration import BaseStatistics, CalibratedLinear, tukey
-from firthshot.calibration._solver import Terms, solve_path
-from firthshot.engine.results import Status
+from firthshot.engine import Status
 from firthshot.errors import FirthshotError
 from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._linear import FirthClassifier
@@ -19,6 +17,8 @@ from firthshot.objective import theory_lambda
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from firthshot.calibration import CalibratedLinear
 
 
 class DistributionCalibrationClassifier(HeadEstimator):
@@ -101,9 +101,13 @@ class DistributionCalibrationClassifier(HeadEstimator):
     class_weight = None
 
     def _prepare(self, X: Any) -> Any:
+        from firthshot.calibration import tukey
+
         return tukey(X, self.power)
 
     def _head(self) -> CalibratedLinear:
+        from firthshot.calibration import BaseStatistics, CalibratedLinear
+
         base = self.base
         if base is None:
             raise FirthshotError(
@@ -118,6 +122,8 @@ class DistributionCalibrationClassifier(HeadEstimator):
         return self._fit_path(support, [(lam, l2)])[0]
 
     def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
+        from firthshot.calibration import CalibrationTerms, solve_path
+
         if np.ptp(support.weights) > 0:
             raise FirthshotError(
                 "Distribution Calibration draws as many rows around every support row of a class: "
@@ -128,7 +134,9 @@ class DistributionCalibrationClassifier(HeadEstimator):
             return FirthClassifier(tol=self.tol, max_iter=self.max_iter)._fit_path(support, path)
         rows = head.draw(support.X, support.labels, self.random_state, 0)
         share = ridge_rows(support.n_classes) / rows.count
-        terms = [Terms(1.0 + lam, 1.0, lam * support.prior, l2 * share) for lam, l2 in path]
+        terms = [
+            CalibrationTerms(1.0 + lam, 1.0, lam * support.prior, l2 * share) for lam, l2 in path
+        ]
         found = solve_path(rows, support.n_classes, terms, self.tol, self.max_iter)
         return [
             FittedHead(

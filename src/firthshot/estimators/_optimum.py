@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.engine._converged import solve
+from firthshot.engine import solve
 from firthshot.estimators._centre import centre_if_far
 from firthshot.estimators._support import Array, Support
 from firthshot.objective import PenaltyTables
@@ -17,7 +17,7 @@ from firthshot.objective import PenaltyTables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from firthshot.engine._problem import Solution
+    from firthshot.engine import Solution
 
 
 # Beside l2 = 1, rows of less spread leave nothing but the shares of the classes.

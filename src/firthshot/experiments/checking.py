@@ -150,7 +150,7 @@ def _calibration(spec: Spec) -> Pairs:
 
 def _shared_stopping(spec: Spec) -> Pairs:
     """Refuse what the published stopping rule of Distribution Calibration cannot do."""
-    from firthshot.calibration._shared import TOGETHER
+    from firthshot.calibration import TOGETHER
 
     rule = f"'shared-lbfgs' trains {TOGETHER} trials together"
     if spec.trials % TOGETHER:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.calibration import tukey
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -95,8 +96,6 @@ def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     the base classes subtracted first. ``tukey``: square roots, of negative features −√−x
     (:func:`firthshot.calibration.tukey`).
     """
-    from firthshot.calibration import tukey
-
     rows = bank.rows(split)
     stored = bank.select(split)
     if transform == "none":

@@ -140,7 +140,7 @@ def _settings(
 
 def _whole_groups(block: int) -> int:
     """Return a size near a block's at which trials that are trained together are in one cell."""
-    from firthshot.calibration._shared import TOGETHER
+    from firthshot.calibration import TOGETHER
 
     return max(TOGETHER, block // TOGETHER * TOGETHER)
 

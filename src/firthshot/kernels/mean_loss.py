@@ -1,12 +1,15 @@
-"""The mean loss of all samples at once, its gradient and its curvature with respect to logits.
+"""The mean loss of all samples at once, its gradient and its Hessian with respect to logits.
 
 Classes lie along the rows, (C, n), so that every lane of a vector is one sample; n is padded to
-whole vectors by samples of weight zero.
+whole vectors by samples of weight zero. Precision is that of the arrays.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from firthshot.kernels import kernel
 from firthshot.kernels.vectors import (
@@ -23,76 +26,115 @@ from firthshot.kernels.vectors import (
     vsub,
 )
 
-# Below this mean curvature every prediction is certain; it keeps the preconditioner finite.
+Array = npt.NDArray[Any]
+
+# Below this mean curvature every prediction is certain; it keeps the preconditioner finite. Twice
+# the value changes nothing but the first step of a fit that is over anyway.
 LEAST_CURVATURE = 1e-12
 
 
-@kernel
-def evaluate(z, targets, weights, probability, p, g, top, total):
-    """Write probabilities P and dLoss/dZ, and return the mean of probability·lse(z) − Σ target·z.
+class MeanLoss(NamedTuple):
+    """The mean of −Σ_c T_c log p_c + confidence KL(p‖U): what stays constant during a fit."""
 
-    Parameters
-    ----------
-    z, targets, p, g : (C, n), n a multiple of the lanes; targets of a sample sum to ``probability``
-    weights : (n,) that sum to one, zero for padding
-    top, total : (n,), written: the largest logit and Σ exp(z − top)
+    targets: Array  # (C, n), T; each sample's sum to ``probability``
+    weights: Array  # (n,), sum to one, zero for padding
+    probability: Any  # a number of the arrays' precision, as the next
+    confidence: Any
+
+
+class LossState(NamedTuple):
+    """The loss at one point: the logits, and what `objective` writes there."""
+
+    z: Array  # (C, n)
+    p: Array  # (C, n)
+    gradient: Array  # (C, n), dLoss/dZ
+    top: Array  # (n,), the largest logit
+    total: Array  # (n,), Σ exp(z − top)
+    centred_log_p: Array  # (C, n), log p − Σ p log p; empty without a confidence penalty
+
+
+class LogitHessian(NamedTuple):
+    """The Hessian with respect to logits at one point."""
+
+    p: Array  # (C, n)
+    argmax: Array  # (n,), the class of the largest probability
+    centred_log_p: Array
+    weights: Array  # (n,)
+    probability: Any
+    confidence: Any
+
+
+def loss_state(shape: tuple[int, ...], dtype: Any, *, confidence: bool = False) -> LossState:
+    """Return room for the loss of logits (C, n); ``confidence``: for a confidence penalty too."""
+    z, p, gradient = (np.empty(shape, dtype) for _ in range(3))
+    top, total = np.empty(shape[1], dtype), np.empty(shape[1], dtype)
+    return LossState(z, p, gradient, top, total, np.zeros(shape if confidence else (0, 0), dtype))
+
+
+@kernel
+def cross_entropy(loss, at, first, rows):
+    """Write P and dLoss/dZ of some samples, and return their part of the mean of −Σ T log p.
+
+    ``first`` and ``rows`` are multiples of the lanes.
     """
-    n_classes, n = z.shape
-    cross = np.empty_like(top)
-    for q in range(0, n, lanes_in(z)):
-        high = vload(z, q)
+    z, p, g, targets, weights = at.z, at.p, at.gradient, loss.targets, loss.weights
+    n_classes, n, lanes, crosses = z.shape[0], z.shape[1], lanes_in(z), np.empty(rows, z.dtype)
+    scale, value = vfill(z, loss.probability), 0.0
+    for q in range(first, first + rows, lanes):
+        top = vload(z, q)
         for c in range(1, n_classes):
-            high = vmax(vload(z, c * n + q), high)
-        mass, inner = vfill(z, 0.0), vfill(z, 0.0)
+            top = vmax(vload(z, c * n + q), top)
+        total, cross = vfill(z, 0.0), vfill(z, 0.0)
         for c in range(n_classes):
-            shifted = vsub(vload(z, c * n + q), high)
+            shifted = vsub(vload(z, c * n + q), top)
             power = vexp(shifted)
             vstore(p, c * n + q, power)
-            mass = vadd(mass, power)
-            inner = vfma(vload(targets, c * n + q), shifted, inner)
-        vstore(top, q, high)
-        vstore(total, q, mass)
-        vstore(cross, q, inner)
-        share, weight, scale = vdiv(vfill(z, 1.0), mass), vload(weights, q), vfill(z, probability)
+            total = vadd(total, power)
+            cross = vfma(vload(targets, c * n + q), shifted, cross)
+        vstore(at.top, q, top)
+        vstore(at.total, q, total)
+        vstore(crosses, q - first, cross)
+        share, weight = vdiv(vfill(z, 1.0), total), vload(weights, q)
         for c in range(n_classes):
-            at = c * n + q
-            chance = vmul(vload(p, at), share)
-            vstore(p, at, chance)
-            vstore(g, at, vmul(weight, vsub(vmul(scale, chance), vload(targets, at))))
-    value = 0.0
-    for i in range(n):
-        value += weights[i] * (probability * np.log(total[i]) - cross[i])
+            k = c * n + q
+            chance = vmul(vload(p, k), share)
+            vstore(p, k, chance)
+            vstore(g, k, vmul(weight, vsub(vmul(scale, chance), vload(targets, k))))
+    for i in range(rows):  # on its own, because a call of log spills all vectors
+        log_total = np.log(at.total[first + i])
+        value += weights[first + i] * (loss.probability * log_total - crosses[i])
     return value
 
 
 @kernel
-def add_confidence(z, weights, confidence, p, top, total, g, surprise):
+def add_confidence(loss, at):
     """Add the gradient of confidence · KL(p‖U), write log p − Σ p log p, return its mean."""
-    n_classes, n = z.shape
+    n_classes, n = at.z.shape
     value = 0.0
     for i in range(n):
-        log_total, mean = np.log(total[i]), 0.0
+        log_total, mean = np.log(at.total[i]), 0.0
         for c in range(n_classes):
-            surprise[c, i] = z[c, i] - top[i] - log_total
-            mean += p[c, i] * surprise[c, i]
+            at.centred_log_p[c, i] = at.z[c, i] - at.top[i] - log_total
+            mean += at.p[c, i] * at.centred_log_p[c, i]
         for c in range(n_classes):
-            surprise[c, i] -= mean
-            g[c, i] += weights[i] * confidence * p[c, i] * surprise[c, i]
-        value += weights[i] * (mean + np.log(n_classes))
-    return confidence * value
+            at.centred_log_p[c, i] -= mean
+            factor = loss.weights[i] * loss.confidence * at.p[c, i]
+            at.gradient[c, i] += factor * at.centred_log_p[c, i]
+        value += loss.weights[i] * (mean + np.log(n_classes))
+    return loss.confidence * value
 
 
 @kernel
-def objective(z, targets, weights, probability, confidence, p, grad_z, surprise, top, total):
-    """Write P, dLoss/dZ and, with a confidence penalty, its ``surprise``; return the mean loss."""
-    value = evaluate(z, targets, weights, probability, p, grad_z, top, total)
-    if confidence != 0.0:
-        value += add_confidence(z, weights, confidence, p, top, total, grad_z, surprise)
+def objective(loss, at):
+    """Write all of ``at`` that belongs to its logits; return the mean loss there."""
+    value = cross_entropy(loss, at, 0, at.z.shape[1])
+    if loss.confidence != 0.0:
+        value += add_confidence(loss, at)
     return value
 
 
 @kernel
-def likeliest(p):
+def argmax_classes(p):
     """Return the class of the largest probability of every sample, (n,)."""
     best = np.zeros(p.shape[1], np.int32)
     for c in range(1, p.shape[0]):
@@ -103,34 +145,45 @@ def likeliest(p):
 
 
 @kernel
-def bend(p, best, surprise, weights, probability, confidence, v):
-    """Replace v (C, n) by the weighted Hessian with respect to logits times v.
+def hessian_at(loss, at, weights):
+    """Return the Hessian by logits at a point, in float32, with weights (n,) of float32."""
+    p = at.p.astype(np.float32)
+    return LogitHessian(
+        p, argmax_classes(p), at.centred_log_p.astype(np.float32), weights,
+        np.float32(loss.probability), np.float32(loss.confidence),
+    )  # fmt: skip
+
+
+@kernel
+def hessian_product(hessian, v):
+    """Replace v (C, n) by the Hessian with respect to logits times v.
 
     That is probability · p_c (v_c − Σ p v), and the confidence penalty's part. Where a prediction
-    is nearly certain, v_c − Σ p v would lose all its digits for the certain class, ``best``; v is
-    therefore taken relative to that class, which changes nothing else.
+    is nearly certain, v_c − Σ p v would lose all its digits for the certain class; v is therefore
+    taken relative to that class, which changes nothing else.
     """
     n_classes, n = v.shape
+    p, weights, probability = hessian.p, hessian.weights, hessian.probability
     mean, origin = np.zeros(n, v.dtype), np.empty(n, v.dtype)
     for i in range(n):
-        origin[i] = v[best[i], i]
+        origin[i] = v[hessian.argmax[i], i]
     for c in range(n_classes):
         for i in range(n):
             v[c, i] -= origin[i]
             mean[i] += p[c, i] * v[c, i]
-    if not surprise.size:
+    if hessian.confidence == 0.0:
         for c in range(n_classes):
             for i in range(n):
                 v[c, i] = probability * weights[i] * p[c, i] * (v[c, i] - mean[i])
         return
-    pull = np.zeros(n, v.dtype)
+    centred, confidence, pull = hessian.centred_log_p, hessian.confidence, np.zeros(n, v.dtype)
     for c in range(n_classes):
         for i in range(n):
             v[c, i] = p[c, i] * (v[c, i] - mean[i])
-            pull[i] += v[c, i] * surprise[c, i]
+            pull[i] += v[c, i] * centred[c, i]
     for c in range(n_classes):
         for i in range(n):
-            factor = probability + confidence * (surprise[c, i] + np.float32(1.0))
+            factor = probability + confidence * (centred[c, i] + np.float32(1.0))
             v[c, i] = weights[i] * (factor * v[c, i] - confidence * p[c, i] * pull[i])
 
 

@@ -6,21 +6,12 @@ import numpy as np
 
 from firthshot.calibration._kernels.products import gather, project
 from firthshot.kernels import kernel
-from firthshot.kernels.vectors import (
-    lanes_in,
-    vadd,
-    vdiv,
-    vexp,
-    vfill,
-    vfma,
-    vload,
-    vmax,
-    vmul,
-    vstore,
-    vsub,
-)
+from firthshot.kernels.mean_loss import cross_entropy
+from firthshot.kernels.vectors import lanes_in, vadd, vfill, vfma, vload, vstore
 
-BLOCK = 128  # rows; 128 × 640 float32 are a third of a megabyte
+# Rows of a pass: 128 × 640 float32 are a third of a megabyte, which stays in a cache of the second
+# level; half or twice as many take the same time.
+BLOCK = 128
 
 
 @kernel
@@ -29,7 +20,7 @@ def logits(x, weights, out):
     for first in range(0, x.shape[0], BLOCK):
         rows = min(BLOCK, x.shape[0] - first)
         _fetch(x, first, rows)
-        project(x, first, rows, weights, out, first)
+        project(x, first, rows, weights, out)
 
 
 @kernel
@@ -39,7 +30,7 @@ def pull_back(x, by_logits, out):
     for first in range(0, x.shape[0], BLOCK):
         rows = min(BLOCK, x.shape[0] - first)
         _fetch(x, first, rows)
-        gather(x, first, rows, by_logits, first, out)
+        gather(x, first, rows, by_logits, out)
 
 
 @kernel
@@ -77,58 +68,37 @@ def inner(left, right):
 
 
 @kernel
-def _soften(z, first, rows, targets, count, probability, p, by_logits):
-    """Write P and dLoss/dZ of some rows; return the sum of their losses.
-
-    As `firthshot.kernels.mean_loss.evaluate`, for a block and rows of equal weight.
-    """
-    n_classes, n, lanes = z.shape[0], z.shape[1], lanes_in(z)
-    total, cross = np.empty(lanes, z.dtype), np.empty(lanes, z.dtype)
-    weight, scale, value = vfill(z, 1.0 / count), vfill(z, probability), 0.0
-    for q in range(first, first + rows, lanes):
-        high = vload(z, q)
-        for c in range(1, n_classes):
-            high = vmax(vload(z, c * n + q), high)
-        mass, part = vfill(z, 0.0), vfill(z, 0.0)
-        for c in range(n_classes):
-            shifted = vsub(vload(z, c * n + q), high)
-            power = vexp(shifted)
-            vstore(p, c * n + q, power)
-            mass = vadd(mass, power)
-            part = vfma(vload(targets, c * n + q), shifted, part)
-        vstore(total, 0, mass)
-        vstore(cross, 0, part)
-        share = vdiv(vfill(z, 1.0), mass)
-        for c in range(n_classes):
-            at = c * n + q
-            chance = vmul(vload(p, at), share)
-            vstore(p, at, chance)
-            vstore(by_logits, at, vmul(weight, vsub(vmul(scale, chance), vload(targets, at))))
-        for lane in range(min(lanes, count - q)):
-            value += probability * np.log(total[lane]) - cross[lane]
-    return value
-
-
-@kernel
-def advance(x, direction, z, targets, count, probability, step_z, moved, p, by_logits, gradient):
+def whole_step(loss, x, direction, z, step_z, at, gradient):
     """Go one whole step along a direction and look around, reading the rows once.
 
-    Writes the logits' step (C, n) and where it leads, P and dLoss/dZ there and the gradient of the
-    mean loss (C, width); returns that loss and its slope along the direction.
+    Writes the logits' step (C, n), the state of the loss after it, and the gradient of the mean
+    loss (C, width); returns that loss and its slope along the direction.
     """
     gradient[:] = 0.0
-    n_classes, n, lanes = z.shape[0], z.shape[1], lanes_in(z)
-    loss = 0.0
+    n_classes, n, lanes, moved = z.shape[0], z.shape[1], lanes_in(z), at.z
+    value = 0.0
     for first in range(0, n, BLOCK):
         rows = min(BLOCK, n - first)
         _fetch(x, first, rows)
-        project(x, first, rows, direction, step_z, first)
+        project(x, first, rows, direction, step_z)
         for c in range(n_classes):
             for q in range(c * n + first, c * n + first + rows, lanes):
                 vstore(moved, q, vadd(vload(z, q), vload(step_z, q)))
-        loss += _soften(moved, first, rows, targets, count, probability, p, by_logits)
-        gather(x, first, rows, by_logits, first, gradient)
-    return loss / count, inner(by_logits, step_z)
+        value += cross_entropy(loss, at, first, rows)
+        gather(x, first, rows, at.gradient, gradient)
+    return value, inner(at.gradient, step_z)
+
+
+@kernel
+def finish_rows(block, mean, shift):
+    """Add the mean and each row's shift to the features, then a one and zeros."""
+    d = len(mean)
+    for i in range(block.shape[0]):
+        for j in range(d):
+            block[i, j] += mean[j] + shift[i]
+        block[i, d] = 1.0
+        for j in range(d + 1, block.shape[1]):
+            block[i, j] = 0.0
 
 
 @kernel

@@ -102,7 +102,10 @@ _GATHER = ("x", "x_stride", "u", "u_stride", "n", "out", "out_stride")
 
 
 def _tile(names: tuple[str, ...], limits: tuple[int, int], emit_tile: Any) -> Any:
-    """Make an intrinsic (rows, columns, array, offset, stride, …) of a tile of any size."""
+    """Make an intrinsic (rows, columns, array, offset, stride, …) of a tile of any size.
+
+    An intrinsic's arguments become registers: it takes every offset and stride on its own.
+    """
 
     @intrinsic
     def tile(typingctx, rows, columns, x, x_at, x_stride, w, w_at, w_stride, n, o, o_at, o_stride):
@@ -128,8 +131,8 @@ _gather_tile = _tile(_GATHER, (TILE_CLASSES, TILE_VECTORS), _emit_gather)
 
 
 @kernel
-def project(x, first, rows, w, out, out_first):
-    """Write w @ x[first : first + rows]' to ``out[:, out_first : out_first + rows]``."""
+def project(x, first, rows, w, out):
+    """Write w @ x[first : first + rows]' to ``out[:, first : first + rows]``."""
     d, n_classes, wide = x.shape[1], w.shape[0], out.shape[1]
     tiles = -(-n_classes // TILE_CLASSES)
     for i in range(0, rows, TILE_ROWS):
@@ -138,14 +141,14 @@ def project(x, first, rows, w, out, out_first):
             classes = -(-(n_classes - c) // (tiles - tile))
             _project_tile(
                 tall, classes, x, (first + i) * d, d, w, c * d, d, d // LANES,
-                out, c * wide + out_first + i, wide,
+                out, c * wide + first + i, wide,
             )  # fmt: skip
             c += classes
 
 
 @kernel
-def gather(x, first, rows, u, u_first, out):
-    """Add u[:, u_first : u_first + rows] @ x[first : first + rows] to ``out`` (C, d)."""
+def gather(x, first, rows, u, out):
+    """Add u[:, first : first + rows] @ x[first : first + rows] to ``out`` (C, d)."""
     d, n_classes, wide = x.shape[1], out.shape[0], u.shape[1]
     tiles, c = -(-n_classes // TILE_CLASSES), 0
     for tile in range(tiles):
@@ -153,7 +156,7 @@ def gather(x, first, rows, u, u_first, out):
         for v in range(0, d // LANES, TILE_VECTORS):
             vectors = min(TILE_VECTORS, d // LANES - v)
             _gather_tile(
-                classes, vectors, x, first * d + v * LANES, d, u, c * wide + u_first, wide, rows,
+                classes, vectors, x, first * d + v * LANES, d, u, c * wide + first, wide, rows,
                 out, c * d + v * LANES, d,
             )  # fmt: skip
         c += classes

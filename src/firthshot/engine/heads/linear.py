@@ -36,14 +36,17 @@ class Linear(Head):
     def fit(
         self, trial: Trial, solver: Solver, form: PenaltyTables, keep_weights: bool
     ) -> dict[int, Fitted]:
-        """Train by SGD in the span of the support rows, or to the optimum."""
+        """Train by SGD in the span of the support rows, or to the optimum, sought from zero."""
         if isinstance(solver, Sgd):
             from firthshot.engine.sgd.linear import fit_linear
 
             return fit_linear(trial, self, solver, form, keep_weights)
-        from firthshot.engine._converged import fit_converged
+        from firthshot.engine._trial import fitted_linear
+        from firthshot.engine.solvers.optimum import solve
 
-        return fit_converged(trial, self, solver, form, keep_weights)  # type: ignore[arg-type]
+        tolerance, most = solver.tolerance, solver.max_iterations  # type: ignore[attr-defined]
+        found = solve(trial.support, trial.labels, form, tolerance=tolerance, max_iterations=most)
+        return {0: fitted_linear(trial, found.coef, found.intercept, keep_weights, found.status)}
 
     def seconds(self, shape: TrialShape, passes: int | None) -> float:
         """Estimate the seconds of a trial; the optimum takes as long as some 150 passes."""

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._queries import round_up
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.linear import SpanStart
 from firthshot.engine.sgd.momentum import advance, draw_order, settle
@@ -36,6 +35,7 @@ from firthshot.engine.sgd.training import (
     train_groups,
 )
 from firthshot.kernels import kernel
+from firthshot.kernels.padding import round_up
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.kernels.vectors import (
     lanes_in,

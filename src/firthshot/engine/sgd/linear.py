@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.engine._queries import Projector
-from firthshot.engine._trial import Fitted, Trial, pad_columns
+from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.momentum import (
     DECAY_SHARE,
     FACTOR,
@@ -38,6 +38,7 @@ from firthshot.engine.sgd.training import (
     xavier_uniform,
 )
 from firthshot.kernels import kernel
+from firthshot.kernels.padding import pad_columns
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.kernels.vectors import lanes_in, vadd, vfma, vload, vstore
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._queries import round_up
-from firthshot.engine._trial import Fitted, Trial, pad_columns
+from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.momentum import DECAY_SHARE, FACTOR, Layer, Schedule, Task, settle
+from firthshot.kernels.padding import pad_columns, round_up
 from firthshot.kernels.softmax import LossForm
 from firthshot.kernels.streams import START, fill_uniform
 from firthshot.kernels.vectors import VECTOR_BYTES, lanes_of

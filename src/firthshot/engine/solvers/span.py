@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.engine.solvers.lbfgs import MANY_ROWS
+
 Array = npt.NDArray[Any]
 Bias = Literal["joint", "free", "none"]
 
@@ -16,12 +18,10 @@ Bias = Literal["joint", "free", "none"]
 _WELL_CONDITIONED = 1e-8
 # Up to this condition number float32 knows the directions that matter.
 _WITHIN_SINGLE = 1e6
-# From here on the optimum is approached in float32 first.
-MANY_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class Span:
+class RowSpan:
     """Weighted rows written in an orthonormal basis V of their span, so that W = θ V'.
 
     The rows are [X 1] (``joint``: the intercept is a weight like the others), X − mean (``free``:
@@ -79,7 +79,7 @@ class Basis:
         return theta * self.scale
 
 
-def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_classes: int) -> Span:
+def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_classes: int) -> RowSpan:
     """Rotate rows X (N, d), whose positive weights sum to one, onto their span.
 
     For N ≤ d the basis comes from the Gram matrix and is never formed. It diagonalises the second
@@ -116,7 +116,7 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
     if bias == "free":
         features = np.column_stack([features, np.ones(n)])
         squares, rank = np.append(squares, 1.0), rank + 1
-    return Span(features, squares, rank == n, bias, mean, rows, basis)
+    return RowSpan(features, squares, rank == n, bias, mean, rows, basis)
 
 
 def _rotation_pays_off(largest: float, n: int, rank: int, steepness: Array, n_classes: int) -> bool:

@@ -14,8 +14,10 @@ from firthshot.objective import PenaltyTables
 
 Array = npt.NDArray[Any]
 
-# Interpolation by more points than this gains nothing.
+# Points of an interpolation: from the sixth on the tolerance of the optima hides the gain.
 _MOST = 5
+# The least slack: optima of rows that are fitted to this are on their way to infinity.
+_LEAST_SLACK = 1e-6
 
 
 def walk(form: PenaltyTables, chosen: list[int], together: bool) -> Iterator[tuple[int, Guesses]]:
@@ -78,7 +80,7 @@ class Guesses:
         arrays are kept and must not change.
         """
         if not self.shares:
-            self.slack = max(1e-6, 0.5 * float(np.abs(by_logits).sum()))
+            self.slack = max(_LEAST_SLACK, 0.5 * float(np.abs(by_logits).sum()))
         if self.at not in self.shares:
             self.shares.append(self.at)
             self.found.append(optimum)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.engine._span import Span
+from firthshot.engine.solvers.span import RowSpan
 
 Array = npt.NDArray[Any]
 
@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 _LARGEST_PROGRAM = 20_000_000
 
 
-def escapes(span: Span, targets: Array, decay: Array, confidence: float, theta: Array) -> bool:
+def escapes(span: RowSpan, targets: Array, decay: Array, confidence: float, theta: Array) -> bool:
     """Return whether the objective falls for ever along some direction.
 
     Along V the loss −Σ T log p stays bounded if and only if, on every sample, all classes with
