@@ -48,3 +48,44 @@ def test_a_room_imports_from_above_only(room):
             if name != "firthshot.__version__" and LINE.get(source, len(TABLE)) > LINE[room]:
                 wrong.append(f"{path.relative_to(ROOT)}:{number} imports {name}")
     assert wrong == []
+
+
+def test_no_room_imports_a_private_name_of_another():
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        for number, name in imported(path):
+            room, *inside = [*name.split(".")[1:], ""]
+            private = any(part.startswith("_") and not part.startswith("__") for part in inside)
+            if private and room != room_of(path):
+                wrong.append(f"{path.relative_to(ROOT)}:{number} imports {name}")
+    assert wrong == []
+
+
+def definitions(kind):
+    """Yield the place and the tree of every class or function of the package."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, kind):
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node
+
+
+def test_no_two_classes_have_one_name():
+    places = {}
+    for place, node in definitions(ast.ClassDef):
+        places.setdefault(node.name, []).append(place)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_functions_take_at_most_ten_arguments():
+    """Commands have an argument for each option, constructors one for each parameter.
+
+    The arguments of a generated register tile become registers.
+    """
+    many = [
+        f"{place} {node.name}"
+        for place, node in definitions(ast.FunctionDef)
+        if len(node.args.args) + len(node.args.kwonlyargs) > 10
+        and node.name not in ("__init__", "tile")
+        and not place.startswith("cli/")
+    ]
+    assert many == []

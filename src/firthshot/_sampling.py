@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from firthshot.kernels import kernel
@@ -21,27 +23,32 @@ def choose_classes(key, trials, n_classes, ways):
     return chosen
 
 
+class ClassRows(NamedTuple):
+    """The rows of all classes: class c owns ``flat[starts[c]:starts[c + 1]]``."""
+
+    flat: Any
+    starts: Any
+
+
+class DrawnRows(NamedTuple):
+    """What is drawn: support (T, N) and, trial after trial from ``offsets``, query rows."""
+
+    support: Any
+    support_labels: Any
+    query: Any
+    query_labels: Any
+    offsets: Any
+
+
 @kernel
-def draw_rows(
-    key,
-    trials,
-    classes,
-    shots,
-    queries,
-    flat,
-    starts,
-    held_out,
-    offsets,
-    support,
-    support_labels,
-    query,
-    query_labels,
-):
+def draw_rows(key, trials, classes, shots, queries, rows, held_out, drawn):
     """Draw the rows of every trial; class slot k of a trial has a substream of its own.
 
-    Class c owns ``flat[starts[c]:starts[c + 1]]``. With ``held_out`` > 0 its last rows are the
-    query set; otherwise the query rows follow the support rows in the same random order.
+    With ``held_out`` > 0 the last rows of a class are the query set; otherwise the query rows
+    follow the support rows in the same random order.
     """
+    flat, starts = rows
+    support, support_labels, query, query_labels, offsets = drawn
     longest = 0
     for c in range(starts.size - 1):
         longest = max(longest, starts[c + 1] - starts[c])

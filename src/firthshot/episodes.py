@@ -258,7 +258,7 @@ def _draw(
     held_out: int,
     queries: int | str,
 ) -> Episodes:
-    from firthshot._sampling import draw_rows
+    from firthshot._sampling import ClassRows, DrawnRows, draw_rows
 
     sizes = np.diff(starts)[classes]
     per_class = sizes - shots if queries == "rest" else np.full_like(shots, int(queries))
@@ -266,21 +266,9 @@ def _draw(
     support = np.empty((len(trials), int(shots[0].sum())), np.int64)
     support_labels = np.empty_like(support)
     query, query_labels = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
-    draw_rows(
-        np.uint64(key),
-        trials,
-        classes,
-        shots,
-        per_class,
-        flat,
-        starts,
-        held_out,
-        offsets,
-        support,
-        support_labels,
-        query,
-        query_labels,
-    )
+    drawn = DrawnRows(support, support_labels, query, query_labels, offsets)
+    rows = ClassRows(flat, starts)
+    draw_rows(np.uint64(key), trials, classes, shots, per_class, rows, held_out, drawn)
     return Episodes(
         key,
         classes.shape[1],
