@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from firthshot.jeffreys import JeffreysLogisticRegression
 from firthshot.jeffreys import _kernels as kernels
-from firthshot.jeffreys._model import climb, make_maximum, make_model
+from firthshot.jeffreys._model import make_maximum, make_model, maximise
 from firthshot.jeffreys.estimator import CollinearityError
 
 SKEWED = np.array(
@@ -151,10 +151,10 @@ print(JeffreysLogisticRegression(tau=0.0).fit(data.X, data.y).conf_int().tolist(
 
 
 @pytest.mark.parametrize("spoiled", [np.nan, np.inf])
-def test_a_spoiled_curvature_ends_the_climb(spoiled):
+def test_a_spoiled_start_ends_the_solver(spoiled):
     model = make_model(np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1]), 2, intercept=True)
-    work, free = model.make_work(), np.zeros((0, 2))
-    assert not climb(model, work, np.full(2, spoiled), np.zeros((2, 2)), free, 1e-8, 50).converged
+    work = model.make_work()
+    assert not maximise(model, work, np.full(2, spoiled), 1e-8, 50).converged
     found = kernels.profile_bound(
         model.data, work, np.zeros(2), np.zeros((2, 2)), np.array([[spoiled, 1.0]]),
         -6.0, 2.0, 1.0, 1e-8, 50,
@@ -191,12 +191,10 @@ def test_large_offsets(constant):
     np.testing.assert_allclose(model.params_, firth(X, y).params_ - [constant, 0.0, 0.0], rtol=1e-6)
 
 
-def test_a_climb_out_of_a_flat_place():
+def test_the_solver_leaves_a_flat_place():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
     model = make_model(X, y, 2, intercept=True, offset=np.full((20, 1), -60.0))
-    end = climb(
-        model, model.make_work(), np.zeros(3), np.zeros((3, 3)), np.zeros((0, 3)), 1e-8, 100
-    )
+    end = maximise(model, model.make_work(), np.zeros(3), 1e-8, 100)
     assert end.converged
     assert model.to_beta(end.theta)[0, 0] == pytest.approx(60.1023, abs=1e-3)
 
@@ -264,9 +262,9 @@ def test_no_drawn_start_ends_higher(seed):
     x = np.exp(2.5 * rng.normal(size=(60, 1)))
     y = (rng.random(60) < expit(3.0 * (x[:, 0] - 1.0))).astype(int)
     fitted = firth(x, y).fit_
-    work, free = fitted.model.make_work(), np.zeros((0, 2))
+    work = fitted.model.make_work()
     for start in rng.normal(size=(40, 2)) * [3.0, 300.0]:
-        end = climb(fitted.model, work, start, np.zeros((2, 2)), free, 1e-6, 100)
+        end = maximise(fitted.model, work, start, 1e-6, 100)
         assert not end.converged or end.penalised_loglik < fitted.penalised_loglik + 1e-6
 
 

@@ -124,26 +124,25 @@ def make_design(X: FloatArray, intercept: bool = False) -> Design:
 
 
 def orthonormal_design(design: Design) -> Design:
-    """Return an orthonormal basis for the same columns, without the dependent ones."""
+    """Return an orthonormal basis for the same columns, without the dependent ones.
+
+    By Gram and Schmidt, in the given order, each column projected twice.
+    """
     if design.orthonormal:
         return design
-    return _orthonormal_design(design.Z, np.diag(design.R).copy())
-
-
-def _orthonormal_design(unit: FloatArray, scale: FloatArray) -> Design:
-    """Orthonormalise by Gram and Schmidt, in the given order, each column projected twice."""
+    unit, scale = design.Z, np.diag(design.R)
     p, n = unit.shape
     Q = np.zeros((min(n, p), n))
     kept: list[int] = []
     dependent: list[int] = []
     for j in range(p):
         basis = Q[: len(kept)]
-        rest = unit[j] / np.sqrt(n)
-        rest = rest - (basis @ rest) @ basis
-        rest = rest - (basis @ rest) @ basis
-        length = np.sqrt(rest @ rest)
+        residual = unit[j] / np.sqrt(n)
+        for _ in range(2):
+            residual = residual - (basis @ residual) @ basis
+        length = np.sqrt(residual @ residual)
         if length > DEPENDENT and len(kept) < min(n, p):
-            Q[len(kept)] = rest / length
+            Q[len(kept)] = residual / length
             kept.append(j)
         else:
             dependent.append(j)

@@ -8,11 +8,13 @@ pseudo-observations that the penalty stands for, with an indicator of the augmen
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firthshot.errors import FirthshotError
+from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
 from firthshot.jeffreys._model import Fit, Model, fit
 
@@ -47,24 +49,11 @@ def flic(fitted: Fit, intercept: int, *, tol: float = 1e-8) -> tuple[FloatArray,
         )
     beta = fitted.beta.copy()
     beta[:, intercept] += moved.beta[:, 0]
-    there = _at(fitted, beta)
-    p = beta.shape[1]
-    errors = there.standard_errors().reshape(-1, p)[:, intercept]
-    return beta, errors
-
-
-def _at(fitted: Fit, beta: FloatArray) -> Fit:
-    """Return the information at other coefficients of the same model."""
-    from dataclasses import replace
-
-    from firthshot.jeffreys import _kernels as kernels
-
-    model = fitted.model
-    theta = np.ascontiguousarray(beta @ model.design.R.T).ravel()
     work = model.make_work()
-    kernels.value(model.data, work, theta)
-    maximum = replace(fitted.maximum, theta=theta)
-    return replace(fitted, maximum=maximum, information=work.F, P=work.P, P0=work.P0)
+    theta = np.ascontiguousarray(beta @ model.design.R.T).ravel()
+    kernels.value(data, work, theta)
+    there = replace(fitted, information=work.F)
+    return beta, there.standard_errors().reshape(beta.shape)[:, intercept]
 
 
 def pseudo_weights(fitted: Fit) -> FloatArray:
@@ -89,9 +78,8 @@ def flac(fitted: Fit, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
     """
     data, model = fitted.model.data, fitted.model
     K, n = model.contrasts + 1, data.y.size
-    X = (model.design.R.T @ data.Z).T
     indicator = np.repeat([0.0, 1.0], [n, K * n])
-    design = make_design(np.column_stack([np.tile(X, (K + 1, 1)), indicator]))
+    design = make_design(np.column_stack([np.tile(model.X, (K + 1, 1)), indicator]))
     augmented = data._replace(
         Z=design.Z,
         y=np.concatenate([data.y, np.repeat(np.arange(K), n)]),

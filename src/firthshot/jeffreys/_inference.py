@@ -136,12 +136,12 @@ class InferenceMixin:
         if not fitted.maximum.converged:
             return np.full((len(positions), 2), np.nan)
         if method == "profile" and self.correction != "flic":
-            return profile_intervals(fitted, positions, level, tol=self.tol).bounds
+            return profile_intervals(fitted, positions, level, tol=self.tol)
         margin = quantile * self.bse()
         bounds = np.column_stack([self.params_ - margin, self.params_ + margin])
         if method == "profile":
             rows = sorted(set(positions) - set(self._intercept_rows()))
-            bounds[rows] = profile_intervals(fitted, rows, level, tol=self.tol).bounds
+            bounds[rows] = profile_intervals(fitted, rows, level, tol=self.tol)
         return bounds
 
     def test(
@@ -209,16 +209,16 @@ class InferenceMixin:
                     f"{len(self.parameter_names_)} names in `parameter_names_`."
                 )
             return _checked_forms(C, _values(value, len(C)))
-        if isinstance(hypothesis, dict) and np.any(np.asarray(value) != 0.0):
-            raise FirthshotError("A dict holds the values of its hypothesis: give no other value.")
+        if isinstance(hypothesis, dict):
+            if np.any(np.asarray(value) != 0.0):
+                raise FirthshotError(
+                    "A dict holds the values of its hypothesis: give no other value."
+                )
+            value = list(hypothesis.values())
         names = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
         rows = [self._positions(name) for name in names]
         flat = [k for group in rows for k in group]
-        if isinstance(hypothesis, dict):
-            given = _values([hypothesis[name] for name in names], len(names))
-        else:
-            given = _values(value, len(names))
-        values = np.repeat(given, [len(group) for group in rows])
+        values = np.repeat(_values(value, len(names)), [len(group) for group in rows])
         return _checked_forms(np.eye(len(self.parameter_names_))[flat], values)
 
     def _positions(self, name: str) -> list[int]:
@@ -258,9 +258,9 @@ class InferenceMixin:
     def separation(self) -> Separation:
         """Detect separation in the data of the fit, and name the variables that cause it."""
         self._inferential_fit()
-        data, design = self.fit_.model.data, self.fit_.model.design
+        data = self.fit_.model.data
         found = detect_separation(
-            (design.R.T @ data.Z).T,
+            self.fit_.model.X,
             data.y,
             self._columns(),
             [str(c) for c in self.contrasts_],

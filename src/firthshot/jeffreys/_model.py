@@ -60,6 +60,16 @@ class Model:
         """What the penalised log-likelihood in β has on top of that in θ."""
         return self.data.tau * self.contrasts * self.design.log_scale
 
+    @property
+    def X(self) -> FloatArray:
+        """The design matrix in the coordinates β, shape (n, p)."""
+        return np.asarray((self.design.R.T @ self.data.Z).T)
+
+    def farthest(self, theta: FloatArray) -> float:
+        """Return the largest linear predictor, offsets apart: rounding spoils those above 1e6."""
+        Z = self.data.Z
+        return float(np.abs(theta.reshape(-1, len(Z)) @ Z).max())
+
     def to_theta(self, rows: FloatArray) -> FloatArray:
         """Express linear forms in β, shape (m, J p), as forms in θ, shape (m, J r)."""
         blocks = rows.reshape(len(rows), self.contrasts, -1)
@@ -154,7 +164,7 @@ class Fit:
     @cached_property
     def suspect(self) -> bool:
         """Whether several maxima must be suspected, so that one start is not enough."""
-        from firthshot.jeffreys._several_maxima import is_suspect  # which climbs with this file
+        from firthshot.jeffreys._several_maxima import is_suspect  # which maximises with this file
 
         return is_suspect(self)
 
@@ -249,23 +259,29 @@ def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
     fitted = Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, curvature)
     if model.data.tau == 0.0 or not maximum.converged or model.design.rank == model.data.y.size:
         return fitted
-    from firthshot.jeffreys._several_maxima import highest  # which climbs with this file
+    from firthshot.jeffreys._several_maxima import highest  # which maximises with this file
 
     return highest(fitted, tol, max_iter)
 
 
-def climb(
+def maximise(
     model: Model,
     work: Work,
     theta: FloatArray,
-    curvature: FloatArray,
-    constraints: FloatArray,
     tol: float,
     max_iter: int,
+    *,
+    curvature: FloatArray | None = None,
+    constraints: FloatArray | None = None,
 ) -> Maximum:
-    """Run the solver from ``theta``, keeping the values of the linear forms ``constraints``."""
+    """Run the solver from ``theta``, keeping the values of the linear forms ``constraints``.
+
+    ``curvature``, an estimate of that of the penalty, is zero unless given, and is improved.
+    """
+    A = np.zeros((model.size, model.size)) if curvature is None else curvature
+    C = np.zeros((0, model.size)) if constraints is None else constraints
     theta = theta.copy()
-    ended = kernels.maximise(model.data, work, theta, curvature, constraints, tol, max_iter, 0.0)
+    ended = kernels.maximise(model.data, work, theta, A, C, tol, max_iter, 0.0)
     return make_maximum(model, theta, tol, *ended)
 
 

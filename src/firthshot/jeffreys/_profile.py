@@ -17,32 +17,12 @@ from firthshot.jeffreys._tests import HIGHER, HIGHER_BY, restricted_maximum
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from firthshot.jeffreys._kernels import FloatArray, Work
 
 _RETRIES = 4  # shorter steps outwards where a restricted fit fails: 0.6⁴ is an eighth
 # In log-likelihood: Brent's rule ends within 1e-10 of a standard error, so a gap is another branch.
 _JUMP = 1e-3
 _FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Profile intervals of several coefficients.
-
-    Attributes
-    ----------
-    bounds : ndarray of shape (m, 2)
-        NaN where a bound was not found.
-    converged : ndarray of shape (m, 2)
-    reasons : tuple of (str, str)
-        For each coefficient, how the search for either bound ended.
-    """
-
-    bounds: FloatArray
-    converged: NDArray[np.bool_]
-    reasons: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -90,7 +70,7 @@ def profile_intervals(
     *,
     tol: float = 1e-8,
     max_iter: int = 50,
-) -> Intervals:
+) -> FloatArray:
     """Find where each coefficient's profile falls by half the χ² quantile.
 
     Parameters
@@ -99,6 +79,11 @@ def profile_intervals(
     indices : sequence of int
         Positions in the coefficients flattened as (J, p).
     level : float
+
+    Returns
+    -------
+    ndarray of shape (m, 2)
+        NaN where a bound was not found.
     """
     drop = 0.5 * chi2_quantile(level)
     model, estimable = fitted.model, fitted.estimable[list(indices)]
@@ -118,24 +103,17 @@ def profile_intervals(
     easy = (status == kernels.CONVERGED) & (steps <= SLOW) & estimable[:, None]
     easy &= not fitted.suspect
     easy &= (bounds - fitted.beta.ravel()[list(indices), None]) * [-1.0, 1.0] > 0.0
-    reasons = [[f"converged in {k} iterations" for k in row] for row in steps]
     for row, end in zip(*np.nonzero(~easy), strict=True):
         tell("coefficients given an interval", int(row), len(bounds))
-        found = np.nan, False, "not determined by the data (collinear columns)"
+        bounds[row, end] = np.nan
         if estimable[row]:
-            found = _search_bound(fitted, work, indices[row], drop, 2.0 * end - 1.0, tol)
-        bounds[row, end], easy[row, end], reasons[row][end] = found
-    return Intervals(bounds, easy, tuple((low, high) for low, high in reasons))
+            side = 2.0 * end - 1.0
+            bounds[row, end] = _search_bound(fitted, work, indices[row], drop, side, tol)
+    return np.asarray(bounds)
 
 
-def _unit_form(fitted: Fit, index: int) -> FloatArray:
-    C = np.zeros((1, fitted.beta.size))
-    C[0, index] = 1.0
-    return C
-
-
-class _LocalMaximumError(ArithmeticError):
-    """A point of the profile lies higher than the estimate."""
+class _NotFoundError(ArithmeticError):
+    """A restricted fit failed."""
 
 
 class _Path:
@@ -147,7 +125,7 @@ class _Path:
 
     def __init__(self, fitted: Fit, work: Work, index: int, tol: float) -> None:
         self.fitted, self.work, self.tol = fitted, work, tol
-        self.form = _unit_form(fitted, index)
+        self.form = np.eye(fitted.beta.size)[[index]]
         self.last = float(fitted.beta.flat[index])
         self.solved = {self.last: fitted.maximum.theta}
         self.heights = {self.last: fitted.penalised_loglik}
@@ -164,9 +142,9 @@ class _Path:
             self.fitted, self.work, self.form, target, self.tol, 200, origins
         )
         if not found.converged:
-            raise ArithmeticError(found.reason)
+            raise _NotFoundError(found.reason)
         if found.penalised_loglik > self.fitted.penalised_loglik + HIGHER_BY:
-            raise _LocalMaximumError(HIGHER)
+            raise ArithmeticError(HIGHER)
         self.solved[value], self.last = found.theta, value
         self.heights[value] = found.penalised_loglik
         return found.penalised_loglik
@@ -183,17 +161,18 @@ class _Path:
         for _ in range(_RETRIES):
             try:
                 return self(near + step)
-            except _LocalMaximumError:
-                raise
-            except ArithmeticError:
+            except _NotFoundError:
                 step *= 0.6
         return self(near + step)
 
 
 def _search_bound(
     fitted: Fit, work: Work, index: int, drop: float, side: float, tol: float
-) -> tuple[float, bool, str]:
-    """Follow the profile outwards until it has fallen far enough, then use Brent's rule."""
+) -> float:
+    """Follow the profile outwards until it has fallen far enough, then use Brent's rule.
+
+    Infinite where the profile never falls to the level, NaN where a restricted fit failed.
+    """
     from scipy.optimize import brentq
 
     path = _Path(fitted, work, index, tol)
@@ -206,24 +185,20 @@ def _search_bound(
             near = path.last
             reach *= 1.5
             if reach > _FARTHEST * error:
-                return side * np.inf, True, "the profile never falls to the level: unbounded"
+                return side * np.inf
         ends = sorted((near, path.last))
-        bound = brentq(lambda v: path(v) - level, *ends, xtol=1e-10 * error, rtol=1e-12)
-        gap = abs(path(bound) - level)
-    except _LocalMaximumError as failure:
-        return np.nan, False, str(failure)
-    except ArithmeticError as failure:
-        return np.nan, False, f"restricted fit failed: {failure}"
-    if gap > _JUMP:
-        return np.nan, False, "the profile jumps across the level: a maximum was missed"
-    return float(bound), True, "converged by following the profile"
+        bound = float(brentq(lambda v: path(v) - level, *ends, xtol=1e-10 * error, rtol=1e-12))
+        # A profile that jumps across the level has missed a maximum.
+        return bound if abs(path(bound) - level) <= _JUMP else np.nan
+    except ArithmeticError:
+        return np.nan
 
 
 def profile_curve(
     fitted: Fit, index: int, name: str, level: float = 0.95, points: int = 61, *, tol: float = 1e-8
 ) -> Profile:
     """Evaluate the profile of one coefficient on a grid reaching beyond its interval."""
-    interval = profile_intervals(fitted, [index], level, tol=tol).bounds[0]
+    interval = profile_intervals(fitted, [index], level, tol=tol)[0]
     estimate = float(fitted.beta.flat[index])
     error = float(fitted.standard_errors()[index])
     wald = estimate + 4.0 * error * np.array([-1.0, 1.0])

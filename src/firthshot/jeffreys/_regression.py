@@ -72,12 +72,7 @@ class Regression:
     ) -> Summary:
         """Return the table of coefficients, followed by tests of terms if one has several.
 
-        Parameters
-        ----------
-        level : float, default=0.95
-        method : {"profile", "wald"}, default="profile"
-        odds_ratios : bool, default=False
-            Show exp(estimate) and its bounds.
+        Parameters are those of `JeffreysLogisticRegression.summary`.
         """
         from firthshot.jeffreys._summarise import summarise
 

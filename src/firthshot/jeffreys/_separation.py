@@ -139,7 +139,9 @@ def _examine(
     directions = dict.fromkeys(names, "undetermined")
     directions |= dict.fromkeys([names[k] for k in positions], "finite")
     separated = np.zeros(n, dtype=bool)
-    if _likelihood_has_maximum(X, y, classes, weights, offset):
+    # Reaching an inner maximum of the likelihood itself is a proof, and cheap.
+    ml = fit(make_model(X, y, classes, weights=weights, offset=offset, tau=0.0), max_iter=40)
+    if ml.maximum.converged and min(ml.P.min(), ml.P0.min()) > _SURELY_INSIDE:
         return Separation("none", (), directions, separated)
     first, back = _distinct(X[used][:, kept], y[used])
     rows = np.flatnonzero(used)[first]
@@ -148,9 +150,10 @@ def _examine(
         return Separation("none", (), directions, separated)
     separated[used] = np.isin(np.arange(len(first)), cone.rows[cone.strict])[back]
     directions |= dict(zip([names[k] for k in positions], cone.moves(), strict=True))
-    sparse = [k % p for k, on in zip(positions, cone.sparsest(), strict=True) if on]
+    sparse = [columns[k % p] for k, on in zip(positions, cone.sparsest(), strict=True) if on]
+    slopes = [name for name in sparse if name != INTERCEPT]  # which needs no naming beside them
     kind = "complete" if cone.strict.all() else "quasi-complete"
-    return Separation(kind, _variables(sparse, columns), directions, separated)
+    return Separation(kind, tuple(dict.fromkeys(slopes or sparse)), directions, separated)
 
 
 def _distinct(X: FloatArray, y: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -166,23 +169,3 @@ def coefficient_names(columns: Sequence[str], labels: Sequence[str]) -> list[str
     if len(labels) == 1:
         return list(columns)
     return [f"{label}:{column}" for label in labels for column in columns]
-
-
-def _likelihood_has_maximum(
-    X: FloatArray,
-    y: NDArray[np.int64],
-    classes: int,
-    weights: FloatArray | None,
-    offset: FloatArray | None,
-) -> bool:
-    """Try maximum likelihood itself: reaching an inner maximum is a proof, and cheap."""
-    ml = fit(make_model(X, y, classes, weights=weights, offset=offset, tau=0.0), max_iter=40)
-    least = min(float(ml.P.min()), float(ml.P0.min()))
-    return ml.maximum.converged and least > _SURELY_INSIDE
-
-
-def _variables(chosen: Sequence[int], columns: Sequence[str]) -> tuple[str, ...]:
-    """Name columns once, and the intercept only if nothing else separates."""
-    unique = list(dict.fromkeys(columns[k] for k in chosen))
-    others = [name for name in unique if name != INTERCEPT]
-    return tuple(others or unique)

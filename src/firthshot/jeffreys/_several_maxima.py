@@ -1,7 +1,7 @@
 """Whether a penalised likelihood has several maxima, and which is the highest.
 
 They occur in small separated data, and where a few values of a skewed column dwarf the others:
-from zero the climb may then end at a slope that fits the large values alone.
+from zero the solver may then end at a slope that fits the large values alone.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.jeffreys import _kernels as kernels
-from firthshot.jeffreys._model import Fit, Maximum, climb
+from firthshot.jeffreys._model import Fit, Maximum, maximise
 from firthshot.kernels.elementary import largest_share
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ SLOW = 8
 # Starts at random: four at each of three distances. They cost as much as the whole fit each, so
 # only tables of few rows and small models, where other maxima were met, get them.
 _DRAWS, _FEW_ROWS, _SMALL = 12, 1000, 12
-_SAME = 1e-6  # in log-likelihood: climbs to one maximum end within 1e-8
+_SAME = 1e-6  # in log-likelihood: solutions for one maximum agree within 1e-8
 _DEEP = 15.0  # a maximum that much lower matters to no interval, and to no p-value above 1e-7
-_STARTS_TOL = 1e-4  # standard errors: tells maxima apart; the highest is climbed again to tol
+_STARTS_TOL = 1e-4  # standard errors: tells maxima apart; the highest is solved again to tol
 # Share of one value in the sum of squares of its column from which it may pull a maximum of its
 # own, and the same in squared standard deviations for long columns; twice as much misses some.
 _DOMINANT, _LEAST_DOMINANT, _OUTLYING = 0.3, 0.04, 40.0
@@ -62,12 +61,11 @@ def is_suspect(fitted: Fit) -> bool:
 
 
 def _has_rival(fitted: Fit) -> bool:
-    """Tell whether a climb from another start ends elsewhere, and not far below."""
+    """Tell whether another start leads elsewhere, and not far below."""
     model, top = fitted.model, fitted.penalised_loglik
-    work, free = model.make_work(), np.zeros((0, model.size))
+    work = model.make_work()
     for start in scattered(fitted):
-        curvature = np.zeros((model.size, model.size))
-        end = climb(model, work, start, curvature, free, _STARTS_TOL, 100).penalised_loglik
+        end = maximise(model, work, start, _STARTS_TOL, 100).penalised_loglik
         if end > top - _DEEP and abs(end - top) > _SAME:
             return True
     return False
@@ -77,17 +75,17 @@ def highest(fitted: Fit, tol: float, max_iter: int) -> Fit:
     """Return the fit, or a higher one from another start where that may matter.
 
     It may where one value has a large share in the sum of squares of its column, and in a small
-    model where the climb was slow.
+    model where the solver was slow.
     """
     model, small = fitted.model, fitted.model.size <= _SMALL
     slow = small and fitted.maximum.n_iter > SLOW
     dominant = min(_DOMINANT, max(_OUTLYING / model.data.y.size, _LEAST_DOMINANT))
     if not slow and largest_share(model.data.Z) <= dominant:
         return fitted
-    work, free = model.make_work(), np.zeros((0, model.size))
+    work = model.make_work()
     top, several = fitted.maximum, False
     for start in _other_starts(fitted, work):
-        end = climb(model, work, start, _no_curvature(fitted), free, _STARTS_TOL, max_iter)
+        end = maximise(model, work, start, _STARTS_TOL, max_iter)
         if not end.converged or not _is_sound(fitted, work, end):
             continue
         gap = end.penalised_loglik - top.penalised_loglik
@@ -95,44 +93,33 @@ def highest(fitted: Fit, tol: float, max_iter: int) -> Fit:
         top = end if gap > _SAME else top
     if top is fitted.maximum:
         return replace(fitted, several=several)
-    curvature = _no_curvature(fitted)
-    end = climb(model, work, top.theta, curvature, free, tol, max_iter)
+    curvature = np.zeros((model.size, model.size))
+    end = maximise(model, work, top.theta, tol, max_iter, curvature=curvature)
     parts = work.F, work.hat, work.V, work.P, work.P0
     return Fit(model, end, *parts, curvature, several=True)
 
 
-def _no_curvature(fitted: Fit) -> FloatArray:
-    return np.zeros((fitted.model.size, fitted.model.size))
-
-
 def _is_sound(fitted: Fit, work: Work, end: Maximum) -> bool:
     """Tell whether the likelihood at a maximum is more than rounding errors."""
-    Z = fitted.model.data.Z
-    farthest = float(np.abs(end.theta.reshape(-1, len(Z)) @ Z).max())
     pivots = np.diag(work.L) ** 2 / np.diag(work.F)
-    return farthest <= _FAR and float(pivots.min()) > _LEAST_PIVOT
+    return fitted.model.farthest(end.theta) <= _FAR and float(pivots.min()) > _LEAST_PIVOT
 
 
 def _other_starts(fitted: Fit, work: Work) -> Iterator[FloatArray]:
     """Yield a few steps towards maximum likelihood, fits to winsorised columns, and draws."""
     model, data = fitted.model, fitted.model.data
-    free = np.zeros((0, model.size))
+    likelihood = replace(model, data=data._replace(tau=0.0))
     theta = np.zeros(model.size)
-    likelihood = data._replace(tau=0.0)
     for _ in range(2):
-        kernels.maximise(
-            likelihood, work, theta, _no_curvature(fitted), free, _STARTS_TOL, _ML_STEPS, 0.0
-        )
-        yield theta.copy()
+        theta = maximise(likelihood, work, theta, _STARTS_TOL, _ML_STEPS).theta
+        yield theta
     low, middle, high = np.quantile(data.Z, [0.25, 0.5, 0.75], axis=1)
     spread = np.where(high > low, high - low, np.inf)
     for fence in _FENCES:
         reach = fence * spread
         clipped = np.clip(data.Z, (middle - reach)[:, None], (middle + reach)[:, None])
-        theta = np.zeros(model.size)
-        shortened = data._replace(Z=np.ascontiguousarray(clipped))
-        kernels.maximise(shortened, work, theta, _no_curvature(fitted), free, 1e-2, 50, 0.0)
-        yield theta
+        shortened = replace(model, data=data._replace(Z=np.ascontiguousarray(clipped)))
+        yield maximise(shortened, work, np.zeros(model.size), 1e-2, 50).theta
     if model.size <= _SMALL and data.y.size <= _FEW_ROWS:
         unit = np.tile(np.where(np.isfinite(spread), spread, 1.0), model.contrasts)
         draws = np.random.default_rng(1).normal(size=(_DRAWS, model.size)) / unit

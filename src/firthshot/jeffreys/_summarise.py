@@ -22,6 +22,18 @@ _NO_ESTIMATE_NOTE = (
     "solver stopped on its way to infinity, and standard errors mean nothing: use tau = 0.5."
 )
 
+_LOST_NOTE = (
+    "Warning: a profile bound (–) of {} was not found, because a restricted fit failed; use the "
+    "Wald interval or another level."
+)
+
+_RANK_NOTE = (
+    "The design has rank {} < {} columns: coefficients of least norm; those that the data do not "
+    "determine have no standard error."
+)
+
+_NOT_CONVERGED_NOTE = "Warning: {}; there are no tests and intervals (–) until then."
+
 _LOCAL_NOTE = (
     "Warning: the penalised likelihood has several maxima, and this one is not the highest: a "
     "test without a value (–) found a higher one. Fit a simpler model."
@@ -49,36 +61,30 @@ def summarise(
     bounds = model.conf_int(level, method)
     tests = model.test(method="wald" if method == "wald" else "likelihood-ratio")
     tests = _wald_where_needed(model, tests)
-    columns, labels = model._columns(), [str(c) for c in model.contrasts_]
-    pairs = [(label, column) for label in labels for column in columns]
-    rows = tuple(
-        Row(label, column, *map(float, numbers))
-        for (label, column), *numbers in zip(
-            pairs,
-            model.params_,
-            model.bse(),
-            bounds[:, 0],
-            bounds[:, 1],
-            [test.chi2 for test in tests],
-            [test.p_value for test in tests],
-            strict=True,
-        )
-    )
-    missing = np.isnan(bounds).any(axis=1) & ~np.isnan(model.bse())
-    lost = [name for name, is_lost in zip(model.parameter_names_, missing, strict=True) if is_lost]
-    header = _origin(model) | dict(source or {}) | _header(model, level)
+    pairs = [(str(label), column) for label in model.contrasts_ for column in model._columns()]
+    errors, of_tests = model.bse(), [(test.chi2, test.p_value) for test in tests]
+    numbers = np.column_stack([model.params_, errors, bounds, of_tests]).tolist()
     tested = tuple(
         TermRow(k, t.df, float(t.chi2), float(t.p_value)) for k, t in (terms or {}).items()
     )
-    notes = [*_notes(model, method, odds_ratios), *_table_notes(bool(tested), odds_ratios)]
-    if any(test.reason == HIGHER for test in (*tests, *(terms or {}).values())):
-        notes.append(_LOCAL_NOTE)
-    if model.tau == 0.0 and model.separation():
+    header = _origin(model) | dict(source or {}) | _header(model, level)
+    separated = model.tau == 0.0 and bool(model.separation())
+    if separated:
         header |= {"converged": False, "reason": NO_ESTIMATE.rstrip(".")}
-        notes.append(_NO_ESTIMATE_NOTE)
-    elif model.converged_:
-        notes += _lost_bounds(lost)
-    return Summary(header, rows, tuple(notes), tested, odds_ratios)
+    missing = np.isnan(bounds).any(axis=1) & ~np.isnan(errors)
+    lost = [name for name, is_lost in zip(model.parameter_names_, missing, strict=True) if is_lost]
+    local = any(test.reason == HIGHER for test in (*tests, *(terms or {}).values()))
+    notes = [
+        *_notes(model, method, odds_ratios),
+        (bool(tested), "Test of term: all its coefficients are zero, those of the others free."),
+        (odds_ratios, "Odds ratios: exp(estimate), and the odds at the intercept."),
+        (local, _LOCAL_NOTE),
+        (separated, _NO_ESTIMATE_NOTE),
+        (lost and model.converged_ and not separated, _LOST_NOTE.format(", ".join(lost))),
+    ]
+    rows = tuple(Row(*pair, *line) for pair, line in zip(pairs, numbers, strict=True))
+    said = tuple(note for holds, note in notes if holds)
+    return Summary(header, rows, said, tested, odds_ratios)
 
 
 def _origin(model: JeffreysLogisticRegression) -> dict[str, Any]:
@@ -91,23 +97,6 @@ def _origin(model: JeffreysLogisticRegression) -> dict[str, Any]:
         "weights": None if np.all(data.w == 1.0) else "sample_weight",
         "offset": "offset" if np.any(data.offset) else None,
     }
-
-
-def _table_notes(terms: bool, odds_ratios: bool) -> list[str]:
-    notes = []
-    if terms:
-        notes.append("Test of term: all its coefficients are zero, those of the others free.")
-    if odds_ratios:
-        notes.append("Odds ratios: exp(estimate), and the odds at the intercept.")
-    return notes
-
-
-def _lost_bounds(names: list[str]) -> list[str]:
-    if not names:
-        return []
-    listing = ", ".join(names)
-    why = "a restricted fit failed; use the Wald interval or another level."
-    return [f"Warning: a profile bound (–) of {listing} was not found, because {why}"]
 
 
 def _wald_where_needed(
@@ -168,19 +157,18 @@ def _overall_test(model: JeffreysLogisticRegression) -> TestResult:
     return result
 
 
-def _notes(model: JeffreysLogisticRegression, method: str, odds_ratios: bool) -> tuple[str, ...]:
+def _notes(
+    model: JeffreysLogisticRegression, method: str, odds_ratios: bool
+) -> list[tuple[bool, str]]:
+    """Return what may be said of the fit, after whether it holds."""
+    columns = len(model._columns())
     errors = "" if odds_ratios else f"Standard errors: {model.standard_errors}. "
-    notes = [f"{errors}Intervals: {_interval_words(model, method)}."]
-    if model.correction == "flic":
-        notes.append("FLIC: the intercept has a Wald interval and test.")
-    if model.rank_ < len(model._columns()):
-        notes.append(
-            f"The design has rank {model.rank_} < {len(model._columns())} columns: coefficients of "
-            "least norm; those that the data do not determine have no standard error."
-        )
-    if not model.converged_:
-        notes.append(f"Warning: {model.reason_}; there are no tests and intervals (–) until then.")
-    return tuple(notes)
+    return [
+        (True, f"{errors}Intervals: {_interval_words(model, method)}."),
+        (model.correction == "flic", "FLIC: the intercept has a Wald interval and test."),
+        (model.rank_ < columns, _RANK_NOTE.format(model.rank_, columns)),
+        (not model.converged_, _NOT_CONVERGED_NOTE.format(model.reason_)),
+    ]
 
 
 def _interval_words(model: JeffreysLogisticRegression, method: str) -> str:

@@ -159,33 +159,21 @@ class Summary:
         """Return the lines of the tests of terms; True marks titles, none if there are none."""
         if not self.terms:
             return []
-        titles = ["df", "χ²", "p"]
-        cells = [[str(t.df), chi_squared(t.chi2), probability(t.p_value)] for t in self.terms]
-        widths = [max(len(line[k]) for line in [titles, *cells]) for k in range(3)]
-        room = max(12, width - sum(widths) - 2 * len(widths))
-        names = [_broken(t.term, room) for t in self.terms]
-        longest = max(len(part) for name in [*names, ["Test of term"]] for part in name)
-        lines = [(_line("Test of term".ljust(longest), titles, widths), True)]
-        for name, texts in zip(names, cells, strict=True):
-            lines += [(part, False) for part in name[:-1]]
-            lines.append((_line(name[-1].ljust(longest), texts, widths), False))
-        return lines
+        cells = [
+            [t.term, str(t.df), chi_squared(t.chi2), probability(t.p_value)] for t in self.terms
+        ]
+        title, body = _layout(["Test of term", "df", "χ²", "p"], cells, width)
+        return [(title, True), *((part, False) for parts in body for part in parts)]
 
     def table_lines(self, width: int = 80) -> list[tuple[str, bool]]:
         """Return the lines of the table for a page of some width; True marks titles."""
-        titles, cells = self.column_titles(), self.cells()
-        widths = [max(len(line[k]) for line in [titles, *cells]) for k in range(1, len(titles))]
-        room = max(12, width - sum(widths) - 2 * len(widths))
-        names = [_broken(line[0], room) for line in cells]
-        longest = max(len(part) for name in names for part in name)
-        lines = [(_line("".ljust(longest), titles[1:], widths), True)]
-        shown = None
-        for row, name, texts in zip(self.rows, names, cells, strict=True):
+        title, body = _layout(self.column_titles(), self.cells(), width)
+        lines, shown = [(title, True)], None
+        for row, parts in zip(self.rows, body, strict=True):
             if row.contrast != shown and self.header["contrasts"] > 1:
                 lines.append((f"{row.contrast} against {self.header['reference']}", True))
             shown = row.contrast
-            lines += [(part, False) for part in name[:-1]]
-            lines.append((_line(name[-1].ljust(longest), texts[1:], widths), False))
+            lines += [(part, False) for part in parts]
         return lines
 
     def __str__(self) -> str:
@@ -201,9 +189,19 @@ def _capital(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _line(name: str, texts: list[str], widths: list[int]) -> str:
-    cells = [text.rjust(width) for text, width in zip(texts, widths, strict=True)]
-    return "  ".join([name, *cells]).rstrip()
+def _layout(titles: list[str], cells: list[list[str]], width: int) -> tuple[str, list[list[str]]]:
+    """Return the line of titles, and each row as lines: its name, broken to fit, and its cells."""
+    widths = [max(len(line[k]) for line in [titles, *cells]) for k in range(1, len(titles))]
+    room = max(12, width - sum(widths) - 2 * len(widths))
+    names = [_broken(line[0], room) for line in cells]
+    longest = max(len(part) for name in [titles[:1], *names] for part in name)
+
+    def line(name: str, texts: list[str]) -> str:
+        aligned = [text.rjust(size) for text, size in zip(texts, widths, strict=True)]
+        return "  ".join([name.ljust(longest), *aligned]).rstrip()
+
+    body = [[*n[:-1], line(n[-1], texts[1:])] for n, texts in zip(names, cells, strict=True)]
+    return line(titles[0], titles[1:]), body
 
 
 def _broken(name: str, room: int) -> list[str]:

@@ -10,12 +10,12 @@ import numpy as np
 from firthshot.errors import FirthshotError, check_choice
 from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
-from firthshot.jeffreys._model import Fit, Maximum, Model, climb, explain, fit
+from firthshot.jeffreys._model import Fit, Maximum, Model, explain, fit, maximise
 from firthshot.jeffreys._progress import tell
 from firthshot.jeffreys._several_maxima import SLOW, scattered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from firthshot.jeffreys._kernels import FloatArray, Work
 
@@ -175,69 +175,47 @@ def restricted_maximum(
     """Maximise under ``C β = values`` with the penalty of the full model.
 
     The first start is the full model's maximum moved to the hypothesis along the path of
-    quadratic theory. A slow climb, here or of the full model, is a sign of several maxima (they
+    quadratic theory. A slow solution, here or of the full model, is a sign of several maxima (they
     occur in small separated data): then other starts are tried and the best is kept: ``origins``,
     the end of a path followed in small steps, zero, and a few points drawn once and for all.
     """
-    forms = fitted.model.to_theta(C)
+    model, forms = fitted.model, fitted.model.to_theta(C)
     spread = fitted.inverse_information @ forms.T
-    pull = np.linalg.solve(forms @ spread, spread.T).T
+    path = np.linalg.solve(forms @ spread, spread.T).T  # of quadratic theory
 
     def solve(origin: FloatArray, goal: FloatArray) -> Maximum:
-        start = origin - pull @ (forms @ origin - goal)
-        curvature = fitted.curvature.copy()
-        # An error of the decrement is squared in the log-likelihood, hence the looser tolerance.
-        found = climb(fitted.model, work, start, curvature, forms, np.sqrt(tol), max_iter)
+        start = origin - path @ (forms @ origin - goal)
+        found = maximise(
+            model,
+            work,
+            start,
+            # An error of the decrement is squared in the log-likelihood, hence the looser one.
+            np.sqrt(tol),
+            max_iter,
+            curvature=fitted.curvature.copy(),
+            constraints=forms,
+        )
         lost = np.abs(forms @ found.theta - goal).max() > _KEPT * (1.0 + np.abs(goal).max())
-        lost = lost or _is_spurious(fitted, found)
+        # So far out, a likelihood is made of rounding errors.
+        above = found.penalised_loglik > fitted.penalised_loglik + _KEPT
+        lost = lost or not model.farthest(found.theta) <= (_FAR if above else _TOO_FAR)
         return replace(found, converged=False, reason=_LOST) if lost else found
 
+    def best(origins: Iterable[FloatArray], goal: FloatArray, *known: Maximum) -> Maximum:
+        ends = [*known, *(solve(origin, goal) for origin in origins)]
+        return max(ends, key=lambda end: (end.converged, end.penalised_loglik))
+
     top = fitted.maximum.theta
-    best = solve(top, values)
-    if best.converged and best.n_iter <= SLOW and not fitted.suspect:
-        return best
+    first = solve(top, values)
+    if first.converged and first.n_iter <= SLOW and not fitted.suspect:
+        return first
     starts = scattered(fitted)
-    path = origins or (_follow(solve, starts, top, forms @ top, values),)
-    return _best(solve, (*path, *starts), values, best)
-
-
-def _is_spurious(fitted: Fit, found: Maximum) -> bool:
-    """Tell whether a point lies so far out that its likelihood is made of rounding errors."""
-    Z = fitted.model.data.Z
-    farthest = float(np.abs(found.theta.reshape(-1, len(Z)) @ Z).max())
-    above = found.penalised_loglik > fitted.penalised_loglik + _KEPT
-    return not farthest <= (_FAR if above else _TOO_FAR)
-
-
-def _best(
-    solve: Callable[[FloatArray, FloatArray], Maximum],
-    origins: Iterable[FloatArray],
-    goal: FloatArray,
-    best: Maximum,
-) -> Maximum:
-    for origin in origins:
-        best = _better(best, solve(origin, goal))
-    return best
-
-
-def _follow(
-    solve: Callable[[FloatArray, FloatArray], Maximum],
-    starts: FloatArray,
-    theta: FloatArray,
-    start: FloatArray,
-    goal: FloatArray,
-) -> FloatArray:
-    """Move the constraint from ``start`` to ``goal`` in steps, keeping to the highest branch."""
-    for part in np.linspace(0.0, 1.0, _PATH_STEPS + 1)[1:-1]:
-        here = start + part * (goal - start)
-        theta = _best(solve, starts, here, solve(theta, here)).theta
-    return theta
-
-
-def _better(first: Maximum, second: Maximum) -> Maximum:
-    if first.converged != second.converged:
-        return first if first.converged else second
-    return second if second.penalised_loglik > first.penalised_loglik else first
+    if not origins:  # move the constraint in steps, keeping to the highest branch
+        theta, here = top, forms @ top
+        for part in np.linspace(0.0, 1.0, _PATH_STEPS + 1)[1:-1]:
+            theta = best([theta, *starts], here + part * (values - here)).theta
+        origins = [theta]
+    return best([*origins, *starts], values, first)
 
 
 def _compare(full: float, restricted: Maximum, df: int, nested: bool = True) -> TestResult:
@@ -266,8 +244,7 @@ def _whole_columns(fitted: Fit, C: FloatArray, values: FloatArray) -> list[int]:
 
 
 def _without_columns(model: Model, columns: list[int]) -> Model:
-    X = (model.design.R.T @ model.data.Z).T
-    design = make_design(np.delete(X, columns, axis=1))
+    design = make_design(np.delete(model.X, columns, axis=1))
     return Model(design, model.data._replace(Z=design.Z))
 
 
@@ -275,12 +252,10 @@ def _gain_over_null(fitted: Fit, tol: float, max_iter: int) -> float:
     """Return the gain over the model with intercepts only, penalised by the same information."""
     model = fitted.model
     J, p = fitted.beta.shape
-    X = (model.design.R.T @ model.data.Z).T
+    X = model.X
     constant = np.flatnonzero(np.ptp(X, axis=0) <= _CONSTANT * np.abs(X).max(axis=0))
     others = np.setdiff1d(np.arange(p), constant[:1])
-    C = np.zeros((J * len(others), J * p))
-    for row, (j, k) in enumerate((j, k) for j in range(J) for k in others):
-        C[row, j * p + k] = 1.0
+    C = np.eye(J * p)[[j * p + k for j in range(J) for k in others]]
     if not len(C):
         return 0.0
     null = restricted_maximum(fitted, model.make_work(), C, np.zeros(len(C)), tol, max_iter)

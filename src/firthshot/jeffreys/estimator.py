@@ -193,28 +193,20 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         """Set the classes and return class numbers with the reference as 0."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         codes = codes.astype(np.int64)
-        present = np.bincount(codes if weights is None else codes[weights > 0.0])
-        seen = int(np.count_nonzero(present))
+        counted = codes if weights is None else codes[weights > 0.0]
+        present = np.bincount(counted, minlength=len(self.classes_)) > 0
+        seen = int(present.sum())
         if seen < 2:
             raise FirthshotError(
                 f"The labels hold {seen} class of positive weight: classification needs two."
             )
         if seen < len(self.classes_):
-            missing = [str(c) for c in self.classes_[: len(present)][present == 0]]
-            missing += [str(c) for c in self.classes_[len(present) :]]
-            raise FirthshotError(
-                f"Class {', '.join(missing)} has no row of positive weight: remove its rows."
-            )
+            missing = ", ".join(map(str, self.classes_[~present]))
+            raise FirthshotError(f"Class {missing} has no row of positive weight: remove its rows.")
         first = self._reference_position()
-        self.reference_ = self.classes_[first]
-        if first == 0:
-            self.contrasts_ = self.classes_[1:]
-            return codes
-        self.contrasts_ = np.delete(self.classes_, first)
-        order = np.delete(np.arange(len(self.classes_)), first)
-        place = np.zeros(len(self.classes_), dtype=np.int64)
-        place[order] = np.arange(1, len(self.classes_))
-        return place[codes]
+        order = np.append(first, np.delete(np.arange(len(self.classes_)), first))
+        self.reference_, self.contrasts_ = self.classes_[first], self.classes_[order[1:]]
+        return codes if first == 0 else np.argsort(order)[codes]
 
     def _reference_position(self) -> int:
         if self.reference is None:

@@ -43,21 +43,21 @@ def newton_parts(
     add(S[0], 0.0, S[0], step)
     if m == 0:
         return
-    pull, along = np.empty((m, m)), np.empty(m)
+    schur, along = np.empty((m, m)), np.empty(m)
     for i in range(m):
         for j in range(m):
-            pull[i, j] = dot(C[i], S[1 + j])
-    dpotrf((LOWER, m, pull, m, work.info))
+            schur[i, j] = dot(C[i], S[1 + j])
+    dpotrf((LOWER, m, schur, m, work.info))
     for _ in range(2):  # the second time removes what rounding has left of a very long step
         for i in range(m):
             along[i] = dot(C[i], step)
-        dpotrs((LOWER, m, 1, pull, m, along, m, work.info))
+        dpotrs((LOWER, m, 1, schur, m, along, m, work.info))
         for i in range(m):
             add(step, -along[i], S[1 + i], step)
 
 
 @kernel(error_model="numpy")
-def sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
+def _sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
     """Update A by the symmetric rank-one matrix that makes ``A step = change`` (SR1).
 
     ``change`` becomes the residual ``change - A step``, the vector of the update.
@@ -75,6 +75,44 @@ def sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
 
 
 @kernel(error_model="numpy")
+def backtrack(
+    data: Data,
+    work: Work,
+    theta: FloatArray,
+    step: FloatArray,
+    A: FloatArray,
+    least: float,
+    errors: float,
+) -> float:
+    """Halve ``step`` until l* is at least ``least``, then take it and update A.
+
+    The step is ``errors`` standard errors long. Returns l* at the new ``theta``, or minus infinity
+    where only steps that change nothing are left: then ``theta`` stays.
+    """
+    change, trial = np.empty(theta.size), np.empty(theta.size)
+    add(work.score[1], 0.0, step, change)
+    add(theta, 1.0, step, trial)
+    reached = value(data, work, trial)
+    halvings = 0
+    while not reached >= least:
+        add(step, -0.5, step, step)
+        halvings += 1
+        # A step may be long in standard errors and short in θ, or the other way round; one of
+        # NaN is neither.
+        long = errors * 0.5**halvings >= SHORTEST_STEP
+        long = long or dot(step, step) >= SHORTEST_STEP**2 * (1.0 + dot(theta, theta))
+        if not long or halvings > MOST_HALVINGS:
+            return -np.inf
+        add(theta, 1.0, step, trial)
+        reached = value(data, work, trial)
+    add(theta, 1.0, step, theta)
+    gradient(data, work)
+    add(change, -1.0, work.score[1], change)
+    _sr1_update(A, step, change)
+    return reached
+
+
+@kernel(error_model="numpy")
 def maximise(
     data: Data,
     work: Work,
@@ -85,7 +123,7 @@ def maximise(
     max_iter: int,
     least_pivot: float,
 ) -> tuple[float, float, int, int]:
-    """Climb from ``theta`` (overwritten by the maximum) keeping ``C θ`` as it is.
+    """Maximise l* from ``theta`` (overwritten by the maximum), keeping ``C θ`` as it is.
 
     Gives up at once where a pivot of F is below ``least_pivot``, relative to its diagonal.
 
@@ -95,8 +133,7 @@ def maximise(
         ``decrement`` is sqrt(U'B⁻¹U) at the result: the next whole step in standard errors.
     """
     q, m = theta.size, C.shape[0]
-    B, S = np.empty((q, q)), np.empty((m + 1, q))
-    step, change, trial = np.empty(q), np.empty(q), np.empty(q)
+    B, S, step = np.empty((q, q)), np.empty((m + 1, q)), np.empty(q)
     lp = value(data, work, theta)
     if lp == -np.inf:
         return lp, np.inf, 0, SINGULAR
@@ -114,29 +151,14 @@ def maximise(
             return lp, decrement, iteration, CONVERGED
         if iteration == max_iter:
             break
-        add(work.score[1], 0.0, step, change)
-        add(theta, 1.0, step, trial)
-        higher = value(data, work, trial)
         # Below the resolution of lp in double precision a decrease means nothing.
         slack = 4e-15 * (q + abs(lp))
-        halvings = 0
-        while not (higher >= lp - slack and higher > -np.inf):
-            add(step, -0.5, step, step)
-            halvings += 1
-            # A step may be long in standard errors and short in θ, or the other way round.
-            long = decrement * 0.5**halvings >= SHORTEST_STEP
-            long = long or dot(step, step) >= SHORTEST_STEP**2 * (1.0 + dot(theta, theta))
-            if not long or halvings > MOST_HALVINGS:
-                value(data, work, theta)
-                gradient(data, work)
-                return lp, decrement, iteration, NO_ASCENT
-            add(theta, 1.0, step, trial)
-            higher = value(data, work, trial)
-        add(theta, 1.0, step, theta)
-        lp = higher
-        gradient(data, work)
-        add(change, -1.0, work.score[1], change)
-        sr1_update(A, step, change)
+        reached = backtrack(data, work, theta, step, A, lp - slack, decrement)
+        if reached == -np.inf:
+            value(data, work, theta)
+            gradient(data, work)
+            return lp, decrement, iteration, NO_ASCENT
+        lp = reached
     return lp, decrement, max_iter, TOO_MANY_STEPS
 
 

@@ -8,13 +8,11 @@ from numpy.typing import NDArray
 from firthshot.jeffreys._kernels.evaluate import gradient, value
 from firthshot.jeffreys._kernels.maximise import (
     CONVERGED,
-    MOST_HALVINGS,
     NO_ASCENT,
-    SHORTEST_STEP,
     SINGULAR,
     TOO_MANY_STEPS,
+    backtrack,
     newton_parts,
-    sr1_update,
 )
 from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
 from firthshot.kernels import kernel
@@ -46,8 +44,7 @@ def profile_bound(
     """
     q = theta.size
     c = C[0]
-    B, S = np.empty((q, q)), np.empty((2, q))
-    step, change, trial = np.empty(q), np.empty(q), np.empty(q)
+    B, S, step = np.empty((q, q)), np.empty((2, q)), np.empty(q)
     width = 0.0
     lp = value(data, work, theta)
     if lp == -np.inf:
@@ -70,24 +67,11 @@ def profile_bound(
         width = max(width, 2.0 / np.sqrt(kappa))
         move = min(max(move, -3.0 * width), 3.0 * width)
         add(step, move * kappa, S[1], step)
-        add(work.score[1], 0.0, step, change)
-        add(theta, 1.0, step, trial)
-        lower = value(data, work, trial)
-        halvings = 0
-        while not lower > target - 4.0 * depth:
-            add(step, -0.5, step, step)
-            halvings += 1
-            # Written so that a step of NaN ends the loop.
-            long = dot(step, step) >= SHORTEST_STEP**2 * dot(theta, theta)
-            if not long or halvings > MOST_HALVINGS:
-                return dot(c, theta), iteration, NO_ASCENT
-            add(theta, 1.0, step, trial)
-            lower = value(data, work, trial)
-        add(theta, 1.0, step, theta)
-        lp = lower
-        gradient(data, work)
-        add(change, -1.0, work.score[1], change)
-        sr1_update(A, step, change)
+        # How far the step goes in standard errors is not known: its length in θ decides.
+        reached = backtrack(data, work, theta, step, A, target - 4.0 * depth, 0.0)
+        if reached == -np.inf:
+            return dot(c, theta), iteration, NO_ASCENT
+        lp = reached
     return dot(c, theta), max_iter, TOO_MANY_STEPS
 
 
