@@ -22,8 +22,9 @@ import polars as pl
 from numba import njit
 from scipy.stats import norm
 
-from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
+from firthshot.jeffreys._kernels.memory import Data
+from firthshot.jeffreys._kernels.solve import maximise
 from firthshot.jeffreys._model import Model
 
 SIZES = (128, 192, 256, 384, 512, 1024, 2048)
@@ -88,7 +89,7 @@ def fit_all(data, work, counts, limit):
     for i in range(counts.shape[0]):
         data.w[:] = counts[i]
         theta, A = np.zeros(q), np.zeros((q, q))
-        decrement = kernels.maximise(data, work, theta, A, free, 1e-9, 60, 0.0)[1]
+        decrement = maximise(data, work, theta, A, free, 1e-9, 60, 0.0)[1]
         estimates[i] = np.nan
         if decrement < 1e-6 and np.abs(theta).max() < limit:
             estimates[i] = theta
@@ -139,7 +140,7 @@ def simulate(truth: Truth, N: int, replicates: int, rng: np.random.Generator) ->
 def exact_fits(truth: Truth, counts: np.ndarray, tau: float) -> np.ndarray:
     G, K = truth.probabilities.shape
     design = make_design(np.repeat(truth.X, K, axis=0))
-    data = kernels.Data(
+    data = Data(
         Z=design.Z,
         y=np.tile(np.arange(K), G),
         w=np.zeros(G * K),

@@ -8,8 +8,8 @@ import pytest
 import reference
 from scipy.optimize import minimize
 
-from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design, orthonormal_design
+from firthshot.jeffreys._kernels.evaluate import gradient, value
 from firthshot.jeffreys._model import Model, fit, make_model
 from firthshot.kernels.elementary import exp_in_place, log_in_place
 
@@ -19,8 +19,8 @@ CLASSES = [2, 3, 5]
 def evaluate(model, beta):
     theta = np.ascontiguousarray(beta @ model.design.R.T).ravel()
     work = model.make_work()
-    lp = kernels.value(model.data, work, theta)
-    kernels.gradient(model.data, work)
+    lp = value(model.data, work, theta)
+    gradient(model.data, work)
     return lp + model.shift, work
 
 
@@ -60,8 +60,8 @@ def test_blocks_do_not_matter(rows):
         rows=np.empty((3, rows)),
     )
     theta = np.ascontiguousarray(beta @ model.design.R.T).ravel()
-    assert kernels.value(model.data, work, theta) + model.shift == pytest.approx(whole, rel=1e-13)
-    kernels.gradient(model.data, work)
+    assert value(model.data, work, theta) + model.shift == pytest.approx(whole, rel=1e-13)
+    gradient(model.data, work)
     np.testing.assert_allclose(work.score, expected.score, rtol=1e-10, atol=1e-12)
 
 
@@ -108,8 +108,8 @@ def test_orthonormal_basis_gives_the_same_fit():
 def test_predictors_that_overflow_are_no_value():
     model = make_model(np.array([[1.0], [1.0], [-1.0]]), np.array([0, 1, 1]), 2)
     work = model.make_work()
-    assert kernels.value(model.data, work, np.array([np.inf])) == -np.inf
-    assert kernels.value(model.data, work, np.array([np.nan])) == -np.inf
+    assert value(model.data, work, np.array([np.inf])) == -np.inf
+    assert value(model.data, work, np.array([np.nan])) == -np.inf
 
 
 def test_exponential_and_logarithm():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from firthshot.jeffreys._plots import save_profiles
-from firthshot.jeffreys._profile import Profile
+from firthshot.jeffreys._profile import Profile, save_profiles
 from firthshot.jeffreys._progress import watched_by
 from firthshot.jeffreys._regression import Regression, fit_model_data, regress
 from firthshot.jeffreys._separation import Separation, detect_separation

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from firthshot.jeffreys._kernels import FloatArray
+    from firthshot.jeffreys._kernels.memory import FloatArray
 
 # What two projections leave of a unit column that depends on others is some 1e-16 times their
 # condition number; independent columns of real tables keep above 1e-6, so a factor of two is free.

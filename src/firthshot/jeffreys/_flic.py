@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
+from firthshot.jeffreys._kernels.evaluate import value
 from firthshot.jeffreys._model import Fit, Model, fit
 
 if TYPE_CHECKING:
-    from firthshot.jeffreys._kernels import FloatArray
+    from firthshot.jeffreys._kernels.memory import FloatArray
 
 
 def flic(fitted: Fit, intercept: int, *, tol: float = 1e-8) -> tuple[FloatArray, FloatArray]:
@@ -51,7 +51,7 @@ def flic(fitted: Fit, intercept: int, *, tol: float = 1e-8) -> tuple[FloatArray,
     beta[:, intercept] += moved.beta[:, 0]
     work = model.make_work()
     theta = np.ascontiguousarray(beta @ model.design.R.T).ravel()
-    kernels.value(data, work, theta)
+    value(data, work, theta)
     there = replace(fitted, information=work.F)
     return beta, there.standard_errors().reshape(beta.shape)[:, intercept]
 

@@ -12,16 +12,17 @@ from firthshot.jeffreys._model import Fit
 from firthshot.jeffreys._profile import (
     Profile,
     chi2_quantile,
+    plot_profile,
     profile_curve,
     profile_intervals,
 )
 from firthshot.jeffreys._separation import Separation, detect_separation
 from firthshot.jeffreys._tests import (
-    NOT_CONVERGED,
     UNDETERMINED,
     TestResult,
     each_coefficient,
     likelihood_ratio_test,
+    no_test,
     wald_test,
 )
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from firthshot.jeffreys._kernels import FloatArray
+    from firthshot.jeffreys._kernels.memory import FloatArray
     from firthshot.jeffreys._summary import Summary
     from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
@@ -172,11 +173,9 @@ class InferenceMixin:
         """
         check_choice("method", method, TESTS)
         fitted, positions = self._inferential_fit()
-        if hypothesis is None and not fitted.maximum.converged:
-            return (NOT_CONVERGED,) * len(positions)
         if hypothesis is None:
-            plain = method == "likelihood-ratio" and penalty == "full-information"
-            if plain and self.correction != "flic":
+            plain = (method, penalty) == ("likelihood-ratio", "full-information")
+            if plain and fitted.maximum.converged and self.correction != "flic":
                 return each_coefficient(fitted, positions, tol=self.tol)
             eye = np.eye(len(self.parameter_names_))
             return tuple(self._test(row[None], np.zeros(1), method, penalty) for row in eye)
@@ -186,13 +185,12 @@ class InferenceMixin:
     def _test(self, C: FloatArray, values: FloatArray, method: str, penalty: str) -> TestResult:
         fitted, positions = self._inferential_fit()
         if not fitted.maximum.converged:
-            return replace(NOT_CONVERGED, df=len(C))
+            return no_test("the fit itself has not converged", len(C))
         rows = np.flatnonzero(np.any(C != 0.0, axis=0))
         if len(C) == 1 and not np.all(fitted.estimable[positions][rows]):
             return UNDETERMINED
         if self.correction == "flic" and set(rows) & set(self._intercept_rows()):
-            reason = "FLIC's intercept does not maximise the penalised likelihood"
-            return TestResult(np.nan, len(C), np.nan, np.nan, False, reason)
+            return no_test("FLIC's intercept does not maximise the penalised likelihood", len(C))
         full = np.zeros((len(C), fitted.beta.size))
         full[:, positions] = C
         if method == "wald":
@@ -244,8 +242,6 @@ class InferenceMixin:
 
     def plot_profile(self, name: str, level: float = 0.95, ax: Any = None) -> Any:
         """Draw the profile of one coefficient and return the matplotlib axes."""
-        from firthshot.jeffreys._plots import plot_profile
-
         return plot_profile(self.profile(name, level), ax, self._label(name))
 
     def _label(self, name: str) -> str:
@@ -285,7 +281,7 @@ class InferenceMixin:
         odds_ratios : bool, default=False
             Show exp(estimate) and its bounds.
         """
-        from firthshot.jeffreys._summarise import summarise
+        from firthshot.jeffreys._summary import summarise
 
         model = cast("JeffreysLogisticRegression", self)
         return summarise(model, level, method, odds_ratios=odds_ratios)

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import check_choice
-from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import Design, make_design, orthonormal_design
+from firthshot.jeffreys._kernels import solve
+from firthshot.jeffreys._kernels.evaluate import value
+from firthshot.jeffreys._kernels.memory import Data, make_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from firthshot.jeffreys._kernels import Data, FloatArray, Work
+    from firthshot.jeffreys._kernels.memory import FloatArray, Work
 
 # Smallest pivot of the information, relative to its diagonal, down to which raw columns serve: it
 # leaves nine digits. At twice that a few more fits take the orthonormal basis, and time.
@@ -53,7 +55,7 @@ class Model:
 
     def make_work(self) -> Work:
         """Allocate scratch memory for the kernels."""
-        return kernels.make_work(self.data.Z.shape[1], self.design.rank, self.contrasts)
+        return make_work(self.data.Z.shape[1], self.design.rank, self.contrasts)
 
     @property
     def shift(self) -> float:
@@ -151,10 +153,8 @@ class Fit:
     @cached_property
     def loglik(self) -> float:
         """Log-likelihood without the penalty."""
-        y, own = self.model.data.y, self.P0.copy()
-        for j in range(self.model.contrasts):
-            own[y == j + 1] = self.P[j, y == j + 1]
-        return float(self.model.data.w @ np.log(own))
+        data, P = self.model.data, np.concatenate([self.P0[None], self.P])
+        return float(data.w @ np.log(P[data.y, np.arange(data.y.size)]))
 
     @cached_property
     def inverse_information(self) -> FloatArray:
@@ -180,7 +180,7 @@ class Fit:
             data = self.model.data
             augmented = data._replace(w=data.w + 2.0 * data.tau * self.hat, tau=0.0)
             work = self.model.make_work()
-            kernels.value(augmented, work, self.maximum.theta)
+            value(augmented, work, self.maximum.theta)
             inverse = invert(work.F)
         T = np.kron(np.eye(self.model.contrasts), self.model.design.T)
         return np.asarray(T @ inverse @ T.T)
@@ -230,7 +230,7 @@ def make_model(
         kept = w > 0.0
         X, y, w, start = X[kept], y[kept], w[kept], start[kept]
     design = make_design(X, intercept)
-    data = kernels.Data(
+    data = Data(
         Z=design.Z,
         y=np.ascontiguousarray(y, dtype=np.int64),
         w=np.ascontiguousarray(w),
@@ -251,8 +251,8 @@ def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
     free = np.zeros((0, model.size))
     theta = _first_guess(model)
     least = 0.0 if model.design.orthonormal else _WELL_CONDITIONED
-    ended = kernels.maximise(model.data, work, theta, curvature, free, tol, max_iter, least)
-    if ended[-1] in (kernels.ILL_CONDITIONED, kernels.SINGULAR) and not model.design.orthonormal:
+    ended = solve.maximise(model.data, work, theta, curvature, free, tol, max_iter, least)
+    if ended[-1] in (solve.ILL_CONDITIONED, solve.SINGULAR) and not model.design.orthonormal:
         design = orthonormal_design(model.design)
         return fit(Model(design, model.data._replace(Z=design.Z)), tol=tol, max_iter=max_iter)
     maximum = make_maximum(model, theta, tol, *ended)
@@ -281,7 +281,7 @@ def maximise(
     A = np.zeros((model.size, model.size)) if curvature is None else curvature
     C = np.zeros((0, model.size)) if constraints is None else constraints
     theta = theta.copy()
-    ended = kernels.maximise(model.data, work, theta, A, C, tol, max_iter, 0.0)
+    ended = solve.maximise(model.data, work, theta, A, C, tol, max_iter, 0.0)
     return make_maximum(model, theta, tol, *ended)
 
 
@@ -296,22 +296,20 @@ def make_maximum(
 ) -> Maximum:
     """Say how the solver ended."""
     # Rounding can stop the ascent just short of tol; that is convergence to what doubles hold.
-    stalled = status == kernels.NO_ASCENT and decrement <= max(100.0 * tol, _STALLED)
-    converged = status == kernels.CONVERGED or stalled
+    stalled = status == solve.NO_ASCENT and decrement <= max(100.0 * tol, _STALLED)
+    converged = status == solve.CONVERGED or stalled
     reason = explain(status, decrement, n_iter, stalled)
     return Maximum(theta, lp + model.shift, converged, reason, n_iter, decrement)
 
 
 def explain(status: int, decrement: float, n_iter: int, stalled: bool = False) -> str:
     """Say in a sentence how the solver ended."""
-    if status == kernels.CONVERGED:
-        return f"converged in {n_iter} iterations (next step {decrement:.1e} standard errors)"
-    if stalled:
-        how = "converged to machine precision"
+    if status == solve.CONVERGED or stalled:
+        how = "converged to machine precision" if stalled else "converged"
         return f"{how} in {n_iter} iterations (next step {decrement:.1e} standard errors)"
-    if status == kernels.TOO_MANY_STEPS:
+    if status == solve.TOO_MANY_STEPS:
         return f"not converged after {n_iter} iterations: raise max_iter"
-    if status == kernels.NO_ASCENT:
+    if status == solve.NO_ASCENT:
         return f"no ascent found from a step of {decrement:.1e} standard errors"
     return "the Fisher information is singular at the start: check weights, offsets and columns"
 

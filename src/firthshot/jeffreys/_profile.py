@@ -1,27 +1,32 @@
-"""Profile penalised likelihood: intervals and curves, for two classes and for more."""
+"""Profile penalised likelihood: intervals, curves and their pictures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys import _kernels as kernels
-from firthshot.jeffreys._model import Fit
+from firthshot.files import replacing
+from firthshot.jeffreys._kernels import solve
+from firthshot.jeffreys._model import Fit, Maximum
 from firthshot.jeffreys._progress import tell
+from firthshot.jeffreys._separation import INTERCEPT
 from firthshot.jeffreys._several_maxima import SLOW
 from firthshot.jeffreys._tests import HIGHER, HIGHER_BY, restricted_maximum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from firthshot.jeffreys._kernels import FloatArray, Work
+    from firthshot.jeffreys._kernels.memory import FloatArray, Work
+    from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
 _RETRIES = 4  # shorter steps outwards where a restricted fit fails: 0.6⁴ is an eighth
 # In log-likelihood: Brent's rule ends within 1e-10 of a standard error, so a gap is another branch.
 _JUMP = 1e-3
+_MOST_PANELS = 24  # of one figure: beyond, they cannot be read
 _FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
 
 
@@ -88,7 +93,7 @@ def profile_intervals(
     drop = 0.5 * chi2_quantile(level)
     model, estimable = fitted.model, fitted.estimable[list(indices)]
     work = model.make_work()
-    bounds, steps, status = kernels.profile_each(
+    bounds, steps, status = solve.profile_each(
         model.data,
         work,
         fitted.maximum.theta,
@@ -100,7 +105,7 @@ def profile_intervals(
         tol,
         max_iter,
     )
-    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & estimable[:, None]
+    easy = (status == solve.CONVERGED) & (steps <= SLOW) & estimable[:, None]
     easy &= not fitted.suspect
     easy &= (bounds - fitted.beta.ravel()[list(indices), None]) * [-1.0, 1.0] > 0.0
     for row, end in zip(*np.nonzero(~easy), strict=True):
@@ -127,16 +132,18 @@ class _Path:
         self.fitted, self.work, self.tol = fitted, work, tol
         self.form = np.eye(fitted.beta.size)[[index]]
         self.last = float(fitted.beta.flat[index])
-        self.solved = {self.last: fitted.maximum.theta}
-        self.heights = {self.last: fitted.penalised_loglik}
+        self.solved = {self.last: fitted.maximum}
 
     def __call__(self, value: float) -> float:
         """Return the profile at ``value``, the same each time."""
-        if value in self.heights:
-            self.last = value
-            return self.heights[value]
+        if value not in self.solved:
+            self.solved[value] = self._solve(value)
+        self.last = value
+        return self.solved[value].penalised_loglik
+
+    def _solve(self, value: float) -> Maximum:
         near = sorted(self.solved, key=lambda other: abs(other - value))[:2]
-        origins = [self.solved[other] for other in near]
+        origins = [self.solved[other].theta for other in near]
         target = np.array([value])
         found = restricted_maximum(
             self.fitted, self.work, self.form, target, self.tol, 200, origins
@@ -145,9 +152,7 @@ class _Path:
             raise _NotFoundError(found.reason)
         if found.penalised_loglik > self.fitted.penalised_loglik + HIGHER_BY:
             raise ArithmeticError(HIGHER)
-        self.solved[value], self.last = found.theta, value
-        self.heights[value] = found.penalised_loglik
-        return found.penalised_loglik
+        return found
 
     def height(self, value: float) -> float:
         """Return the profile at ``value``, or NaN where it is not found."""
@@ -219,3 +224,66 @@ def profile_curve(
         level=level,
         standard_error=error,
     )
+
+
+def plot_profile(profile: Profile, ax: Any = None, label: str | None = None) -> Any:
+    """Draw a profile, the parabola of the Wald approximation, and the interval.
+
+    Parameters
+    ----------
+    profile : Profile
+    ax : matplotlib axes, default=None
+        New ones if None.
+    label : str, default=None
+        What to call the coefficient; its name if None.
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
+    drop = 0.5 * chi2_quantile(profile.level)
+    wald = -0.5 * ((profile.values - profile.estimate) / profile.standard_error) ** 2
+    ax.plot(profile.values, wald, color="0.65", ls="--", lw=1.2, label="Wald approximation")
+    ax.plot(profile.values, profile.loglik - profile.maximum, color="C0", lw=2, label="profile")
+    ax.axhline(-drop, color="C3", lw=1, label=f"{100 * profile.level:g}% level")
+    for bound in np.array(profile.interval)[np.isfinite(profile.interval)]:
+        ax.plot([bound, bound], [-drop, -2.6 * drop], color="C3", lw=1, ls=":")
+        ax.text(bound, -2.65 * drop, f"{bound:.3g}", ha="center", va="top", fontsize=9)
+    ax.plot([profile.estimate], [0.0], "o", color="C0")
+    ax.set_ylim(-3.0 * drop, 0.35 * drop)
+    ax.set_xlim(profile.values[0], profile.values[-1])
+    ax.set_xlabel(f"coefficient of {label or profile.name}")
+    ax.set_ylabel("profile minus maximum")
+    middle = float(np.mean(profile.interval))
+    middle = middle if np.isfinite(middle) else profile.estimate
+    inside = (middle - profile.values[0]) / np.ptp(profile.values)
+    ax.legend(frameon=False, fontsize=9, loc="center", bbox_to_anchor=(inside, 0.33))
+    return ax
+
+
+def save_profiles(path: Path, model: JeffreysLogisticRegression, level: float = 0.95) -> None:
+    """Draw the profile of every slope that the data determine, in one figure."""
+    estimable = np.isfinite(model.bse())
+    names = [
+        name
+        for name, determined in zip(model.parameter_names_, estimable, strict=True)
+        if determined and not name.endswith(INTERCEPT)
+    ]
+    if not names or len(names) > _MOST_PANELS:
+        raise FirthshotError(
+            f"There are {len(names)} profiles to draw: draw one by one with plot_profile."
+        )
+    from matplotlib.figure import Figure
+
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
+    for k, name in enumerate(names):
+        ax = figure.add_subplot(rows, columns, k + 1)
+        model.plot_profile(name, level, ax)
+        if k and (legend := ax.get_legend()) is not None:
+            legend.remove()
+        if k % columns:
+            ax.set_ylabel("")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120, format=path.suffix.lower().removeprefix(".") or "png")

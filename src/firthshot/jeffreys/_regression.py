@@ -10,14 +10,14 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.formulas import ModelData, make_model_data, new_offset, new_rows
-from firthshot.jeffreys._tests import TestResult
+from firthshot.jeffreys._tests import TestResult, no_test
 from firthshot.jeffreys.estimator import CollinearityError, JeffreysLogisticRegression
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import ArrayLike
 
-    from firthshot.jeffreys._kernels import FloatArray
+    from firthshot.jeffreys._kernels.memory import FloatArray
     from firthshot.jeffreys._summary import Summary
 
 
@@ -59,8 +59,7 @@ class Regression:
         width = first + self.design.shape[1]
         rows = [j * width + first + k for j in range(len(model.contrasts_)) for k in columns]
         if np.isnan(model.bse()[rows]).any():
-            reason = "collinear columns leave it undetermined"
-            return TestResult(np.nan, len(rows), np.nan, np.nan, False, reason)
+            return no_test("collinear columns leave it undetermined", len(rows))
         result = model.test(
             np.eye(len(model.parameter_names_))[rows], method=method, penalty=penalty
         )
@@ -74,7 +73,7 @@ class Regression:
 
         Parameters are those of `JeffreysLogisticRegression.summary`.
         """
-        from firthshot.jeffreys._summarise import summarise
+        from firthshot.jeffreys._summary import summarise
 
         tests = self.test_terms(method="wald" if method == "wald" else "likelihood-ratio")
         several = any(test.df > 1 for test in tests.values())

@@ -17,7 +17,7 @@ from firthshot.kernels.elementary import largest_share
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firthshot.jeffreys._kernels import FloatArray, Work
+    from firthshot.jeffreys._kernels.memory import FloatArray, Work
 
 # Iterations; a warm start in a likelihood with one maximum needs three or four. At 16 the second
 # maximum of some small separated tables is missed.

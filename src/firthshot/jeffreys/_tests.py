@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import FirthshotError, check_choice
-from firthshot.jeffreys import _kernels as kernels
 from firthshot.jeffreys._design import make_design
+from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._model import Fit, Maximum, Model, explain, fit, maximise
 from firthshot.jeffreys._progress import tell
 from firthshot.jeffreys._several_maxima import SLOW, scattered
@@ -17,7 +17,7 @@ from firthshot.jeffreys._several_maxima import SLOW, scattered
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from firthshot.jeffreys._kernels import FloatArray, Work
+    from firthshot.jeffreys._kernels.memory import FloatArray, Work
 
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
 _PATH_STEPS = 10  # from estimate to hypothesis; twice as many double the time of hard tests
@@ -54,8 +54,12 @@ class TestResult:
     reason: str
 
 
-UNDETERMINED = TestResult(np.nan, 1, np.nan, np.nan, False, "not determined by the data")
-NOT_CONVERGED = TestResult(np.nan, 1, np.nan, np.nan, False, "the fit itself has not converged")
+def no_test(reason: str, df: int = 1) -> TestResult:
+    """Return the outcome of a test that cannot be made."""
+    return TestResult(np.nan, df, np.nan, np.nan, False, reason)
+
+
+UNDETERMINED = no_test("not determined by the data")
 
 
 def chi2_tail(chi2: FloatArray | float, df: int) -> FloatArray:
@@ -97,7 +101,11 @@ def likelihood_ratio_test(
         first, so that the statistic does not depend on the units of the dropped columns.
     """
     check_choice("penalty", penalty, PENALTIES)
-    check_estimable(fitted, C)
+    if not np.all(fitted.estimable[np.any(C != 0.0, axis=0)]):
+        raise FirthshotError(
+            "The hypothesis involves coefficients that collinear columns leave undetermined: "
+            "remove the columns named in `dependent_columns_` and fit again."
+        )
     if penalty == "full-information":
         work = fitted.model.make_work()
         restricted = restricted_maximum(fitted, work, C, values, tol, max_iter)
@@ -109,7 +117,7 @@ def likelihood_ratio_test(
     gains = [_gain_over_null(one, tol, max_iter) for one in (fitted, smaller)]
     full = gains[0] - gains[1] + smaller.penalised_loglik
     if not np.isfinite(full):
-        return TestResult(np.nan, len(C), np.nan, np.nan, False, "a null model has no maximum")
+        return no_test("a null model has no maximum", len(C))
     return _compare(full, smaller.maximum, len(C), nested=False)
 
 
@@ -123,7 +131,7 @@ def each_coefficient(
     """
     model = fitted.model
     eye = np.eye(fitted.beta.size)[list(indices)]
-    lp, decrements, steps, status = kernels.test_each(
+    lp, decrements, steps, status = solve.test_each(
         model.data,
         model.make_work(),
         fitted.maximum.theta,
@@ -136,7 +144,7 @@ def each_coefficient(
     reached = lp + 0.5 * decrements**2 + model.shift
     chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
     p_values = chi2_tail(chi2, 1)
-    easy = (status == kernels.CONVERGED) & (steps <= SLOW) & (not fitted.suspect)
+    easy = (status == solve.CONVERGED) & (steps <= SLOW) & (not fitted.suspect)
     easy &= reached <= fitted.penalised_loglik + _KEPT
     estimable = fitted.estimable[list(indices)]
     results = []
@@ -151,16 +159,6 @@ def each_coefficient(
             one, zero = eye[k : k + 1], np.zeros(1)
             results.append(likelihood_ratio_test(fitted, one, zero, tol=tol, max_iter=max_iter))
     return tuple(results)
-
-
-def check_estimable(fitted: Fit, C: FloatArray) -> None:
-    """Refuse hypotheses about coefficients that the data do not determine."""
-    touched = np.any(C != 0.0, axis=0)
-    if not np.all(fitted.estimable[touched]):
-        raise FirthshotError(
-            "The hypothesis involves coefficients that collinear columns leave undetermined: "
-            "remove the columns named in `dependent_columns_` and fit again."
-        )
 
 
 def restricted_maximum(
@@ -183,7 +181,7 @@ def restricted_maximum(
     spread = fitted.inverse_information @ forms.T
     path = np.linalg.solve(forms @ spread, spread.T).T  # of quadratic theory
 
-    def solve(origin: FloatArray, goal: FloatArray) -> Maximum:
+    def restricted(origin: FloatArray, goal: FloatArray) -> Maximum:
         start = origin - path @ (forms @ origin - goal)
         found = maximise(
             model,
@@ -202,11 +200,11 @@ def restricted_maximum(
         return replace(found, converged=False, reason=_LOST) if lost else found
 
     def best(origins: Iterable[FloatArray], goal: FloatArray, *known: Maximum) -> Maximum:
-        ends = [*known, *(solve(origin, goal) for origin in origins)]
+        ends = [*known, *(restricted(origin, goal) for origin in origins)]
         return max(ends, key=lambda end: (end.converged, end.penalised_loglik))
 
     top = fitted.maximum.theta
-    first = solve(top, values)
+    first = restricted(top, values)
     if first.converged and first.n_iter <= SLOW and not fitted.suspect:
         return first
     starts = scattered(fitted)

@@ -21,7 +21,7 @@ from firthshot.jeffreys._separation import INTERCEPT, coefficient_names
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from firthshot.jeffreys._kernels import FloatArray
+    from firthshot.jeffreys._kernels.memory import FloatArray
 
 CORRECTIONS = ("none", "flic", "flac")
 COLLINEAR = ("minimal-norm", "refuse")
@@ -203,19 +203,18 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         if seen < len(self.classes_):
             missing = ", ".join(map(str, self.classes_[~present]))
             raise FirthshotError(f"Class {missing} has no row of positive weight: remove its rows.")
-        first = self._reference_position()
+        first = 0
+        if self.reference is not None:
+            found = np.flatnonzero(self.classes_ == self.reference)
+            if not len(found):
+                known = listed(map(repr, self.classes_.tolist()))
+                raise FirthshotError(
+                    f"reference {self.reference!r} is not a class; choose of {known}."
+                )
+            first = int(found[0])
         order = np.append(first, np.delete(np.arange(len(self.classes_)), first))
         self.reference_, self.contrasts_ = self.classes_[first], self.classes_[order[1:]]
         return codes if first == 0 else np.argsort(order)[codes]
-
-    def _reference_position(self) -> int:
-        if self.reference is None:
-            return 0
-        found = np.flatnonzero(self.classes_ == self.reference)
-        if not len(found):
-            known = listed(map(repr, self.classes_.tolist()))
-            raise FirthshotError(f"reference {self.reference!r} is not a class; choose of {known}.")
-        return int(found[0])
 
     def _note_collinear(self, model: Model) -> None:
         design = model.design

@@ -15,44 +15,11 @@ memory; BLAS reads a row-major array as its transpose, hence the design is store
 n x r columns are what BLAS sees. Observations are taken in blocks that stay in the cache.
 All q x q matrices (q = J r) are symmetric or triangular, the triangle being BLAS's lower one.
 
-`evaluate` computes l* and its gradient, `maximise` climbs it, `profile` finds where its profiles
-fall to a level; `memory` holds the data and the scratch memory of all three.
+`evaluate` computes l* and its gradient, `solve` maximises it and finds where its profiles fall to
+a level; `memory` holds the data and the scratch memory of both.
 
 Every step of the solvers uses B = F + A, where A is a symmetric rank-one (SR1) estimate of the
 curvature of the penalty: Fisher scoring at first, superlinear at the end. Constraints
 ``C θ = b`` hold at the start and are kept by every step, so a restricted fit keeps the
 information of the full model in its penalty.
 """
-
-from __future__ import annotations
-
-from firthshot.jeffreys._kernels.evaluate import gradient, value
-from firthshot.jeffreys._kernels.maximise import (
-    CONVERGED,
-    ILL_CONDITIONED,
-    NO_ASCENT,
-    SINGULAR,
-    TOO_MANY_STEPS,
-    maximise,
-    test_each,
-)
-from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work, make_work
-from firthshot.jeffreys._kernels.profile import profile_bound, profile_each
-
-__all__ = [
-    "CONVERGED",
-    "ILL_CONDITIONED",
-    "NO_ASCENT",
-    "SINGULAR",
-    "TOO_MANY_STEPS",
-    "Data",
-    "FloatArray",
-    "Work",
-    "gradient",
-    "make_work",
-    "maximise",
-    "profile_bound",
-    "profile_each",
-    "test_each",
-    "value",
-]

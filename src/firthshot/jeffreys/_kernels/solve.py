@@ -1,4 +1,4 @@
-"""The maximum of the penalised log-likelihood, free or under linear constraints."""
+"""The maximum of the penalised log-likelihood, and where its profiles fall to a level."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
 
 
 @kernel(error_model="numpy")
-def newton_parts(
+def _newton_parts(
     work: Work, A: FloatArray, B: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
 ) -> None:
     """Fill ``step`` with B⁻¹U projected on C δ = 0, and the rows of ``S`` with B⁻¹U and B⁻¹C'."""
@@ -75,7 +75,7 @@ def _sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
 
 
 @kernel(error_model="numpy")
-def backtrack(
+def _backtrack(
     data: Data,
     work: Work,
     theta: FloatArray,
@@ -92,7 +92,7 @@ def backtrack(
     change, trial = np.empty(theta.size), np.empty(theta.size)
     add(work.score[1], 0.0, step, change)
     add(theta, 1.0, step, trial)
-    reached = value(data, work, trial)
+    reached: float = value(data, work, trial)
     halvings = 0
     while not reached >= least:
         add(step, -0.5, step, step)
@@ -142,7 +142,7 @@ def maximise(
             return lp, np.inf, 0, ILL_CONDITIONED
     gradient(data, work)
     for iteration in range(max_iter + 1):
-        newton_parts(work, A, B, C, S, step)
+        _newton_parts(work, A, B, C, S, step)
         gain = dot(work.score[0], step)
         if not np.isfinite(gain):
             return lp, np.inf, iteration, NO_ASCENT
@@ -153,13 +153,69 @@ def maximise(
             break
         # Below the resolution of lp in double precision a decrease means nothing.
         slack = 4e-15 * (q + abs(lp))
-        reached = backtrack(data, work, theta, step, A, lp - slack, decrement)
+        reached = _backtrack(data, work, theta, step, A, lp - slack, decrement)
         if reached == -np.inf:
             value(data, work, theta)
             gradient(data, work)
             return lp, decrement, iteration, NO_ASCENT
         lp = reached
     return lp, decrement, max_iter, TOO_MANY_STEPS
+
+
+@kernel(error_model="numpy")
+def profile_bound(
+    data: Data,
+    work: Work,
+    theta: FloatArray,
+    A: FloatArray,
+    C: FloatArray,
+    target: float,
+    depth: float,
+    side: float,
+    tol: float,
+    max_iter: int,
+) -> tuple[float, int, int]:
+    """Find where the profile of ``C[0]'θ`` falls to ``target``, from a first guess ``theta``.
+
+    Venzon and Moolgavkar's method in the metric of B: with t = B⁻¹c / c'B⁻¹c the path of the
+    profile, d the nuisance step and g = U't, κ = t'Bt, the model of the profile is
+    l + ½ U'd + g Δ - ½ κ Δ² and Δ is its root on the wanted side.
+
+    Returns
+    -------
+    bound, iterations, status
+    """
+    q = theta.size
+    c = C[0]
+    B, S, step = np.empty((q, q)), np.empty((2, q)), np.empty(q)
+    width = 0.0
+    lp = value(data, work, theta)
+    if lp == -np.inf:
+        return np.nan, 0, SINGULAR
+    gradient(data, work)
+    for iteration in range(max_iter):
+        _newton_parts(work, A, B, C, S, step)
+        kappa = 1.0 / dot(c, S[1])
+        slope = kappa * dot(c, S[0])
+        gain = 0.5 * dot(work.score[0], step)
+        room = slope * slope + 2.0 * kappa * (lp + gain - target)
+        move = side * 2.0 / np.sqrt(kappa)
+        if room >= 0.0:
+            move = (slope + side * np.sqrt(room)) / kappa
+        elif slope * side < 0.0:
+            move = (lp + gain - target) / -slope * 0.5 if slope != 0.0 else move
+        # The move is good to second order in the gap, and the gain is allowed for.
+        if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 100.0 * tol and room >= 0.0:
+            return dot(c, theta) + move, iteration + 1, CONVERGED
+        width = max(width, 2.0 / np.sqrt(kappa))
+        move = min(max(move, -3.0 * width), 3.0 * width)
+        add(step, move * kappa, S[1], step)
+        # How far the step goes in standard errors is not known: its length in θ decides.
+        reached = _backtrack(data, work, theta, step, A, target - 4.0 * depth, 0.0)
+        if reached == -np.inf:
+            return dot(c, theta), iteration, NO_ASCENT
+        lp = reached
+    return dot(c, theta), max_iter, TOO_MANY_STEPS
 
 
 @kernel(error_model="numpy")
@@ -191,3 +247,48 @@ def test_each(
             data, work, theta, A.copy(), forms[k : k + 1], tol, max_iter, 0.0
         )
     return lp, decrements, iterations, status
+
+
+@kernel(error_model="numpy")
+def profile_each(
+    data: Data,
+    work: Work,
+    top: FloatArray,
+    inverse: FloatArray,
+    A: FloatArray,
+    forms: FloatArray,
+    highest: float,
+    drop: float,
+    tol: float,
+    max_iter: int,
+) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Find both profile bounds of each form, starting from its Wald bounds.
+
+    Returns
+    -------
+    bounds, iterations, status
+        Arrays of shape (m, 2).
+    """
+    m = forms.shape[0]
+    bounds = np.empty((m, 2))
+    iterations, status = np.empty((m, 2), dtype=np.int64), np.empty((m, 2), dtype=np.int64)
+    path, theta = np.empty(top.size), np.empty(top.size)
+    for k in range(m):
+        apply(inverse, forms[k], path)
+        reach = np.sqrt(2.0 * drop / dot(forms[k], path))
+        for end in range(2):
+            side = 2.0 * end - 1.0
+            add(top, side * reach, path, theta)
+            bounds[k, end], iterations[k, end], status[k, end] = profile_bound(
+                data,
+                work,
+                theta,
+                A.copy(),
+                forms[k : k + 1],
+                highest - drop,
+                drop,
+                side,
+                tol,
+                max_iter,
+            )
+    return bounds, iterations, status
