@@ -10,7 +10,7 @@ import pytest
 from firthshot import estimators, load_bank
 from firthshot.estimators import FirthCosineClassifier, _left_out
 from firthshot.estimators._base import L2_GRID, LAM_GRID, HeadEstimator
-from firthshot.estimators._loo import LeftOut, choose, leavable_rows
+from firthshot.estimators._left_out import LeftOut, choose, leavable_rows
 from oracles.linear_optimum import draw
 
 Head = partial(estimators.FirthClassifier, l2=1.0, calibrate=False)

@@ -7,7 +7,7 @@ import pytest
 
 from firthshot import load_bank
 from firthshot.estimators import FirthClassifier
-from firthshot.estimators._loo import LeftOut
+from firthshot.estimators._left_out import LeftOut
 from firthshot.estimators._temperature import PSEUDO, fit_temperature, support_temperature
 from firthshot.objective import log_softmax
 

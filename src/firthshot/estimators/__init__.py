@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from firthshot.estimators._columns import offset_columns, wide_columns
     from firthshot.estimators._cosine import FirthCosineClassifier
     from firthshot.estimators._distribution_calibration import DistributionCalibrationClassifier
+    from firthshot.estimators._input import check_coefficient
     from firthshot.estimators._left_out import leaves_out_exactly
     from firthshot.estimators._linear import FirthClassifier
     from firthshot.estimators._loading import load_model
     from firthshot.estimators._mlp import FirthMLPClassifier, nets_of_search
-    from firthshot.estimators._parameters import check_coefficient
 
 _HOME = {
     "DistributionCalibrationClassifier": "_distribution_calibration",
     "FirthClassifier": "_linear",
     "FirthCosineClassifier": "_cosine",
     "FirthMLPClassifier": "_mlp",
-    "check_coefficient": "_parameters",
+    "check_coefficient": "_input",
     "leaves_out_exactly": "_left_out",
     "load_model": "_loading",
     "nets_of_search": "_mlp",

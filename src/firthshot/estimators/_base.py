@@ -1,6 +1,6 @@
 """What all few-shot estimators share: input, coefficients, probabilities, calibration.
 
-A head is a subclass of `HeadEstimator` with two methods of its own, ``_fit_head`` and
+A head is a subclass of `HeadEstimator` with two methods of its own, ``_fit_path`` and
 ``_logits``, and, where it knows a faster way than refitting, ``_left_out_logits``. All minimise
 
     Σ_i w_i [ CE(y_i‖p_i) + λ KL(u‖p_i) ] + (l2 / 2) ‖W‖²
@@ -22,15 +22,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from firthshot.estimators._input import Input
-from firthshot.estimators._loo import Choice, LeftOut, choose, leavable_rows
-from firthshot.estimators._optimum import plain_logits
-from firthshot.estimators._parameters import (
+from firthshot.estimators._input import (
     COEFFICIENT_WORDS,
+    Input,
     check_coefficient,
     check_flag,
     check_solver,
 )
+from firthshot.estimators._left_out import LeftOut, choose, leavable_rows, left_out
+from firthshot.estimators._optimum import plain_logits
 from firthshot.estimators._saving import Saving
 from firthshot.estimators._support import Array, Support, scale_l2
 from firthshot.estimators._temperature import (
@@ -43,7 +43,7 @@ from firthshot.estimators._temperature import (
 from firthshot.objective import log_softmax, softmax, theory_coefficient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -87,17 +87,13 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
 
     # What a head implements
 
-    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
-        """Return the head fitted to a support set with these coefficients."""
+    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
+        """Return the heads fitted to a support set for several pairs (λ, l2)."""
         raise NotImplementedError
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
         """Return logits (n, K) of prepared rows X (n, d), also for two classes."""
         raise NotImplementedError
-
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
-        """Return heads for several pairs (λ, l2); override where they can share work."""
-        return [self._fit_head(support, lam, l2) for lam, l2 in path]
 
     def _left_out_logits(
         self,
@@ -108,21 +104,20 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
     ) -> Array:
         """Return the logits of each row by a head fitted without it, (len(path), len(rows), K).
 
-        Here by refitting. Override with something faster. ``fits`` are the heads fitted to all
-        rows, to start from.
+        Here by refitting without each. Override with something faster. ``fits`` are the heads
+        fitted to all rows, to start from.
         """
-        return self._refitted_logits(support, rows, path)
+        return self._refitted_logits(support, rows[:, None], path)
 
     def _refitted_logits(
-        self, support: Support, rows: Array, path: Sequence[tuple[float, float]]
+        self, support: Support, parts: Iterable[Array], path: Sequence[tuple[float, float]]
     ) -> Array:
-        """Return the same by refitting: exact, and N times the cost of a fit."""
-        found = np.empty((len(path), len(rows), support.n_classes))
-        for at, row in enumerate(rows):
-            left = self._fit_path(support.without(row), path)
-            for l, fit in enumerate(left):
-                found[l, at] = self._logits(support.X[row : row + 1], fit.parameters)[0]
-        return found
+        """Return the logits of each part of the rows by heads fitted from the start without it."""
+        found = [np.empty((len(path), 0, support.n_classes))]
+        for part in parts:
+            left = self._fit_path(support.without(part), path)
+            found.append(np.stack([self._logits(support.X[part], fit.parameters) for fit in left]))
+        return np.concatenate(found, axis=1)
 
     def _theory(self, support: Support) -> float:
         """Return λ = K rank(X) / (2N) of the support set; N is the sum of the weights."""
@@ -146,44 +141,28 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         """
         self._check_parameters()
         support = self._support(X, y, sample_weight)
-        choice = self._choose(support)
-        self.lam_, self.l2_ = choice.lam, choice.l2
-        self.lam_source_, self.l2_source_ = choice.lam_source, choice.l2_source
-        self.__dict__.pop("loo_path_", None)
-        if choice.path is not None:
-            self.loo_path_ = choice.path
-        self._publish(choice.fit)
+        head = self._choose(support)
+        self._publish(head)
         self.temperature_ = 1.0
         if self.calibrate and support.rows_differ:
-            self.temperature_ = self._fit_temperature(support, choice.fit)
-        if choice.fell_back:
+            self.temperature_ = self._fit_temperature(support, head)
+        if "fallback" in (self.lam_source_, self.l2_source_):
             self._say_fallback()
         return self
 
     def _fit_temperature(self, support: Support, fit: FittedHead) -> float:
         """Return the temperature from rows left out in rounds and from the support itself."""
-        left = self._left_out_in_rounds(support)
+        parts = list(rounds(support))
+        logits = self._refitted_logits(support, parts, [(self.lam_, self.l2_)])[0]
+        left = left_out(support, np.concatenate([np.empty(0, np.intp), *parts]), logits)
         shots = float(support.weights.sum()) / support.n_classes
         share = share_of_support(float(left.weights.sum()), shots)
-        own = self._support_temperature(support, fit) if share else 1.0
+        own = 1.0
+        if share:
+            plain = plain_logits(support) if self._length_says_something else None
+            logits = self._logits(support.X, fit.parameters)
+            own = support_temperature(logits, plain, support.labels, support.weights)
         return average(fit_temperature(left), own, share)
-
-    def _left_out_in_rounds(self, support: Support) -> LeftOut:
-        left, logits = [np.empty(0, np.intp)], [np.empty((0, support.n_classes))]
-        for rows in rounds(support):
-            without = self._fit_head(support.without(rows), self.lam_, self.l2_)
-            left.append(rows)
-            logits.append(self._logits(support.X[rows], without.parameters))
-        rows = np.concatenate(left)
-        return LeftOut(rows, support.labels[rows], support.weights[rows], np.concatenate(logits))
-
-    def _support_temperature(self, support: Support, fit: FittedHead) -> float:
-        return support_temperature(
-            self._logits(support.X, fit.parameters),
-            plain_logits(support) if self._length_says_something else None,
-            support.labels,
-            support.weights,
-        )
 
     def leave_one_out(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -203,10 +182,8 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         check_is_fitted(self)
         support = self._support(X, y, sample_weight, reset=False)
         path = [(self.lam_, self.l2_)]
-        rows = leavable_rows(support)
-        if len(rows) and support.n_classes * len(support.labels) ** 3 <= self._refit_work:
-            return _left_out_of(support, rows, self._refitted_logits(support, rows, path))[0]
-        return self._left_out(support, path, self._fit_path(support, path))[0]
+        exactly = support.n_classes * len(support.labels) ** 3 <= self._refit_work
+        return self._left_out(support, path, None if exactly else self._fit_path(support, path))[0]
 
     def _check_parameters(self) -> None:
         for name in COEFFICIENT_WORDS:
@@ -215,20 +192,20 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
             check_flag(name, getattr(self, name, False))
         check_solver(getattr(self, "tol", 1.0), getattr(self, "max_iter", 1))
 
-    def _choose(self, support: Support) -> Choice[FittedHead]:
-        """Settle λ and l2 and fit the head with them."""
-        wished = "loo" in (self.lam, self.l2)
-        by_loo = wished and len(leavable_rows(support)) > 0
+    def _choose(self, support: Support) -> FittedHead:
+        """Settle λ and l2, and return the head fitted with them."""
+        by_loo = "loo" in (self.lam, self.l2) and len(leavable_rows(support)) > 0
         lams, lam_source = self._candidates(self.lam, LAM_GRID, LAM_FALLBACK, by_loo, support)
         l2_grid, l2_fallback = self._l2_choices(support)
         l2s, l2_source = self._candidates(self.l2, l2_grid, l2_fallback, by_loo, support)
         path = [(lam, l2) for l2 in l2s for lam in lams]
-        fits = self._fit_path(support, path)
-        if not by_loo:
-            return Choice(*path[0], lam_source, l2_source, fits[0], fell_back=wished)
-        left = self._left_out(support, path, fits)
-        best, scores = choose(left, path)
-        return Choice(*path[best], lam_source, l2_source, fits[best], scores)
+        fits, best = self._fit_path(support, path), 0
+        self.__dict__.pop("loo_path_", None)
+        if by_loo:
+            best, self.loo_path_ = choose(self._left_out(support, path, fits), path)
+        self.lam_, self.l2_ = path[best]
+        self.lam_source_, self.l2_source_ = lam_source, l2_source
+        return fits[best]
 
     def _l2_choices(self, support: Support) -> tuple[tuple[float, ...], float]:
         """Return the grid of l2 and what stands for it without rows to leave out."""
@@ -255,15 +232,15 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         return (float(value),), "given"
 
     def _left_out(
-        self, support: Support, path: list[tuple[float, float]], fits: list[FittedHead]
+        self, support: Support, path: list[tuple[float, float]], fits: list[FittedHead] | None
     ) -> list[LeftOut]:
-        """Return the left-out predictions for every pair of the path."""
+        """Return left-out predictions for every pair of the path; without ``fits`` by refitting."""
         rows = leavable_rows(support)
-        if not len(rows):
-            logits = np.empty((len(path), 0, support.n_classes))
+        if fits is None or not len(rows):
+            logits = self._refitted_logits(support, rows[:, None], path)
         else:
             logits = self._left_out_logits(support, rows, path, fits)
-        return _left_out_of(support, rows, logits)
+        return [left_out(support, rows, one) for one in logits]
 
     def _publish(self, fit: FittedHead) -> None:
         for name, value in fit.parameters.items():
@@ -322,9 +299,3 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log probabilities, (n_samples, n_classes), in the order of ``classes_``."""
         return np.asarray(log_softmax(self._tempered(X)))
-
-
-def _left_out_of(support: Support, rows: Array, logits: Array) -> list[LeftOut]:
-    """Return left-out predictions for each of several logits (len(rows), K)."""
-    labels, weights = support.labels[rows], support.weights[rows]
-    return [LeftOut(rows, labels, weights, one) for one in logits]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.estimators._kernels import column_ranges
 from firthshot.estimators._support import Array
+from firthshot.kernels import kernel
 
 UNLIKE = 10.0  # times the spread of the median column
 FAR_APART = 100.0  # times that of the lower quartile: half of few columns may be wide
@@ -109,3 +109,18 @@ def _surely_alike(X: Array, times: float) -> bool:
     half = (len(lengths) - 1) // 2
     middle = np.partition(lengths, half)[half]
     return bool(lengths.max() / 2 <= times * middle / np.sqrt(2 * len(X)))
+
+
+@kernel
+def column_ranges(X: Array) -> Array:
+    """Return largest less smallest value of every column of X (N, d), (d,) in float64.
+
+    In one pass: NumPy takes several, which with few rows is most of a fit.
+    """
+    low, high = X[0].astype(np.float64), X[0].astype(np.float64)
+    for i in range(1, X.shape[0]):
+        for j in range(X.shape[1]):
+            low[j] = min(low[j], X[i, j])
+            high[j] = max(high[j], X[i, j])
+    ranges: Array = high - low
+    return ranges

@@ -36,26 +36,16 @@ class FirthCosineClassifier(FirthClassifier):
 
     Parameters
     ----------
-    lam : float, "shots", "theory" or "loo", default="shots"
-        Strength of the bias reduction, as in `FirthClassifier`.
+    lam, prior, class_weight, calibrate, standardize, max_iter
+        As in `FirthClassifier`.
     l2 : float, "scale" or "loo", default="scale"
         The L2 coefficient on the norms g; "scale" as in `FirthClassifier`, for rows of length s.
-    prior : "uniform", "class-frequency" or array-like of shape (n_classes,), default="uniform"
-        The distribution u to which the penalty pulls, in the order of ``classes_``.
     scale : float, default=None
         The factor s; by the published rule 2, and 10 above 200 classes. A given ``l2`` counts as
         ``l2 / scale²``; with "scale" the factor does not matter.
-    class_weight : "balanced", dict or None, default=None
-        Set "balanced" where classes have unequal numbers of rows, unless new rows will be as
-        unequal: frequent classes take too much otherwise (``docs/unequal-shots.md``).
-    calibrate : bool, default=True
-        Divide logits by a temperature before they become probabilities, as in `FirthClassifier`.
-    standardize : bool, default=False
-        Bring the columns to mean 0 and standard deviation 1 first, as in `FirthClassifier`.
     tol : float, default=1e-11
         Largest entry of the gradient by w, of the objective divided by (1 + lam) Σ w, at the end,
         for rows of length 1.
-    max_iter : int, default=200
 
     Attributes
     ----------

@@ -118,9 +118,6 @@ class DistributionCalibrationClassifier(HeadEstimator):
             base = BaseStatistics(*base)
         return CalibratedLinear(base, self.artificial, self.neighbours, self.alpha)
 
-    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
-        return self._fit_path(support, [(lam, l2)])[0]
-
     def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
         from firthshot.calibration import CalibrationTerms, solve_path
 

@@ -1,13 +1,15 @@
-"""What an estimator is given: rows and labels, validated as scikit-learn does."""
+"""What an estimator is given: parameters, and rows and labels validated as scikit-learn does."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
-from firthshot.errors import ScaleWarning
+from firthshot.errors import FirthshotError, ScaleWarning
 from firthshot.estimators._columns import ColumnScale, column_scale, wide_columns
 from firthshot.estimators._support import (
     FLOATS,
@@ -24,6 +26,48 @@ from firthshot.objective import class_prior
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+
+# What a coefficient may be beside a number.
+COEFFICIENT_WORDS = {"lam": ("shots", "theory", "loo"), "l2": ("scale", "loo")}
+
+
+def check_coefficient(name: str, value: Any, *, called: str | None = None) -> None:
+    """Refuse a coefficient that is neither a number that can be used nor one of its words.
+
+    Parameters
+    ----------
+    name : {"lam", "l2"}
+    value : Any
+    called : str, optional
+        What the user calls it, such as ``--lam``.
+    """
+    words = COEFFICIENT_WORDS[name]
+    if isinstance(value, str) and value in words:
+        return
+    if not _is_number(value) or not 0.0 <= value < np.inf:
+        allowed = " or ".join(f"'{word}'" for word in words)
+        raise FirthshotError(
+            f"{called or name} is {value!r}; give a number that is not negative, or {allowed}."
+        )
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, Real)  # of Python or of NumPy
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise FirthshotError(f"{name} is {value!r}; give True or False.")
+
+
+def check_solver(tol: Any, max_iter: Any) -> None:
+    """Refuse a tolerance or a number of iterations that no solver can stop at."""
+    if not _is_number(tol) or not 0.0 < tol < np.inf:
+        raise FirthshotError(f"tol is {tol!r}; give a number above zero, such as 1e-6.")
+    if not _is_number(max_iter) or not max_iter >= 1 or max_iter != int(max_iter):
+        raise FirthshotError(f"max_iter is {max_iter!r}; give a whole number, 1 or more.")
 
 
 class Input:
@@ -85,12 +129,12 @@ class Input:
             if not len(found):
                 continue
             names = getattr(self, "feature_names_in_", range(X.shape[1]))
-            rest = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             remedy = "put a StandardScaler in front"
             if "standardize" in self.get_params():  # type: ignore[attr-defined]
                 remedy += ", or set standardize=True"
             warnings.warn(
-                f"Column {names[found[0]]!r}{rest} {what}: {remedy}.",
+                f"Column {names[found[0]]!r}{more} {what}: {remedy}.",
                 ScaleWarning,
                 stacklevel=4,  # where fit was called
             )

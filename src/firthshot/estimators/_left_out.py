@@ -1,7 +1,8 @@
-"""Left-out logits of the linear head without refitting: one Newton step per left-out row.
+"""Leave-one-out: what a support set says of a head without any other data.
 
-At the optimum of Σ_i w_i [CE_i + λ KL_i] + (l2/2) ‖W‖² the gradient of the objective without row i
-is −w_i g_i x_i', g_i = (1 + λ) p_i − y_i − λ u, and its Hessian H − x_i x_i' ⊗ A_i,
+For the linear head one Newton step per left-out row stands for a fit. At the optimum of
+Σ_i w_i [CE_i + λ KL_i] + (l2/2) ‖W‖² the gradient of the objective without row i is
+−w_i g_i x_i', g_i = (1 + λ) p_i − y_i − λ u, and its Hessian H − x_i x_i' ⊗ A_i,
 A_i = w_i (1 + λ)(diag p_i − p_i p_i'). With J_i = (I ⊗ x_i') H⁻¹ (I ⊗ x_i), (K, K), Newton's step
 moves the logits of row i, by the formula of Sherman, Morrison and Woodbury, to
 
@@ -16,12 +17,16 @@ leverage of row i times the identity, which is the better, the more rows there a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from firthshot.estimators._support import Array
-from firthshot.objective import softmax
+from firthshot.estimators._support import Array, Support
+from firthshot.objective import log_softmax, softmax
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Operations (5 K N³) and numbers (K N²) that one pair of coefficients may take.
 MOST_OPERATIONS = 5e10
@@ -30,6 +35,60 @@ MOST_NUMBERS = 1e8
 INTERCEPT_SHARE = 1e-4
 # The least ridge, as a share of the loss's curvature: without any, H has no inverse.
 RIDGE_SHARE = 1e-8
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Predictions of each row by a head that was fitted without it.
+
+    Attributes
+    ----------
+    rows : (R,), which rows of the support set (of positive weight) could be left out
+    labels, weights : (R,), their class numbers and weights
+    logits : (R, K)
+    """
+
+    rows: Array
+    labels: Array
+    weights: Array
+    logits: Array
+
+    @property
+    def nll(self) -> float:
+        """Return the weighted mean of −log p of the labels, NaN without rows."""
+        return self._mean(-log_softmax(self.logits)[np.arange(len(self.labels)), self.labels])
+
+    @property
+    def accuracy(self) -> float:
+        """Return the weighted share of rows whose label is the most probable class."""
+        return self._mean(self.predicted == self.labels)
+
+    @property
+    def predicted(self) -> Array:
+        """Return the most probable class number of each row, (R,)."""
+        return np.asarray(self.logits.argmax(axis=1))
+
+    def _mean(self, values: Array) -> float:
+        return float(np.average(values, weights=self.weights)) if len(self.rows) else np.nan
+
+
+def left_out(support: Support, rows: Array, logits: Array) -> LeftOut:
+    """Return the left-out predictions of some rows of a support set from their logits."""
+    return LeftOut(rows, support.labels[rows], support.weights[rows], logits)
+
+
+def leavable_rows(support: Support) -> Array:
+    """Return the rows that are not the only one of their class: the others teach all there is."""
+    return np.flatnonzero(support.rows_per_class[support.labels] > 1)
+
+
+def choose(
+    left: Sequence[LeftOut], path: Sequence[tuple[float, float]]
+) -> tuple[int, dict[str, Array]]:
+    """Return the position of the least left-out nll, and the scores of the whole path."""
+    lam, l2 = np.array(path).T
+    nll, accuracy = np.array([(one.nll, one.accuracy) for one in left]).T
+    return int(np.argmin(nll)), {"lam": lam, "l2": l2, "nll": nll, "accuracy": accuracy}
 
 
 @dataclass(frozen=True)
@@ -129,6 +188,6 @@ def _newton_step(optimum: LinearOptimum, p: Array, blocks: Array, rows: Array) -
     curvature = -p[:, :, None] * p[:, None, :]
     curvature[:, np.arange(n_classes), np.arange(n_classes)] += p
     curvature *= optimum.scale * weights[:, :, None]
-    pull = (blocks @ (weights * g)[:, :, None])[:, :, 0]
-    step = np.linalg.solve(np.eye(n_classes) - blocks @ curvature, pull[:, :, None])[:, :, 0]
-    return np.asarray(optimum.logits[rows] + step)
+    moved = blocks @ (weights * g)[:, :, None]
+    step = np.linalg.solve(np.eye(n_classes) - blocks @ curvature, moved)
+    return np.asarray(optimum.logits[rows] + step[:, :, 0])

@@ -109,9 +109,6 @@ class FirthClassifier(HeadEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
-        return self._fit_path(support, [(lam, l2)])[0]
-
     def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
         found, _, columns = solve_linear(
             support, path, self.tol, self.max_iter, fit_intercept=self.fit_intercept

@@ -16,24 +16,24 @@ import numpy as np
 from firthshot import __version__
 from firthshot.errors import FirthshotError
 from firthshot.estimators._columns import ColumnScale
-from firthshot.estimators._parameters import COEFFICIENT_WORDS
+from firthshot.estimators._input import COEFFICIENT_WORDS
 from firthshot.estimators._saving import (
     CHECKSUM,
     COLUMNS,
     FITTED,
     FORMAT,
-    LABEL_TYPES,
     LOO_PATH,
     META_KEY,
+    ORIGIN,
     PARAMETERS,
     SHAPES,
     Array,
     Shapes,
     checksum,
     class_of,
-    encode,
+    decode,
+    decode_classes,
 )
-from firthshot.guard import ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,38 +121,28 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
     """Return the estimator that metadata and tensors describe, or refuse them."""
     try:
         model = _with_parameters(class_of(meta["class"]), meta["params"])
-        classes = _decode_classes(meta["classes"])
+        classes = decode_classes(meta["classes"])
         d, names = _features(meta["n_features"], meta["feature_names"])
         fitted = _fitted_numbers(meta["fitted"])
-        encoder, fingerprint = meta["encoder"], meta["fingerprint"]
-        label, text = meta.get("label_name"), meta.get("text_name")
-        known = (encoder, fingerprint, label, text)
-        if not all(one is None or isinstance(one, str) for one in known):
+        described = {"label_name": None, "text_name": None, **meta}  # older files have neither
+        origin = {name: described[key] for key, name in ORIGIN.items()}
+        if not all(one is None or isinstance(one, str) for one in origin.values()):
             raise FirthshotError("its encoder or one of its columns is not a name")
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ) as error:
-        if isinstance(error, FirthshotError):
-            raise
+    except FirthshotError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
         raise FirthshotError("its description is incomplete or ill-formed") from None
-    parameters, path, columns = _sorted_tensors(tensors)
+    groups = _grouped(tensors)
+    parameters, path = groups[PARAMETERS], groups[LOO_PATH]
     _check_shapes(parameters, SHAPES[type(model).__name__](model, d, len(classes)))
-    model.column_scale_ = _column_scale(columns, d, model.standardize)
+    model.column_scale_ = _column_scale(groups[COLUMNS], d, model.standardize)
     model.classes_, model.n_features_in_ = classes, d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
-    for name, value in {**fitted, **parameters}.items():
-        setattr(model, name, value)
-    model._fitted_names = tuple(parameters)
     if path:
         model.loo_path_ = path
-    model.encoder_name_, model.encoder_fingerprint_ = encoder, fingerprint
-    model.label_name_, model.text_name_ = label, text
+    model._fitted_names = tuple(parameters)
+    vars(model).update(fitted | parameters | origin)
     return model
 
 
@@ -161,42 +151,9 @@ def _with_parameters(cls: Any, params: Any) -> Any:
     if not isinstance(params, dict) or set(params) != known:
         odd = sorted(set(params) ^ known) if isinstance(params, dict) else []
         raise FirthshotError(f"its parameters are not those of {cls.__name__}: {', '.join(odd)}")
-    model = cls(**{name: _decode(value) for name, value in params.items()})
+    model = cls(**{name: decode(value) for name, value in params.items()})
     model._check_parameters()
     return model
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "float":
-        return float(content)
-    if kind == "array":
-        return np.array(_decode(content))
-    if kind == "tuple":
-        return tuple(_decode(one) for one in content)
-    if kind == "dict":
-        return {_decode(key): _decode(one) for key, one in content}
-    raise FirthshotError(f"it holds a value of the unknown kind {kind!r}")
-
-
-def _decode_classes(described: Any) -> Array:
-    """Return the labels in their own type, sorted and different, two or more."""
-    values, kind = [_decode(one) for one in described["values"]], described["dtype"]
-    if not LABEL_TYPES.fullmatch(kind) or len(values) < 2:
-        raise FirthshotError("its classes are not labels, or fewer than two")
-    if len(values) * np.dtype(kind).itemsize > ROOM:  # a width is a few bytes of the file
-        raise FirthshotError("its classes are wider than any names")
-    classes = np.empty(len(values), kind)
-    classes[:] = values
-    if [encode(one) for one in classes.tolist()] != described["values"]:
-        raise FirthshotError("its classes do not fit their type")
-    if len(set(values)) < len(values):
-        raise FirthshotError("its classes are not all different")
-    return classes
 
 
 def _features(n_features: Any, names: Any) -> tuple[int, list[str] | None]:
@@ -229,19 +186,15 @@ def _fitted_numbers(fitted: Any) -> dict[str, Any]:
     return values
 
 
-def _sorted_tensors(
-    tensors: dict[str, Array],
-) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-    parameters: dict[str, Array] = {}
-    path: dict[str, Array] = {}
-    columns: dict[str, Array] = {}
-    groups = {PARAMETERS: parameters, LOO_PATH: path, COLUMNS: columns}
-    for name, values in tensors.items():
-        prefix = next((prefix for prefix in groups if name.startswith(prefix)), None)
-        if prefix is None:
-            raise FirthshotError(f"it holds a tensor {name!r}, which a model does not have")
-        groups[prefix][name.removeprefix(prefix)] = values
-    return parameters, path, columns
+def _grouped(tensors: dict[str, Array]) -> dict[str, dict[str, Array]]:
+    """Return the tensors by group and name."""
+    groups: dict[str, dict[str, Array]] = {PARAMETERS: {}, LOO_PATH: {}, COLUMNS: {}}
+    for whole, values in tensors.items():
+        group, _, name = whole.partition("/")
+        if group not in groups or not name:
+            raise FirthshotError(f"it holds a tensor {whole!r}, which a model does not have")
+        groups[group][name] = values
+    return groups
 
 
 def _column_scale(columns: dict[str, Array], d: int, standardized: bool) -> ColumnScale | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,28 +26,6 @@ L2_GRID, L2_FALLBACK = (0.001, 0.01, 0.03, 0.1, 0.3), 0.1
 ONE_BY_ONE, FOLDS = 10, 5  # rows that are left out singly; folds of more
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """How rows become coordinates: less their ``centre``, over ``unit``, in a ``basis`` (c, r).
-
-    ``columns`` are the c columns that vary, of all ``n_features``: the others have no part in it.
-    """
-
-    columns: Array
-    n_features: int
-    centre: Array
-    basis: Array
-    unit: float
-    dtype: Any  # of the features
-
-    def on_features(self, W: Array, b: Array) -> tuple[Array, Array]:
-        """Return a layer that acts on coordinates as one that acts on the rows as they are."""
-        varying = self.basis @ W / self.unit
-        whole = np.zeros((self.n_features, W.shape[1]))
-        whole[self.columns] = varying
-        return whole, b - self.centre @ varying
-
-
 class FirthMLPClassifier(HeadEstimator):
     """A small ReLU network with Firth bias reduction, trained to a tolerance.
 
@@ -67,26 +45,16 @@ class FirthMLPClassifier(HeadEstimator):
     Parameters
     ----------
     lam : float, "shots", "theory" or "loo", default="shots"
-        Strength of the bias reduction. "shots" is (K / N)² for K classes and N rows. "theory" is
-        K · rank(X) / (2N), which for this head is a rule of thumb. "loo" takes the value of a grid
-        under which rows are most likely by heads that were fitted without them. Rows are left out
+        As in `FirthClassifier`; for this head "theory" is a rule of thumb. "loo" leaves rows out
         one by one up to 10 of them and in 5 folds above, and every such head starts afresh:
         started from the network that knows the rows it would not forget them. That is 48 fits.
     l2 : float or "loo", default=0.1
         L2 on the weights of all layers. Above some value all weights go to zero, which is much
         lower than for one layer.
-    prior : "uniform", "class-frequency" or array-like of shape (n_classes,), default="uniform"
-        The distribution u to which the penalty pulls, in the order of ``classes_``.
     hidden : tuple of int, default=(100, 50)
         Widths of the hidden layers, one or more.
-    class_weight : "balanced", dict or None, default=None
-        Set "balanced" where classes have unequal numbers of rows, unless new rows will be as
-        unequal: frequent classes take too much otherwise (``docs/unequal-shots.md``).
-    calibrate : bool, default=True
-        Divide logits by a temperature before they become probabilities, as in `FirthClassifier`;
-        it costs up to five more fits.
-    standardize : bool, default=False
-        Bring the columns to mean 0 and standard deviation 1 first, as in `FirthClassifier`.
+    prior, class_weight, calibrate, standardize
+        As in `FirthClassifier`; to calibrate costs up to five more fits.
     tol : float, default=1e-3
         The descent ends when the largest entry of the gradient, of the objective divided by
         (1 + lam) Σ w, is at most this; or, at a kink, when ten steps together lower the objective
@@ -97,15 +65,10 @@ class FirthMLPClassifier(HeadEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
     coefs_, intercepts_ : list of ndarray
         Weights (inputs, outputs) and biases (outputs,) of the layers, as in scikit-learn.
-    lam_, l2_, lam_source_, l2_source_, loo_path_, temperature_
+    classes_, lam_, l2_, lam_source_, l2_source_, loo_path_, temperature_, n_iter_, converged_, …
         As in `FirthClassifier`.
-    n_iter_ : int
-    converged_ : bool
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where the features have names
     """
 
     _accepts_sparse: ClassVar[bool] = True
@@ -167,19 +130,25 @@ class FirthMLPClassifier(HeadEstimator):
         centred = replace(merged, X=merged.X - centre)
         unit = _coarse(float(np.sqrt(centred.moments.spread)))
         rows, basis = rows_in_their_span(centred.X / unit, X.dtype)
-        frame = _Frame(columns, support.X.shape[1], centre, basis, unit, support.X.dtype)
-        inside = replace(merged, X=rows)
-        return [self._descend(inside, frame, lam, l2) for lam, l2 in path]
-
-    def _fit_head(self, support: Support, lam: float, l2: float) -> FittedHead:
-        return self._fit_path(support, [(lam, l2)])[0]
+        found = []
+        for lam, l2 in path:
+            layers, n_iter, problem = self._descend(replace(merged, X=rows), basis, lam, l2)
+            W, b = layers[0]  # on coordinates; it is to act on the rows as they are
+            varying, whole = basis @ W / unit, np.zeros((support.X.shape[1], W.shape[1]))
+            whole[columns] = varying
+            layers[0] = whole, b - centre @ varying
+            parameters = _parameters(layers, support.X.dtype)
+            found.append(FittedHead(parameters, n_iter, not problem, problem))
+        return found
 
     def _l2_choices(self, support: Support) -> tuple[tuple[float, ...], float]:  # noqa: ARG002
         return L2_GRID, L2_FALLBACK
 
-    def _descend(self, support: Support, frame: _Frame, lam: float, l2: float) -> FittedHead:
-        """Return the head fitted to rows that are given in a basis of their span."""
-        widths, theta = self._start(frame.basis, support.n_classes)
+    def _descend(
+        self, support: Support, basis: Array, lam: float, l2: float
+    ) -> tuple[list[tuple[Array, Array]], int, str]:
+        """Return layers fitted to rows in a basis of their span, iterations, and what is wrong."""
+        widths, theta = self._start(basis, support.n_classes)
         total = support.weights.sum()
         targets = (support.one_hot() + lam * support.prior) * (support.weights / total)[:, None]
         found = minimise(
@@ -187,9 +156,7 @@ class FirthMLPClassifier(HeadEstimator):
             stall=self.tol, max_iterations=self.max_iter,
         )  # fmt: skip
         layers = layers_of(found.theta, widths)
-        problem = _problem(forward(support.X, layers)[-1], lam, found.converged)
-        layers[0] = frame.on_features(*layers[0])
-        return FittedHead(_parameters(layers, frame.dtype), found.n_iter, not problem, problem)
+        return layers, found.n_iter, _problem(forward(support.X, layers)[-1], lam, found.converged)
 
     def _start(self, basis: Array, n_classes: int) -> tuple[list[int], Array]:
         """Return widths and start inside the span; the first layer is drawn, then projected."""
@@ -209,14 +176,10 @@ class FirthMLPClassifier(HeadEstimator):
         path: Sequence[tuple[float, float]],
         fits: list[FittedHead],  # noqa: ARG002
     ) -> Array:
-        """Return logits of each row by heads fitted, from the start, without its fold."""
-        found = np.empty((len(path), len(rows), support.n_classes))
         n_folds = len(rows) if len(rows) <= ONE_BY_ONE else FOLDS
-        for fold in folds(support.labels[rows], n_folds):
-            rest = support.without(rows[fold])
-            for l, fit in enumerate(self._fit_path(rest, path)):
-                found[l, fold] = self._logits(support.X[rows[fold]], fit.parameters)
-        return found
+        parts = [rows[fold] for fold in folds(support.labels[rows], n_folds)]
+        back = np.argsort(np.concatenate(parts))
+        return self._refitted_logits(support, parts, path)[:, back]
 
 
 def nets_of_search(lam: object, l2: object) -> tuple[int, int]:

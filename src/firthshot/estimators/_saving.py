@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,14 @@ Shapes = dict[str, tuple[int, ...]]
 
 FORMAT = 2
 META_KEY, CHECKSUM = "firthshot-model", "sha256"
-PARAMETERS, LOO_PATH, COLUMNS = "parameters/", "loo_path/", "columns/"
+PARAMETERS, LOO_PATH, COLUMNS = "parameters", "loo_path", "columns"
+# What a model remembers of where its features come from: entry of the file, and attribute.
+ORIGIN = {
+    "encoder": "encoder_name_",
+    "fingerprint": "encoder_fingerprint_",
+    "label_name": "label_name_",
+    "text_name": "text_name_",
+}
 FITTED = ("lam_", "l2_", "lam_source_", "l2_source_", "temperature_", "n_iter_", "converged_")
 # No other text may reach NumPy's parser of types, nor make it reserve much memory.
 LABEL_TYPES = re.compile(r"object|[<>|](U[0-9]{1,4}|[iu][1248]|f[248]|b1)")
@@ -76,12 +84,9 @@ class Saving:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
-        self.encoder_name_ = encoder if encoder is not None else self.encoder_name_
-        self.encoder_fingerprint_ = (
-            fingerprint if fingerprint is not None else self.encoder_fingerprint_
-        )
-        self.label_name_ = label if label is not None else self.label_name_
-        self.text_name_ = text if text is not None else self.text_name_
+        for name, value in zip(ORIGIN.values(), (encoder, fingerprint, label, text), strict=True):
+            if value is not None:
+                setattr(self, name, value)
         tensors, meta = _tensors(self), _describe(self)
         meta[CHECKSUM] = checksum(meta, tensors)
         content = save(tensors, metadata={META_KEY: json.dumps(meta)})
@@ -100,11 +105,9 @@ def _linear_shapes(_model: Any, d: int, K: int) -> Shapes:
 
 
 def _mlp_shapes(model: Any, d: int, K: int) -> Shapes:
-    widths = [d, *model.hidden, K]
     shapes: Shapes = {}
-    for layer in range(len(widths) - 1):
-        shapes[f"coef_{layer}_"] = (widths[layer], widths[layer + 1])
-        shapes[f"intercept_{layer}_"] = (widths[layer + 1],)
+    for layer, (inputs, outputs) in enumerate(pairwise([d, *model.hidden, K])):
+        shapes |= {f"coef_{layer}_": (inputs, outputs), f"intercept_{layer}_": (outputs,)}
     return shapes
 
 
@@ -128,12 +131,16 @@ def class_of(name: Any) -> Any:
 
 
 def _tensors(model: Any) -> dict[str, Array]:
-    arrays = {PARAMETERS + name: values for name, values in model._fitted_parameters().items()}
-    path = getattr(model, "loo_path_", {})
-    if model.column_scale_ is not None:
-        arrays |= {COLUMNS + name: values for name, values in vars(model.column_scale_).items()}
-    arrays |= {LOO_PATH + name: np.asarray(values, np.float64) for name, values in path.items()}
-    return {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+    groups = {
+        PARAMETERS: model._fitted_parameters(),
+        COLUMNS: {} if model.column_scale_ is None else vars(model.column_scale_),
+        LOO_PATH: getattr(model, "loo_path_", {}),
+    }
+    return {
+        f"{group}/{name}": np.ascontiguousarray(values)
+        for group, arrays in groups.items()
+        for name, values in arrays.items()
+    }
 
 
 def _describe(model: Any) -> dict[str, Any]:
@@ -146,13 +153,10 @@ def _describe(model: Any) -> dict[str, Any]:
         "firthshot": __version__,
         "class": name,
         "params": {key: encode(value) for key, value in model.get_params().items()},
-        "classes": _encode_classes(model.classes_),
+        "classes": encode_classes(model.classes_),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(one) for one in names],
-        "encoder": model.encoder_name_,
-        "fingerprint": model.encoder_fingerprint_,
-        "label_name": model.label_name_,
-        "text_name": model.text_name_,
+        **{key: getattr(model, name) for key, name in ORIGIN.items()},
         "fitted": {key: encode(getattr(model, key)) for key in FITTED},
     }
 
@@ -191,7 +195,44 @@ def encode(value: Any) -> Any:
     )
 
 
-def _encode_classes(classes: Array) -> dict[str, Any]:
+def decode(value: Any) -> Any:
+    """Return the value that `encode` was given."""
+    if isinstance(value, list):
+        return [decode(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "float":
+        return float(content)
+    if kind == "array":
+        return np.array(decode(content))
+    if kind == "tuple":
+        return tuple(decode(one) for one in content)
+    if kind == "dict":
+        return {decode(key): decode(one) for key, one in content}
+    raise FirthshotError(f"it holds a value of the unknown kind {kind!r}")
+
+
+def encode_classes(classes: Array) -> dict[str, Any]:
+    """Return labels in JSON's terms, with their type."""
     kind = classes.dtype.str
     kind = kind if LABEL_TYPES.fullmatch(kind) else "object"
     return {"dtype": kind, "values": [encode(one) for one in classes.tolist()]}
+
+
+def decode_classes(described: Any) -> Array:
+    """Return the labels in their own type, sorted and different, two or more."""
+    from firthshot.guard import ROOM
+
+    values, kind = [decode(one) for one in described["values"]], described["dtype"]
+    if not LABEL_TYPES.fullmatch(kind) or len(values) < 2:
+        raise FirthshotError("its classes are not labels, or fewer than two")
+    if len(values) * np.dtype(kind).itemsize > ROOM:  # a width is a few bytes of the file
+        raise FirthshotError("its classes are wider than any names")
+    classes = np.empty(len(values), kind)
+    classes[:] = values
+    if [encode(one) for one in classes.tolist()] != described["values"]:
+        raise FirthshotError("its classes do not fit their type")
+    if len(set(values)) < len(values):
+        raise FirthshotError("its classes are not all different")
+    return classes

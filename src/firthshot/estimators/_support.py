@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from firthshot.errors import FirthshotError
-from firthshot.estimators._kernels import weighted_moments
+from firthshot.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -68,11 +67,6 @@ class Support:
         kept = np.ones(len(self.labels), bool)
         kept[rows] = False
         return replace(self, X=self.X[kept], labels=self.labels[kept], weights=self.weights[kept])
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Tell whether a parameter is a number, of Python or of NumPy."""
-    return isinstance(value, Real)
 
 
 def is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[Array]:
@@ -183,22 +177,39 @@ def moments(X: Any, weights: Array) -> Moments:
     share = weights / weights.sum()
     dense = isinstance(X, np.ndarray)
     if dense:
-        mean, square = weighted_moments(X, share)
+        mean, square = _weighted_moments(X, share)
     else:
         mean, square = _sparse_moments(X, share)
     spread = square - float(mean @ mean) if np.isfinite(square) else np.inf
-    if not np.isfinite(spread) or (square < SMALLEST_SQUARE and _largest(X) > 0):
+    if not np.isfinite(spread) or (square < SMALLEST_SQUARE and abs(X).max() > 0):
         raise FirthshotError(
-            f"The largest feature is {_largest(X):.3g}, whose square cannot be computed: scale the "
-            "features."
+            f"The largest feature is {abs(X).max():.3g}, whose square cannot be computed: "
+            "scale the features."
         )
     if spread < 1e-3 * square:  # the difference has lost digits
         spread = _centred_square(X if dense else X[:, np.unique(X.indices)].toarray(), share)
     return Moments(square or 1.0, spread or 1.0)
 
 
+@kernel(fastmath={"reassoc", "contract"})
+def _weighted_moments(X: Array, share: Array) -> tuple[Array, float]:
+    """Return Σ share x, (d,), and Σ share ‖x‖² of the rows of X (N, d), in float64.
+
+    In one pass: NumPy takes several, which with few rows is most of a fit.
+    """
+    mean, square = np.zeros(X.shape[1]), 0.0
+    for i in range(X.shape[0]):
+        length = 0.0
+        for j in range(X.shape[1]):
+            value = np.float64(X[i, j])
+            mean[j] += share[i] * value
+            length += value * value
+        square += share[i] * length
+    return mean, square
+
+
 def _sparse_moments(X: Any, share: Array) -> tuple[Array, float]:
-    """Return what `weighted_moments` does, of sparse rows."""
+    """Return what `_weighted_moments` does, of sparse rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
         return np.asarray(share @ X, np.float64), float(share @ lengths)
@@ -209,10 +220,6 @@ def _centred_square(X: Array, share: Array) -> float:
     away = X - np.asarray(X[0], np.float64)
     away -= share @ away
     return float(share @ np.einsum("ij,ij->i", away, away))
-
-
-def _largest(X: Any) -> float:
-    return float(abs(X).max())
 
 
 def scale_l2(support: Support) -> float:
@@ -247,7 +254,8 @@ def effective_directions(X: Any, weights: Array) -> float:
         X = X - share @ X
     inner = X @ X.T
     inner = np.asarray(inner if isinstance(inner, np.ndarray) else inner.toarray(), np.float64)
-    centred = inner - (toward := inner @ share)[:, None] - toward + share @ toward
+    means = inner @ share
+    centred = inner - means[:, None] - means + share @ means
     trace = float(share @ centred.diagonal())
     squares = float(share @ np.square(centred) @ share)
     return trace**2 / squares if squares > 0 else 1.0

@@ -24,7 +24,7 @@ from firthshot.objective import log_softmax, softmax
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firthshot.estimators._loo import LeftOut
+    from firthshot.estimators._left_out import LeftOut
     from firthshot.estimators._support import Array, Support
 
 # Each settled on base and validation classes (docs/choosing-lambda.md).
