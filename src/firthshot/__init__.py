@@ -5,10 +5,10 @@ The names below are imported when they are first used, so that ``import firthsho
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError
+from firthshot.lazy import lazy_names
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank, load_bank, save_bank
@@ -24,22 +24,6 @@ if TYPE_CHECKING:
     from firthshot.jeffreys import JeffreysLogisticRegression, regress
 
 __version__ = "0.1.0"
-
-_HOME = {
-    "Bank": "firthshot.banks",
-    "load_bank": "firthshot.banks",
-    "save_bank": "firthshot.banks",
-    "Episodes": "firthshot.episodes",
-    "sample_episodes": "firthshot.episodes",
-    "train": "firthshot.engine",
-    "DistributionCalibrationClassifier": "firthshot.estimators",
-    "FirthClassifier": "firthshot.estimators",
-    "FirthCosineClassifier": "firthshot.estimators",
-    "FirthMLPClassifier": "firthshot.estimators",
-    "load_model": "firthshot.estimators",
-    "JeffreysLogisticRegression": "firthshot.jeffreys",
-    "regress": "firthshot.jeffreys",
-}
 
 __all__ = [
     "Bank",
@@ -59,12 +43,14 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'firthshot' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "banks": "Bank load_bank save_bank",
+        "engine": "train",
+        "episodes": "Episodes sample_episodes",
+        "estimators": "DistributionCalibrationClassifier FirthClassifier FirthCosineClassifier "
+        "FirthMLPClassifier load_model",
+        "jeffreys": "JeffreysLogisticRegression regress",
+    },
+)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firthshot.engine import Linear, Sgd, train
-from firthshot.engine._converged import solve
+from firthshot.engine import Linear, Sgd, solve, train
 from firthshot.episodes import sample_episodes
 from firthshot.objective import PENALTIES, Penalty, l2_curvature
 from oracles.banks import PlainBank

@@ -6,27 +6,14 @@ first asked for, since most of it needs torch.
 
 from __future__ import annotations
 
-from importlib import import_module
+from firthshot.lazy import lazy_names
 
-_HOME = {
-    "EncoderOptions": "encoders",
-    "Preparation": "images",
-    "digest_module": "encoders",
-    "embed_pictures": "embed",
-    "embed_texts": "embed",
-    "load_encoder": "encoders",
-    "make_backbone": "architectures",
-    "open_dataset": "datasets",
-    "torch_encoder": "encoders",
+_HOMES = {
+    "architectures": "make_backbone",
+    "datasets": "open_dataset",
+    "embed": "embed_pictures embed_texts",
+    "encoders": "EncoderOptions digest_module load_encoder torch_encoder",
+    "images": "Preparation",
 }
-__all__ = sorted(_HOME)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__all__ = sorted(" ".join(_HOMES.values()).split())  # noqa: PLE0605
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -7,26 +7,33 @@ Method". ``docs/calibration.md`` has every rule.
 
 from __future__ import annotations
 
-from firthshot.calibration._head import CalibratedLinear
-from firthshot.calibration._sampling import FACTORS, Stream, calibrate, draw
-from firthshot.calibration._shared import TOGETHER, SharedLbfgs, train_shared
-from firthshot.calibration._solver import solve_path
-from firthshot.calibration._statistics import BaseStatistics, base_statistics
-from firthshot.calibration._task import CalibrationTerms
-from firthshot.calibration._tukey import tukey
+from typing import TYPE_CHECKING
+
+from firthshot.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from firthshot.calibration._head import CalibratedLinear
+    from firthshot.calibration._sampling import FACTORS, Stream, calibrate, draw
+    from firthshot.calibration._shared import TOGETHER, SharedLbfgs, train_shared
+    from firthshot.calibration._solver import solve_path
+    from firthshot.calibration._statistics import BaseStatistics, base_statistics
+    from firthshot.calibration._task import CalibrationTerms
+    from firthshot.calibration._tukey import tukey
 
 __all__ = [
-    "FACTORS",
-    "TOGETHER",
-    "BaseStatistics",
-    "CalibratedLinear",
-    "CalibrationTerms",
-    "SharedLbfgs",
-    "Stream",
-    "base_statistics",
-    "calibrate",
-    "draw",
-    "solve_path",
-    "train_shared",
-    "tukey",
-]
+    "FACTORS", "TOGETHER", "BaseStatistics", "CalibratedLinear", "CalibrationTerms", "SharedLbfgs",
+    "Stream", "base_statistics", "calibrate", "draw", "solve_path", "train_shared", "tukey",
+]  # fmt: skip
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "_head": "CalibratedLinear",
+        "_sampling": "FACTORS Stream calibrate draw",
+        "_shared": "TOGETHER SharedLbfgs train_shared",
+        "_solver": "solve_path",
+        "_statistics": "BaseStatistics base_statistics",
+        "_task": "CalibrationTerms",
+        "_tukey": "tukey",
+    },
+)

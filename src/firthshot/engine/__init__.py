@@ -6,8 +6,9 @@ imported when they are first used: who solves needs no kernel of SGD.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from firthshot.lazy import lazy_names
 
 if TYPE_CHECKING:
     from firthshot.engine._run import TrialSource, record_trial, train
@@ -31,55 +32,23 @@ if TYPE_CHECKING:
     from firthshot.engine.solvers.problem import Solution
     from firthshot.objective import Penalty
 
-_HOME = {
-    "._run": ("TrialSource", "record_trial", "train"),
-    "._trial": ("Fitted", "Trial", "fitted_linear"),
-    ".heads": (
-        "Centroid", "Cosine", "Head", "LeastSquares", "Linear", "Mlp", "TrialShape",
-        "check_trainable", "paper_sgd", "register_head", "registered_heads",
-    ),
-    ".options": ("Converged", "Sgd", "Solver"),
-    ".results": ("Results", "Status"),
-    ".solvers.optimum": ("solve",),
-    ".solvers.problem": ("Solution",),
-    "firthshot.objective": ("Penalty",),
-}  # fmt: skip
-
 __all__ = [
-    "Centroid",
-    "Converged",
-    "Cosine",
-    "Fitted",
-    "Head",
-    "LeastSquares",
-    "Linear",
-    "Mlp",
-    "Penalty",
-    "Results",
-    "Sgd",
-    "Solution",
-    "Solver",
-    "Status",
-    "Trial",
-    "TrialShape",
-    "TrialSource",
-    "check_trainable",
-    "fitted_linear",
-    "paper_sgd",
-    "record_trial",
-    "register_head",
-    "registered_heads",
-    "solve",
-    "train",
-]
+    "Centroid", "Converged", "Cosine", "Fitted", "Head", "LeastSquares", "Linear", "Mlp", "Penalty",
+    "Results", "Sgd", "Solution", "Solver", "Status", "Trial", "TrialShape", "TrialSource",
+    "check_trainable", "fitted_linear", "paper_sgd", "record_trial", "register_head",
+    "registered_heads", "solve", "train",
+]  # fmt: skip
 
-
-def __getattr__(name: str) -> object:
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(module, __name__), name)
-    raise AttributeError(f"module 'firthshot.engine' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "_run": "Penalty TrialSource record_trial train",
+        "_trial": "Fitted Trial fitted_linear",
+        "heads": "Centroid Cosine Head LeastSquares Linear Mlp TrialShape "
+        "check_trainable paper_sgd register_head registered_heads",
+        "options": "Converged Sgd Solver",
+        "results": "Results Status",
+        "solvers.optimum": "solve",
+        "solvers.problem": "Solution",
+    },
+)

@@ -5,8 +5,9 @@ A name is imported when it is first used: one head does not load the others.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from firthshot.lazy import lazy_names
 
 if TYPE_CHECKING:
     from firthshot.estimators._columns import offset_columns, wide_columns
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
     from firthshot.estimators._linear import FirthClassifier
     from firthshot.estimators._loading import load_model
     from firthshot.estimators._mlp import FirthMLPClassifier, nets_of_search
-
-_HOME = {
-    "DistributionCalibrationClassifier": "_distribution_calibration",
-    "FirthClassifier": "_linear",
-    "FirthCosineClassifier": "_cosine",
-    "FirthMLPClassifier": "_mlp",
-    "check_coefficient": "_input",
-    "leaves_out_exactly": "_left_out",
-    "load_model": "_loading",
-    "nets_of_search": "_mlp",
-    "offset_columns": "_columns",
-    "wide_columns": "_columns",
-}
 
 __all__ = [
     "DistributionCalibrationClassifier",
@@ -44,12 +32,16 @@ __all__ = [
     "wide_columns",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "_columns": "offset_columns wide_columns",
+        "_cosine": "FirthCosineClassifier",
+        "_distribution_calibration": "DistributionCalibrationClassifier",
+        "_left_out": "leaves_out_exactly",
+        "_linear": "FirthClassifier",
+        "_loading": "load_model",
+        "_mlp": "FirthMLPClassifier nets_of_search",
+        "_input": "check_coefficient",
+    },
+)
