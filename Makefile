@@ -52,7 +52,7 @@ test-lowest: ## Run engine, estimators, banks and experiments on the lowest vers
 	$(LOWEST)/bin/python -m pip install --quiet -c constraints.txt -c $(LOWEST)/pins.txt torch \
 	  -e '.[hdf5,formula,dask]' hypothesis mpmath pytest pytest-xdist
 	NUMBA_CACHE_DIR=$(abspath $(LOWEST))/kernels $(LOWEST)/bin/python -m pytest -n $(JOBS) -m "not slow" \
-	  -W "ignore:'click.utils.get_binary_stream':DeprecationWarning" \
+	  -W "ignore:'click.utils.get_:DeprecationWarning" \
 	  tests/engine tests/estimators tests/banks tests/experiments
 
 test-wheel: ## Build the wheel, install it alone, run the quickstart and an estimator from it

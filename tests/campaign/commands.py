@@ -39,7 +39,7 @@ class Command:
         for _ in range(min(most, 10)):
             said = self._run(folder, chance.uniform(0.3, 1.0) * self.seconds)
             found.killed += said is not None
-            found.summary += _WRITING in (said or "")
+            found.late += _WRITING in (said or "")
         self._run(folder)
         _check(folder, self.whole)
         return found

@@ -15,10 +15,10 @@ from campaign import kept
 KEPT = Path(__file__).parent / "kept.jsonl"
 PAGE = Path(__file__).parents[2] / "docs" / "robustness.md"
 LIBRARIES = ("numpy", "numba", "polars", "torch", "distributed")
-_KILLS = ("Run", "SIGKILLs", "halfway", "in summary or report", "run folders", "faults")
+_KILLS = ("Run", "SIGKILLs", "halfway", "after the last cell", "run folders", "faults")
 _INPUTS = ("Reader", "inputs", "read", "refused", "faults")
 _COUNTS = {
-    "kills": ("killed", "halfway", "summary", "folders"),
+    "kills": ("killed", "halfway", "late", "folders"),
     "inputs": ("tried", "sound", "refused"),
 }
 

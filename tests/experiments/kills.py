@@ -34,6 +34,7 @@ from firthshot.experiments.spec import Spec
 Where = int | str  # threads, or the address of a Dask scheduler
 FAILED_CELLS = 3  # exit code of a run that ended with failed cells
 _PATIENCE = 300.0  # seconds that a run of seconds may take
+_LATE = 3  # kills of one folder after its last cell
 _SUMMARY = 0.5  # seconds in which a summary is written
 
 
@@ -43,7 +44,7 @@ class Kills:
 
     killed: int = 0
     halfway: int = 0  # with some cells done and some not
-    summary: int = 0  # with all cells done, while the summary was due
+    late: int = 0  # after the last cell, while the summary was due
 
 
 def spec(bank: str | Path) -> Spec:
@@ -140,15 +141,18 @@ def kill_folder(
 ) -> Kills:
     """Run into a folder until a run ends by itself, killing it so often at most."""
     kills = Kills()
-    while kills.killed < most:
+    # A run without a cell or a summary to come has nothing to lose: killing it would only be
+    # counted, which a slow machine does without end.
+    while kills.killed < most and (count_parts(folder) < cells or (summary and kills.late < _LATE)):
         parts = count_parts(folder) + chance.randint(0, 10)
         late = summary and parts >= cells
         delay = chance.uniform(0.0, _SUMMARY if late else 0.03)
-        if not attempt(start(bank, folder, where, summary), folder, min(parts, cells), delay):
+        parts = cells if late else parts  # without a summary, more cells than there are: the end
+        if not attempt(start(bank, folder, where, summary), folder, parts, delay):
             return kills
         kills.killed += 1
         kills.halfway += 0 < count_parts(folder) < cells
-        kills.summary += summary and count_parts(folder) == cells
+        kills.late += count_parts(folder) == cells
     finish(start(bank, folder, where, summary))
     return kills
 

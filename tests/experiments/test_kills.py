@@ -27,4 +27,5 @@ def test_fifty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     counts = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
     assert sum(killed for killed, _, _ in counts) >= 50
-    assert sum(halfway for _, halfway, _ in counts) >= 25
+    assert sum(halfway for _, halfway, _ in counts) >= 30
+    assert sum(late for _, _, late in counts) <= 15  # kills that have something to hit count
