@@ -42,7 +42,8 @@ chromium:
 test-slow: $(VENV)/.dev ## Run the long and the real-data checks
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
-# Test tools and torch, the tests' reference, are those of `make test`; everything else is as old as allowed.
+# Test tools and torch, the tests' reference, are those of `make test`; everything else is as old as allowed,
+# and old libraries say of new ones that they are deprecated.
 LOWEST := build/lowest
 OLDEST_PYTHON ?= $(or $(shell command -v python3.11),$(PYTHON))
 test-lowest: ## Run engine, estimators, banks and experiments on the lowest versions of pyproject.toml
@@ -52,7 +53,7 @@ test-lowest: ## Run engine, estimators, banks and experiments on the lowest vers
 	$(LOWEST)/bin/python -m pip install --quiet -c constraints.txt -c $(LOWEST)/pins.txt torch \
 	  -e '.[hdf5,formula,dask]' hypothesis mpmath pytest pytest-xdist
 	NUMBA_CACHE_DIR=$(abspath $(LOWEST))/kernels $(LOWEST)/bin/python -m pytest -n $(JOBS) -m "not slow" \
-	  -W "ignore:'click.utils.get_:DeprecationWarning" \
+	  -W ignore::DeprecationWarning \
 	  tests/engine tests/estimators tests/banks tests/experiments
 
 test-wheel: ## Build the wheel, install it alone, run the quickstart and an estimator from it

@@ -98,7 +98,7 @@ def _read_steps(path: Path) -> list[int]:
         return msgspec.json.decode((path / _STEPS).read_bytes(), type=list[int])
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, msgspec.DecodeError, RecursionError):
         raise FirthshotError(f"{path / _STEPS} is damaged: start a new --out.") from None
 
 
@@ -116,7 +116,7 @@ def read_banks(path: Path) -> BanksOnRecord:
     try:
         content = (path / "banks.json").read_bytes()
         return msgspec.json.decode(content, type=BanksOnRecord)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, msgspec.DecodeError, RecursionError):
         raise FirthshotError(
             f"{path}/banks.json is missing or damaged: start a new --out."
         ) from None

@@ -83,7 +83,7 @@ def read_sessions(folder: Path) -> tuple[Session, ...]:
         return ()
     try:
         return tuple(msgspec.json.decode(content, type=list[Session]))
-    except (ValueError, RecursionError):
+    except (ValueError, msgspec.DecodeError, RecursionError):
         raise FirthshotError(f"{folder / FILE} is damaged: delete it.") from None
 
 

@@ -105,7 +105,7 @@ def _plan(path: Path) -> _Plan:
         return _Plan(0, 0, [])
     except OSError as error:
         raise FirthshotError(f"{path / 'plan.json'} cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError):  # not what a run writes
+    except (ValueError, msgspec.DecodeError, RecursionError):  # not what a run writes
         raise FirthshotError(
             f"{path / 'plan.json'} is damaged: delete it, or run again, which writes it anew."
         ) from None
