@@ -36,7 +36,7 @@ def package(tmp_path):
     shutil.copytree(
         source / "kernels", copy / "kernels", ignore=shutil.ignore_patterns("__pycache__")
     )
-    for name in ("__init__.py", "errors.py", "files.py", "lazy.py"):
+    for name in ("__init__.py", "errors.py", "files.py", "lazy.py", "arrays.py"):
         shutil.copy(source / name, copy / name)
     return copy
 

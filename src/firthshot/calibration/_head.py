@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.calibration._sampling import Stream, check_fit, draw
 from firthshot.calibration._solver import solve_path
 from firthshot.calibration._statistics import BaseStatistics
-from firthshot.calibration._task import Array, CalibrationRows, CalibrationTerms
+from firthshot.calibration._task import CalibrationRows, CalibrationTerms
 from firthshot.engine import (
     Converged,
     Fitted,

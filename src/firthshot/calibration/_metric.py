@@ -17,16 +17,16 @@ Woodbury's identity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import spotrf, spotrs
+
+from firthshot.arrays import Array
 
 if TYPE_CHECKING:
     from firthshot.calibration._task import CalibrationRows
 
-Array = npt.NDArray[Any]
 F32 = np.float32
 # A factor serves shifts within this ratio of its own: the metric is then off by as much in the
 # directions that L2 rules, where L-BFGS corrects it. Half the ratio factorises twice as often.

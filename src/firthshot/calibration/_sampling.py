@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
+from firthshot.arrays import Array, round_up
 from firthshot.calibration._kernels.normals import fill_normal
 from firthshot.calibration._kernels.passes import finish_rows
-from firthshot.calibration._task import F32, Array, CalibrationRows
+from firthshot.calibration._task import F32, CalibrationRows
 from firthshot.errors import FirthshotError
-from firthshot.kernels.padding import round_up
 from firthshot.kernels.streams import NOISE
 
 if TYPE_CHECKING:

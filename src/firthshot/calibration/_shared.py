@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from firthshot.arrays import Array
 from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
 from firthshot.calibration._kernels.passes import logits, pull_back
 from firthshot.calibration._solver import Pairs, dot, two_loop_recursion
-from firthshot.calibration._task import F32, Array, CalibrationObjective
+from firthshot.calibration._task import F32, CalibrationObjective
 from firthshot.engine import Penalty, Results, Solver, Trial, TrialSource, record_trial
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError

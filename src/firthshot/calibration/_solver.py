@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.calibration._kernels.passes import (
     curvatures,
     inner,
@@ -25,13 +26,7 @@ from firthshot.calibration._kernels.passes import (
     whole_step,
 )
 from firthshot.calibration._metric import Metrics
-from firthshot.calibration._task import (
-    F32,
-    Array,
-    CalibrationObjective,
-    CalibrationRows,
-    CalibrationTerms,
-)
+from firthshot.calibration._task import F32, CalibrationObjective, CalibrationRows, CalibrationTerms
 from firthshot.engine import Status
 from firthshot.engine.solvers.line_search import DECREASE, secant_step
 

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.errors import BankError, FirthshotError
 from firthshot.files import replacing, user_cache
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
 
-Array = npt.NDArray[Any]
 _FORMAT = "1"
 _PACKAGE = Path(__file__).parents[1]
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.kernels.mean_loss import MeanLoss, cross_entropy, loss_state
 
-Array = npt.NDArray[Any]
 F32 = np.float32
 
 

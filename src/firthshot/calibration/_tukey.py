@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-
-Array = npt.NDArray[Any]
 
 
 def tukey(X: Array, power: float = 0.5) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firthshot.lazy import lazy_names
+from firthshot.objective import Penalty
 
 if TYPE_CHECKING:
     from firthshot.engine._run import TrialSource, record_trial, train
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from firthshot.engine.results import Results, Status
     from firthshot.engine.solvers.optimum import solve
     from firthshot.engine.solvers.problem import Solution
-    from firthshot.objective import Penalty
 
 __all__ = [
     "Centroid", "Converged", "Cosine", "Fitted", "Head", "LeastSquares", "Linear", "Mlp", "Penalty",
@@ -42,7 +42,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "_run": "Penalty TrialSource record_trial train",
+        "_run": "TrialSource record_trial train",
         "_trial": "Fitted Trial fitted_linear",
         "heads": "Centroid Cosine Head LeastSquares Linear Mlp TrialShape "
         "check_trainable paper_sgd register_head registered_heads",

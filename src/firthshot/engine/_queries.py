@@ -8,12 +8,10 @@ a few unasked ones included; those carry no label and are not counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from firthshot.arrays import Array
 
 _GAP = 64  # rows closer than this are read as one piece
 _SHORTEST_PIECE = 16  # below this many rows on average, copying is cheaper
@@ -35,7 +33,7 @@ class Queries:
     @property
     def padded(self) -> int:
         """Return the number of columns of the logits."""
-        from firthshot.kernels.padding import round_up
+        from firthshot.arrays import round_up
         from firthshot.kernels.vectors import lanes_of
 
         return round_up(len(self), lanes_of(self.pieces[0].dtype))

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from firthshot.arrays import Array
 from firthshot.engine._queries import locate_queries
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.heads import Head, TrialShape, check_trainable
@@ -21,7 +21,6 @@ from firthshot.episodes import Episode, Episodes
 from firthshot.errors import FirthshotError
 from firthshot.objective import Penalty, class_prior
 
-Array = npt.NDArray[Any]
 Keep = Literal["predictions", "probabilities", "weights"]
 KEEP = ("predictions", "probabilities", "weights")
 

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine._queries import Queries
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

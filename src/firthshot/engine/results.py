@@ -7,9 +7,8 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from firthshot.arrays import Array
 
 RELIABILITY_BINS = 15
 

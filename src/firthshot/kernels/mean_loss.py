@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.kernels import kernel
 from firthshot.kernels.vectors import (
     lanes_in,
@@ -25,8 +25,6 @@ from firthshot.kernels.vectors import (
     vstore,
     vsub,
 )
-
-Array = npt.NDArray[Any]
 
 # Below this mean curvature every prediction is certain; it keeps the preconditioner finite. Twice
 # the value changes nothing but the first step of a fit that is over anyway.

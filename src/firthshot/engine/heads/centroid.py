@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.heads.base import Head
 from firthshot.engine.options import Solver
 from firthshot.errors import FirthshotError
@@ -15,8 +15,6 @@ from firthshot.errors import FirthshotError
 if TYPE_CHECKING:
     from firthshot.engine._trial import Fitted, Trial
     from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

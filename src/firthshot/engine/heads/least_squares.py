@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.heads.base import Head
 from firthshot.engine.options import Solver, require_number
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from firthshot.engine._trial import Fitted, Trial
     from firthshot.objective import PenaltyTables
 
-Array = npt.NDArray[Any]
 
 # Scores that are one-hot labels become logits whose gap is that of exact Firth, λ = K/2. Any other
 # factor leaves accuracies as they are; twice the gap makes the head far too certain.

@@ -18,11 +18,11 @@ K[I, I]. The scalars then follow from  velocity = e + k h,  v ← v − η veloc
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array, round_up
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.linear import SpanStart
 from firthshot.engine.sgd.momentum import advance, draw_order, settle
@@ -35,7 +35,6 @@ from firthshot.engine.sgd.training import (
     train_groups,
 )
 from firthshot.kernels import kernel
-from firthshot.kernels.padding import round_up
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.kernels.vectors import (
     lanes_in,
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
     from firthshot.engine.heads.cosine import Cosine
     from firthshot.engine.options import Sgd
     from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 
 class Directions(NamedTuple):

@@ -8,11 +8,11 @@ only adds to the batch's rows of the velocity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array, pad_columns
 from firthshot.engine._queries import Projector
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.momentum import (
@@ -38,7 +38,6 @@ from firthshot.engine.sgd.training import (
     xavier_uniform,
 )
 from firthshot.kernels import kernel
-from firthshot.kernels.padding import pad_columns
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.kernels.vectors import lanes_in, vadd, vfma, vload, vstore
 
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from firthshot.engine.heads.linear import Linear
     from firthshot.engine.options import Sgd
     from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 
 class SpanStart:

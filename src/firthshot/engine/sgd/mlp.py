@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.dense import (
     OCTET,
@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from firthshot.engine.heads.mlp import Mlp
     from firthshot.engine.options import Sgd
     from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 
 class UpperLayer(NamedTuple):

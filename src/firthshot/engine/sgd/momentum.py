@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.sgd.sweep import drift, sweep
 from firthshot.kernels import kernel
 from firthshot.kernels.softmax import LossForm
 from firthshot.kernels.streams import SHUFFLE, random_words, shuffle_first
 from firthshot.kernels.vectors import lanes_in, vadd, vfill, vfma, vload, vmul, vstore
-
-Array = npt.NDArray[Any]
 
 # Drifting velocities are brought back to scale when their common factor has fallen below this:
 # every 88 steps at momentum 0.9, which costs nothing and is far from overflow. Twice the value

@@ -12,11 +12,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array, pad_columns, round_up
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.momentum import DECAY_SHARE, FACTOR, Layer, Schedule, Task, settle
-from firthshot.kernels.padding import pad_columns, round_up
 from firthshot.kernels.softmax import LossForm
 from firthshot.kernels.streams import START, fill_uniform
 from firthshot.kernels.vectors import VECTOR_BYTES, lanes_of
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from firthshot.engine.options import Sgd
     from firthshot.objective import PenaltyTables
 
-Array = npt.NDArray[Any]
 
 # The coefficients and their velocities of one group should stay in a core's second-level cache
 # (1 MB and more today). Twice as much spills on such a core; results change by rounding alone.

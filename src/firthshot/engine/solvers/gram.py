@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array, pad_columns, round_up
 from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
 from firthshot.engine.solvers.newton_cg_gram import (
@@ -26,11 +26,8 @@ from firthshot.engine.solvers.path import Guesses
 from firthshot.engine.solvers.problem import LinearProblem, Solution
 from firthshot.engine.solvers.span import Bias
 from firthshot.kernels.mean_loss import loss_state
-from firthshot.kernels.padding import pad_columns, round_up
 from firthshot.kernels.vectors import lanes_of
 from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 # A centred Gram matrix made from an uncentred one loses as many digits as the square of the mean is
 # larger than the spread: four of sixteen here. Twice the value loses a third of a digit more.

@@ -7,15 +7,11 @@ beside them; Newton's method then finishes, or only confirms in float64 that not
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.solvers.newton_cg import SpanData, gradient_bound
 from firthshot.kernels.mean_loss import MeanLoss, cross_entropy, loss_state
-
-Array = npt.NDArray[Any]
 
 # From so many rows on the optimum is approached in float32 first; twice the value makes fits of
 # some thousand rows slower, half of it those of a thousand.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy.typing as npt
-
+from firthshot.arrays import Array
 from firthshot.kernels import kernel
 from firthshot.kernels.mean_loss import objective
-
-Array = npt.NDArray[Any]
 
 # Armijo's and Wolfe's constants: the share of the decrease that the slope promises, and the share
 # of the slope that may be left. A Newton step is right at once, so that twice either, or half,

@@ -13,11 +13,11 @@ and values are float64; Hessian products, which only have to point downhill, are
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.solvers.line_search import Line, dot, line_search
 from firthshot.kernels import kernel
 from firthshot.kernels.mean_loss import (
@@ -28,8 +28,6 @@ from firthshot.kernels.mean_loss import (
     mean_curvature,
     objective,
 )
-
-Array = npt.NDArray[Any]
 
 # A direction is good enough when its residual is this share of the gradient: √‖g‖ between the two
 # (the forcing term of truncated Newton methods, Nocedal & Wright 7.1), so that convergence is

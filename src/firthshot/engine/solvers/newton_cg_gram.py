@@ -12,11 +12,11 @@ downhill is float32.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.solvers.line_search import Line, dot, line_search
 from firthshot.engine.solvers.newton_cg import MOST_PRODUCTS, forcing_term
 from firthshot.kernels import kernel
@@ -27,8 +27,6 @@ from firthshot.kernels.mean_loss import (
     hessian_product,
     objective,
 )
-
-Array = npt.NDArray[Any]
 
 # As in `newton_cg`; products are cheaper beside the rest of a Newton step here, so that tighter
 # directions pay off.

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array, pad_columns, round_up
 from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
 from firthshot.engine.solvers.gram import GramRows, minimise_by_gram, path_inverse
@@ -25,11 +24,8 @@ from firthshot.engine.solvers.problem import LinearProblem, Solution
 from firthshot.engine.solvers.separable import escapes
 from firthshot.engine.solvers.span import Bias, span_of_rows
 from firthshot.kernels.mean_loss import loss_state
-from firthshot.kernels.padding import pad_columns, round_up
 from firthshot.kernels.vectors import lanes_of
 from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 # Up to this condition number conjugate gradients on the Gram matrix need no preconditioner: they
 # take at most about its root of products for a Newton step.

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import log1p, prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 # Points of an interpolation: from the sixth on the tolerance of the optima hides the gain.
 _MOST = 5

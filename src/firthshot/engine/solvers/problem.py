@@ -11,18 +11,15 @@ labels for label smoothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.results import Status
 from firthshot.engine.solvers.span import Bias
 from firthshot.errors import FirthshotError
 from firthshot.kernels.mean_loss import MeanLoss
 from firthshot.objective import PenaltyTables
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.solvers.span import RowSpan
-
-Array = npt.NDArray[Any]
 
 # Nonzeros of a linear program that is still worth solving; beyond it only separation that the
 # last iterate shows is reported.

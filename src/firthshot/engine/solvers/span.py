@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.engine.solvers.lbfgs import MANY_ROWS
 
-Array = npt.NDArray[Any]
 Bias = Literal["joint", "free", "none"]
 
 # A Gram matrix knows its eigenvalues to 1e-16 of the largest: below this ratio the singular

@@ -1,4 +1,4 @@
-"""Sizes and arrays rounded up to whole vectors."""
+"""Arrays: their type, and how they are padded to whole vectors."""
 
 from __future__ import annotations
 
