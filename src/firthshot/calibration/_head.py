@@ -68,21 +68,15 @@ class CalibratedLinear(Head):
     def fit(
         self, trial: Trial, solver: Solver, form: PenaltyTables, keep_weights: bool
     ) -> dict[int, Fitted]:
-        """Train on the rows of one trial and artificial ones with every coefficient."""
-        return fit_calibrated(trial, self, solver, form, keep_weights)  # type: ignore[arg-type]
-
-
-def fit_calibrated(
-    trial: Trial, head: CalibratedLinear, solver: Converged, form: PenaltyTables, keep_weights: bool
-) -> dict[int, Fitted]:
-    """Draw the rows of one trial and bring the head to its optimum with every coefficient."""
-    if head.artificial == 0:
-        return Linear().fit(trial, solver, form, keep_weights)
-    rows = head.draw(trial.support, trial.labels, trial.key, trial.number)
-    path = form_terms(form, len(trial.labels), rows.count)
-    found = solve_path(rows, trial.n_classes, path, solver.tolerance, solver.max_iterations)
-    status = np.array([one.status for one in found], np.int8)
-    return {0: fitted(trial, [rows.weights(one.theta) for one in found], status, keep_weights)}
+        """Draw the rows of one trial and bring the head to its optimum with every coefficient."""
+        if self.artificial == 0:
+            return Linear().fit(trial, solver, form, keep_weights)
+        rows = self.draw(trial.support, trial.labels, trial.key, trial.number)
+        path = form_terms(form, len(trial.labels), rows.count)
+        tolerance, most = solver.tolerance, solver.max_iterations  # type: ignore[attr-defined]
+        found = solve_path(rows, trial.n_classes, path, tolerance, most)
+        status = np.array([one.status for one in found], np.int8)
+        return {0: fitted(trial, [rows.weights(one.theta) for one in found], status, keep_weights)}
 
 
 def form_terms(form: PenaltyTables, n_support: int, n_rows: int) -> list[CalibrationTerms]:

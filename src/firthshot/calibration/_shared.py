@@ -128,10 +128,8 @@ def _fit_together(
 
 
 def _value_and_gradient(task: CalibrationObjective, flat: Array) -> tuple[float, Array]:
-    theta, gradient = (
-        flat.reshape(len(task.at.z), -1),
-        np.empty((len(task.at.z), len(task.decay)), F32),
-    )
+    theta = flat.reshape(len(task.at.z), -1)
+    gradient = np.empty(theta.shape, F32)
     logits(task.rows.x, theta.astype(F32), task.at.z)
     value = task.value(theta)
     pull_back(task.rows.x, task.at.gradient, gradient)

@@ -114,7 +114,9 @@ class _Lbfgs:
                 break
             moved = F32(step) * direction
             theta += moved
-            self._remember(moved, self.gradient - before)
+            change = self.gradient - before
+            if (curvature := dot(moved, change)) > 0.0:
+                self.pairs.append((moved, change, curvature))
         return CalibrationOptimum(theta, iteration, float(largest), status)
 
     def _accept(self) -> None:
@@ -158,11 +160,6 @@ class _Lbfgs:
     def _update_gradient(self, theta: Array) -> None:
         pull_back(self.rows.x, self.objective.at.gradient, self.gradient)
         self.gradient += self.decay * theta
-
-    def _remember(self, s: Array, y: Array) -> None:
-        curvature = dot(s, y)
-        if curvature > 0.0:
-            self.pairs.append((s, y, curvature))
 
     def _largest_entry(self) -> float:
         """Return the largest entry of the gradient by parameters of features not centred."""
