@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from firthshot.engine.heads.base import (
-    PRODUCT_SECONDS,
-    TERM_SECONDS,
-    Head,
-    TrialShape,
-)
+from firthshot.engine.heads.base import PRODUCT_SECONDS, TERM_SECONDS, Head, TrialShape
 from firthshot.engine.options import Sgd, Solver, require_number
 
 if TYPE_CHECKING:

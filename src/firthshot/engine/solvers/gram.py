@@ -15,13 +15,7 @@ import numpy as np
 from firthshot.arrays import Array, pad_columns, round_up
 from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
-from firthshot.engine.solvers.newton_cg_gram import (
-    GramData,
-    centre,
-    mirror,
-    newton_cg_gram,
-    weigh,
-)
+from firthshot.engine.solvers.newton_cg_gram import GramData, centre, mirror, newton_cg_gram, weigh
 from firthshot.engine.solvers.path import Guesses
 from firthshot.engine.solvers.problem import LinearProblem, Solution
 from firthshot.engine.solvers.span import Bias

@@ -151,13 +151,7 @@ def newton_cg(data, loss, tolerance, max_iterations, theta, at):
     ``data``, ``loss`` and ``at`` are plain tuples, which numba looks at in half the time. Returns
     iterations, a bound on the largest entry of the gradient by W and b, and the value.
     """
-    return _newton_cg(
-        SpanData(*data), MeanLoss(*loss), tolerance, max_iterations, theta, LossState(*at)
-    )
-
-
-@kernel
-def _newton_cg(data, loss, tolerance, max_iterations, theta, at):
+    data, loss, at = SpanData(*data), MeanLoss(*loss), LossState(*at)
     g, d, z, step_z = (
         np.empty_like(theta), np.empty_like(theta), np.empty_like(at.z), np.empty_like(at.z),
     )  # fmt: skip

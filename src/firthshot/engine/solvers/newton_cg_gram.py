@@ -20,13 +20,7 @@ from firthshot.arrays import Array
 from firthshot.engine.solvers.line_search import Line, dot, line_search
 from firthshot.engine.solvers.newton_cg import MOST_PRODUCTS, forcing_term
 from firthshot.kernels import kernel
-from firthshot.kernels.mean_loss import (
-    LossState,
-    MeanLoss,
-    hessian_at,
-    hessian_product,
-    objective,
-)
+from firthshot.kernels.mean_loss import LossState, MeanLoss, hessian_at, hessian_product, objective
 
 # As in `newton_cg`; products are cheaper beside the rest of a Newton step here, so that tighter
 # directions pay off.
@@ -348,14 +342,8 @@ def newton_cg_gram(data, loss, decay, preconditioner, stop, point, at):
     -------
     iterations, bound on the largest entry of the gradient by W and b, value
     """
-    return _newton_cg_gram(
-        GramData(*data), MeanLoss(*loss), decay, GramPreconditioner(*preconditioner), stop,
-        GramVector(*point), LossState(*at),
-    )  # fmt: skip
-
-
-@kernel
-def _newton_cg_gram(data, loss, decay, preconditioner, stop, point, at):
+    data, loss, at = GramData(*data), MeanLoss(*loss), LossState(*at)
+    preconditioner, point = GramPreconditioner(*preconditioner), GramVector(*point)
     tolerance, drift, max_iterations = stop
     rho, q, image = np.empty_like(at.z), np.empty_like(point.b), np.empty(at.z.shape, np.float32)
     gradient = GramVector(rho, q, image)
