@@ -142,7 +142,7 @@ def test_a_report_needs_no_registration_but_going_on_does(tmp_path, monkeypatch)
     run_small(tmp_path, penalties=["symmetric"])
     monkeypatch.delitem(PENALTIES, "symmetric")
     assert "symmetric" in write_report([tmp_path], figures=False).read_text("utf-8")
-    with pytest.raises(FirthshotError, match="no penalty 'symmetric': use firth, label-smoothing"):
+    with pytest.raises(FirthshotError, match="no penalty 'symmetric': use firth"):
         load_spec(str(tmp_path))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Linear, Trial, train
 from firthshot.engine.sgd.linear import LinearSgd, add_start, begin_linear
-from firthshot.engine.sgd.momentum import add_gradient, glide
+from firthshot.engine.sgd.momentum import add_gradient, step_without_decay
 from firthshot.engine.sgd.sweep import Swept, drift
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 
@@ -85,7 +85,7 @@ def _kernels(state: LinearSgd) -> dict[str, Kernel]:
         add_gradient(z, order[:n], layer)
 
     def start(n: int) -> None:
-        glide(layer.bias if n else layer.bias[:0], layer.bias_velocity, none)
+        step_without_decay(layer.bias if n else layer.bias[:0], layer.bias_velocity, none)
         add_start(z, order[:n], task.start, layer)
 
     return {

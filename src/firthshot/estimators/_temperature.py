@@ -4,7 +4,8 @@
    likely.
 2. Another makes the head as sure of its own rows as plain logistic regression is of them, or 95 %
    sure where plain logistic regression has learned little.
-3. The result is their geometric mean, in which the support set counts as 20 left-out rows.
+3. The result is their geometric mean, in which the support set counts as 20 left-out rows, and at
+   least 1 / shots (`HeadEstimator` puts the three together).
 
 Rows of all classes are left out together because a class that loses a row alone looks rarer to the
 head: with two or three rows per class that matters more than anything else, and the temperature

@@ -131,7 +131,7 @@ def each_coefficient(
     """
     model = fitted.model
     eye = np.eye(fitted.beta.size)[list(indices)]
-    lp, decrements, steps, status = solve.test_each(
+    lp, decrements, steps, status = solve.restricted_fits(
         model.data,
         model.make_work(),
         fitted.maximum.theta,

@@ -25,7 +25,7 @@ import numpy as np
 from firthshot.arrays import Array, round_up
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.linear import SpanStart
-from firthshot.engine.sgd.momentum import advance, draw_order, settle
+from firthshot.engine.sgd.momentum import advance, apply_pending_step, draw_order
 from firthshot.engine.sgd.sweep import Swept, sweep_with_velocity
 from firthshot.engine.sgd.training import (
     draw_start,
@@ -123,7 +123,7 @@ class CosineSgd:
         """Form query logits σ g ⟨v, x⟩ / ‖v‖, the squared norms and the weights if asked for."""
         start, state, used = self.start, self.state, self.shape[0] * self.shape[1]
         eta = start.trial.dtype.type(self.sgd.learning_rate)
-        a = settle(state.a, state.velocity, state.decay, 1.0, eta)[:, :used]
+        a = apply_pending_step(state.a, state.velocity, state.decay, 1.0, eta)[:, :used]
         s = (state.s - eta * (state.s_velocity + state.decay * state.s))[:used]
         g = state.g[:used].copy()
         # The squared norms afresh: the carried ones have the loop's rounding in them.

@@ -94,7 +94,7 @@ def take_step(task, layer, swept, rows, step):
         advance(layer.bias, layer.bias_velocity, layer.bias_decay, share, step, momentum)
     else:
         drift(swept, rows, step)
-        glide(layer.bias, layer.bias_velocity, step)
+        step_without_decay(layer.bias, layer.bias_velocity, step)
         clock[FACTOR] *= momentum
 
 
@@ -120,7 +120,7 @@ def advance(value, velocity, decay, share, learning_rate, momentum):
 
 
 @kernel
-def glide(value, velocity, step):
+def step_without_decay(value, velocity, step):
     """Move a vector of parameters against their velocities, which stay as they are."""
     back = vfill(value, -step)
     for at in range(0, value.size, lanes_in(value)):
@@ -165,7 +165,7 @@ def restore_scale(layer):
 
 
 @kernel
-def settle(a, velocity, decay, share, learning_rate):
+def apply_pending_step(a, velocity, decay, share, learning_rate):
     """Return the coefficients (N, columns) after the pending step, and leave the state alone."""
     blocks, n, lanes = a.shape
     settled = np.empty((n, blocks * lanes), a.dtype)

@@ -15,7 +15,14 @@ import numpy as np
 
 from firthshot.arrays import Array, pad_columns, round_up
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.sgd.momentum import DECAY_SHARE, FACTOR, Layer, Schedule, Task, settle
+from firthshot.engine.sgd.momentum import (
+    DECAY_SHARE,
+    FACTOR,
+    Layer,
+    Schedule,
+    Task,
+    apply_pending_step,
+)
 from firthshot.kernels.softmax import LossForm
 from firthshot.kernels.streams import START, fill_uniform
 from firthshot.kernels.vectors import VECTOR_BYTES, lanes_of
@@ -185,7 +192,9 @@ def settled(layer: Layer, sgd: Sgd, share: Any) -> tuple[Array, Array, Array]:
     """
     # The factor is 1 where anything decays.
     eta = layer.a.dtype.type(layer.clock[FACTOR] * sgd.learning_rate)
-    a = settle(layer.a, layer.velocity, layer.weight_decay, layer.clock[DECAY_SHARE], eta)
+    a = apply_pending_step(
+        layer.a, layer.velocity, layer.weight_decay, layer.clock[DECAY_SHARE], eta
+    )
     bias = layer.bias - eta * (layer.bias_velocity + share * layer.bias_decay * layer.bias)
     s = layer.s - eta * (layer.s_velocity + share * layer.weight_decay * layer.s)
     return a, bias.astype(a.dtype), s.astype(a.dtype)

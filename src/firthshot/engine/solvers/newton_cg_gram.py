@@ -182,7 +182,7 @@ def squared_norm(residual, scaled, curvature):
 
 
 @kernel
-def turn(direction, ratio, scaled):
+def update_direction(direction, ratio, scaled):
     """Replace a direction by the scaled residual plus ``ratio`` times the direction."""
     (d, b, image), (r, r_b, r_image) = direction, scaled
     for c in range(len(b)):
@@ -228,7 +228,7 @@ def newton_direction(data, hessian, decay, preconditioner, enough, gradient, sol
         if not square > goal:
             return
         ratio = np.float32(square / before)
-        turn(direction, ratio, scaled)
+        update_direction(direction, ratio, scaled)
 
 
 @kernel

@@ -21,7 +21,7 @@ from firthshot.engine.solvers.lbfgs import MANY_ROWS, approach
 from firthshot.engine.solvers.newton_cg import SpanData, newton_cg
 from firthshot.engine.solvers.path import Guesses, walk
 from firthshot.engine.solvers.problem import LinearProblem, Solution
-from firthshot.engine.solvers.separable import escapes
+from firthshot.engine.solvers.separable import has_recession_direction
 from firthshot.engine.solvers.span import Bias, span_of_rows
 from firthshot.kernels.mean_loss import loss_state
 from firthshot.kernels.vectors import lanes_of
@@ -186,7 +186,7 @@ def _minimise_in_span(
         found.gradient_norm[l] = bound
         if audit or not bound <= stop.tolerance:
             found.gradient_norm[l] = problem.largest_entry(l, at.gradient, found)
-        if escapes(span, loss.targets[:, :n], decay, loss.confidence, theta):
+        if has_recession_direction(span, loss.targets[:, :n], decay, loss.confidence, theta):
             found.status[l] = Status.NO_OPTIMUM
         elif found.gradient_norm[l] <= stop.tolerance:
             optimum = theta.copy()

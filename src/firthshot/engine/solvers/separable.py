@@ -12,7 +12,9 @@ from firthshot.engine.solvers.span import RowSpan
 _LARGEST_PROGRAM = 20_000_000
 
 
-def escapes(span: RowSpan, targets: Array, decay: Array, confidence: float, theta: Array) -> bool:
+def has_recession_direction(
+    span: RowSpan, targets: Array, decay: Array, confidence: float, theta: Array
+) -> bool:
     """Return whether the objective falls for ever along some direction.
 
     Along V the loss −Σ T log p stays bounded if and only if, on every sample, all classes with
@@ -32,7 +34,9 @@ def escapes(span: RowSpan, targets: Array, decay: Array, confidence: float, thet
         return not bool(supported.any(1).all())
     if span.independent or not supported.any(1).all():
         return True
-    return _separated(theta @ span.features.T, supported) or _ascends(span.features, supported)
+    return _separated(theta @ span.features.T, supported) or _finds_recession_direction(
+        span.features, supported
+    )
 
 
 def _separated(z: Array, supported: Array) -> bool:
@@ -44,7 +48,7 @@ def _separated(z: Array, supported: Array) -> bool:
     return bool((label - rival > 1e-6 * np.abs(z).max(0)).all())
 
 
-def _ascends(features: Array, supported: Array) -> bool:
+def _finds_recession_direction(features: Array, supported: Array) -> bool:
     """Look for a direction of escape by a linear program (HiGHS).
 
     Maximise the sum of the gaps between each sample's supported classes and the others over all

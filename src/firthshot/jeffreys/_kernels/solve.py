@@ -199,18 +199,22 @@ def profile_bound(
         slope = kappa * dot(c, S[0])
         gain = 0.5 * dot(work.score[0], step)
         room = slope * slope + 2.0 * kappa * (lp + gain - target)
+        # Two standard errors where the model has no root; half its Newton step where it rises.
         move = side * 2.0 / np.sqrt(kappa)
         if room >= 0.0:
             move = (slope + side * np.sqrt(room)) / kappa
         elif slope * side < 0.0:
             move = (lp + gain - target) / -slope * 0.5 if slope != 0.0 else move
-        # The move is good to second order in the gap, and the gain is allowed for.
+        # The move is good to second order in the gap, and the gain is allowed for: the error left
+        # is of the order of tol. Twice either bound saves a step and doubles that error.
         if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 100.0 * tol and room >= 0.0:
             return dot(c, theta) + move, iteration + 1, CONVERGED
+        # A trust region of six standard errors, the widest met; a start may be far from the bound.
         width = max(width, 2.0 / np.sqrt(kappa))
         move = min(max(move, -3.0 * width), 3.0 * width)
         add(step, move * kappa, S[1], step)
-        # How far the step goes in standard errors is not known: its length in θ decides.
+        # How far the step goes in standard errors is not known: its length in θ decides. It may
+        # fall short of the level by four times the drop, from where the model finds back.
         reached = _backtrack(data, work, theta, step, A, target - 4.0 * depth, 0.0)
         if reached == -np.inf:
             return dot(c, theta), iteration, NO_ASCENT
@@ -219,7 +223,7 @@ def profile_bound(
 
 
 @kernel(error_model="numpy")
-def test_each(
+def restricted_fits(
     data: Data,
     work: Work,
     top: FloatArray,
