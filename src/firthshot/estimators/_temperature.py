@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from firthshot.estimators._centre import FAR
-from firthshot.objective import log_softmax, softmax
+from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,11 +157,13 @@ def _best_temperature(logits: Array, labels: Array, weights: Array, smoothing: f
     n, n_classes = logits.shape
     targets = np.full((n, n_classes), smoothing / (n_classes - 1))
     targets[np.arange(n), labels] = 1 - smoothing
-    wanted = (targets * logits).sum(1)
+    below = logits - logits.max(axis=1, keepdims=True)  # whose exponentials cannot overflow
+    wanted = (targets * below).sum(1)
 
     def slope(log_sharpness: float) -> float:
-        p = softmax(np.exp(log_sharpness) * logits)
-        return float(weights @ ((p * logits).sum(1) - wanted))
+        p = np.exp(np.exp(log_sharpness) * below)
+        p /= p.sum(axis=1, keepdims=True)
+        return float(weights @ ((p * below).sum(1) - wanted))
 
     # The loss is convex in the sharpness 1/T, so that its slope has one root, if any.
     low, high = -np.log(LARGEST), np.log(LARGEST)

@@ -212,9 +212,12 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
                     f"reference {self.reference!r} is not a class; choose of {known}."
                 )
             first = int(found[0])
+        self.reference_, self.contrasts_ = self.classes_[first], self.classes_[1:]
+        if first == 0:
+            return codes
         order = np.append(first, np.delete(np.arange(len(self.classes_)), first))
-        self.reference_, self.contrasts_ = self.classes_[first], self.classes_[order[1:]]
-        return codes if first == 0 else np.argsort(order)[codes]
+        self.contrasts_ = self.classes_[order[1:]]
+        return np.argsort(order)[codes]
 
     def _note_collinear(self, model: Model) -> None:
         design = model.design

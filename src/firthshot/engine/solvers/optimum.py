@@ -16,7 +16,12 @@ import numpy as np
 from firthshot.arrays import Array, pad_columns, round_up
 from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
-from firthshot.engine.solvers.gram import GramRows, minimise_by_gram, path_inverse
+from firthshot.engine.solvers.gram import (
+    ENOUGH_COEFFICIENTS,
+    GramRows,
+    minimise_by_gram,
+    path_inverse,
+)
 from firthshot.engine.solvers.lbfgs import MANY_ROWS, approach
 from firthshot.engine.solvers.newton_cg import SpanData, newton_cg
 from firthshot.engine.solvers.path import Guesses, walk
@@ -115,8 +120,9 @@ def _minimise_all(
     steepness, left = problem.steepness(chosen), chosen
     rows = _gram_rows(problem, kind, chosen, float(steepness.max()), stop.tolerance)
     if rows is not None:
-        part, order = problem.form.take(np.array(chosen)), walk(problem.form, chosen, warm_start)
-        shared = path_inverse(part, rows) if warm_start else None
+        order, shared = walk(problem.form, chosen, warm_start), None
+        if warm_start and len(chosen) >= ENOUGH_COEFFICIENTS:
+            shared = path_inverse(problem.form.take(np.array(chosen)), rows)
         minimise_by_gram(problem, rows, shared, order, stop, audit, found)
         late = ~(found.gradient_norm <= stop.tolerance) & (found.iterations < stop.max_iterations)
         # The Gram matrix led nowhere, with steps to spare.
