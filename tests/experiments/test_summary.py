@@ -483,3 +483,11 @@ def test_published_numbers_stand_beside_ours(tmp_path):
     assert line["published_csv"] == "Fig 2 (left): code_firth/summary_val2test.csv@3942a09"
     assert line["published_csv_after"] == pytest.approx(0.1118, abs=5e-5)
     assert KEY["backbone"] == "ResNet-50"
+
+
+def test_warnings_that_are_no_text_are_no_whole_summary(tmp_path):
+    write(tmp_path, grid({0: [0.5, 0.5], 1: [0.6, 0.7]}))
+    summarise(tmp_path)
+    (tmp_path / "summary" / "warnings.json").write_bytes(b'["\xff"]')
+    with pytest.raises(FirthshotError, match="holds no whole summary"):
+        read_summary(tmp_path)

@@ -147,7 +147,8 @@ def read_summary(folder: Path) -> RunSummary:
         tables = {name: pl.read_parquet(path, glob=False) for name, path in paths.items() if whole}
         warnings = msgspec.json.decode((there / _WARNINGS).read_bytes(), type=list[str])
         unjudged = msgspec.json.decode((there / _UNJUDGED).read_bytes(), type=list[Unjudged])
-    except (FirthshotError, OSError, msgspec.DecodeError):
+    # Bytes that are no UTF-8 are a ValueError, which msgspec's own errors need not be.
+    except (FirthshotError, OSError, msgspec.DecodeError, ValueError):
         whole = False
     if not whole:
         raise FirthshotError(f"{folder} holds no whole summary: run `firthshot report`.")
