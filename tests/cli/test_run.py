@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from experiments.summary_folders import row, write
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
 from firthshot.banks import load_bank, save_bank
-from firthshot.cli import _overview, presets, report, run, status, validate
+from firthshot.cli import _overview, _results, presets, report, run, status, validate
 from firthshot.errors import FirthshotError
 from firthshot.experiments import workers
 from firthshot.experiments.folder_spec import to_toml
@@ -371,7 +371,7 @@ def test_the_table_marks_what_is_significant_and_the_page_s_answer_follows(tmp_p
     folder = write(tmp_path / "made", rows)
     summary = summarise(folder)
     console = Console(width=80, file=io.StringIO())
-    run._show_results(folder, console)
+    _results.show_results(folder, console)
     said = console.file.getvalue()
     marks = {int(shots): "*" in line for line in said.splitlines() if (shots := shots_of(line))}
     chosen = {line["shots"]: line["p_holm"] < 0.05 for line in summary.chosen.to_dicts()}

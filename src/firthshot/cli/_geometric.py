@@ -24,7 +24,7 @@ def run_here(
     quiet: bool,
 ) -> Path:
     """Run the experiment into a folder, print what it found and return the folder."""
-    from firthshot.cli.run import resume_command
+    from firthshot.cli._results import resume_command
     from firthshot.experiments.geometric.run import run_geometric
     from firthshot.experiments.geometric.spec import load_geometric
     from firthshot.experiments.geometric.summary import read_geometric

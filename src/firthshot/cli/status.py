@@ -26,7 +26,7 @@ def status(
 
 
 def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
-    from firthshot.cli.run import outdated_words, resume_command
+    from firthshot.cli._results import outdated_words, resume_command
 
     share = f" ({status.finished / status.cells:.0%})" if status.cells else ""
     yield f"{status.name}: {status.finished:,} of {status.cells:,} cells{share}, {_state(status)}"
