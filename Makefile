@@ -8,7 +8,7 @@ INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m p
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-lowest test-wheel campaign chromium lint reproduce reproduce-quick clean
+.PHONY: help demo test test-slow test-lowest test-wheel campaign chromium lint bench reproduce reproduce-quick clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -65,15 +65,19 @@ campaign: $(VENV)/.dev ## Kill runs 1,000 times, try 100,000 mutated inputs, wri
 	$(BIN)/python -m tests.campaign inputs
 	$(BIN)/python -m tests.campaign table --folder runs/campaign
 
+WHAT ?= engine estimators jeffreys calibration sweep
+bench: $(VENV)/.dev ## Measure our speed against the plain way: all benches, or WHAT=engine
+	@set -e; for what in $(WHAT); do $(BIN)/python -m benchmarks $$what; done
+
 # Both may be stopped at any moment; the same command goes on. WORKERS=1 leaves a core to others.
 WORKERS ?= 2
-reproduce: $(VENV)/.core ## Rerun the paper on our banks (hours), write reproduction/kept and docs/reproduction.md
-	$(BIN)/python scripts/reproduce.py run --workers $(WORKERS)
-	$(BIN)/python scripts/reproduce.py page
+reproduce: $(VENV)/.core ## Rerun the paper on our banks (hours), write studies/reproduction/kept and its page
+	$(BIN)/python -m studies.reproduction run --workers $(WORKERS)
+	$(BIN)/python -m studies.reproduction page
 
 reproduce-quick: $(VENV)/.core ## The same with a tenth of the trials, into runs/reproduction-tenth alone
-	$(BIN)/python scripts/reproduce.py run --tenth --workers $(WORKERS)
-	$(BIN)/python scripts/reproduce.py page --tenth
+	$(BIN)/python -m studies.reproduction run --tenth --workers $(WORKERS)
+	$(BIN)/python -m studies.reproduction page --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ import typer
 from firthshot.cli import app
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "reproduction/README.md"])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("studies/*/*.md")])
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 EXAMPLES = {
     name: re.findall(r"```python\n(.*?)```", text, re.DOTALL) for name, text in TEXTS.items()
@@ -52,7 +52,7 @@ def lost_anchors(name, text):
 
 def lost_paths(_, text):
     """Return the scripts and tests that are named and not there."""
-    paths = re.findall(r"\bscripts/[\w./-]*\w", text)
+    paths = re.findall(r"\b(?:scripts|studies)/[\w./-]*\w", text)
     paths += [path for code in commands(text) for path in re.findall(r"\btests/[\w./-]*\w", code)]
     return [path for path in paths if not (ROOT / path).exists()]
 
@@ -105,7 +105,7 @@ NAMING = """
 ## Twice
 ## Twice
 [a](#what-λ--k2-is-lam-and-so) [b](#twice-1) [c](#twice-2) [d](docs/engine.md#nothing)
-`make test`, make nothing, `python scripts/reproduce.py`, scripts/removed.py.
+`make test`, make nothing, `python scripts/check_wheel.py`, scripts/removed.py.
 `pytest tests/engine -k one`, `pytest -s tests/removed.py`, `firthshot bank LIST`
 ```
 # no heading

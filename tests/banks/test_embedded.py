@@ -13,7 +13,7 @@ from firthshot.banks import diagnose, load_bank, make_bank
 from firthshot.errors import BankError
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "build_clinc150_minilm.py"
+SCRIPT = ROOT / "studies" / "backbones" / "clinc150_minilm.py"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from firthshot.benchmarks import calibration as bench
+from benchmarks import calibration as bench
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from firthshot.benchmarks.common import (
+from benchmarks.common import (
     OtherWork,
     Report,
     Timing,

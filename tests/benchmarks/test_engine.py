@@ -2,9 +2,9 @@
 
 import pytest
 
-from firthshot.benchmarks import engine, engine_timing
-from firthshot.benchmarks.engine_cases import Case, all_cases
-from firthshot.benchmarks.engine_scaling import run_scaling, scaling_cases, scaling_markdown
+from benchmarks import engine, engine_timing
+from benchmarks.engine_cases import Case, all_cases
+from benchmarks.engine_scaling import run_scaling, scaling_cases, scaling_markdown
 from firthshot.engine import Cosine, Linear, Mlp
 from firthshot.errors import FirthshotError
 
@@ -83,17 +83,17 @@ def test_the_scaling_table_doubles_one_size_at_a_time(monkeypatch):
     assert tuple(name for name, _ in cases) == ("–", *names)
     sizes = [(case.shots, case.ways, case.n_coefficients, case.d) for _, case in cases]
     assert sizes[1:5] == [(2, 4, 8, 16), (4, 4, 8, 16), (1, 8, 8, 16), (1, 16, 8, 16)]
-    monkeypatch.setattr("firthshot.benchmarks.engine_scaling.BASE", base)
-    monkeypatch.setattr("firthshot.benchmarks.engine_scaling.QUICK", TINY)
-    monkeypatch.setattr("firthshot.benchmarks.engine_scaling.scaling_cases", lambda: cases)
-    monkeypatch.setattr("firthshot.benchmarks.engine_scaling.sgemm_peak", lambda threads: 100.0)
+    monkeypatch.setattr("benchmarks.engine_scaling.BASE", base)
+    monkeypatch.setattr("benchmarks.engine_scaling.QUICK", TINY)
+    monkeypatch.setattr("benchmarks.engine_scaling.scaling_cases", lambda: cases)
+    monkeypatch.setattr("benchmarks.engine_scaling.sgemm_peak", lambda threads: 100.0)
     report = run_scaling(quick=True, threads=1, say=lambda line: None)
     assert len(scaling_markdown(report).splitlines()) == 2 + 9
     assert report.records[0]["relative_time"] == 1.0
 
 
 def test_the_profile_adds_up():
-    from firthshot.benchmarks.engine_profile import profile_linear
+    from benchmarks.engine_profile import profile_linear
 
     shares = profile_linear(shots=1, passes=20)
     assert min(shares.values()) >= 0

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from firthshot.benchmarks import estimators
-from firthshot.benchmarks.common import write_json
+from benchmarks import estimators
+from benchmarks.common import write_json
 
 
 @pytest.fixture

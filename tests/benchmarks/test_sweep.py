@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firthshot.benchmarks.sweep_projection import COUNTED, PAPER_COUNT, WORKERS, project, stand_in
+from benchmarks.sweep_projection import COUNTED, PAPER_COUNT, WORKERS, project, stand_in
 from firthshot.experiments.plan import make_plan
 from firthshot.experiments.reading import load_spec, preset_names
 

@@ -5,15 +5,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks.engine_cases import Case
 from firthshot.banks import make_bank
-from firthshot.benchmarks.engine_cases import Case
 from firthshot.engine import Cosine, Linear, Mlp, Penalty, Sgd, train
 from firthshot.engine.sgd.momentum import draw_order
 from firthshot.episodes import sample_episodes
 from firthshot.kernels.streams import START, fill_uniform
 
 torch = pytest.importorskip("torch")
-from firthshot.benchmarks.torch_loops import (  # noqa: E402
+from benchmarks.torch_loops import (  # noqa: E402
     StackedLoop,
     prepare_features,
     shares_queries,
@@ -126,7 +126,7 @@ def test_scoring_in_pieces_is_scoring(bank, monkeypatch):
     features = prepare_features(bank.features, head)
     loop = StackedLoop(features, episodes, TRIALS, head, LOGISTIC, 0.0)
     whole = loop.accuracy()
-    monkeypatch.setattr("firthshot.benchmarks.torch_loops._GATHER_BYTES", 1.0)
+    monkeypatch.setattr("benchmarks.torch_loops._GATHER_BYTES", 1.0)
     assert torch.equal(loop.accuracy(), whole)
     assert torch.equal(loop.accuracy(2), whole[:2])
 

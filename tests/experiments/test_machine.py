@@ -5,7 +5,7 @@ import json
 import llvmlite.binding
 import pytest
 
-from firthshot.benchmarks.common import describe_machine, machine_line
+from benchmarks.common import describe_machine, machine_line
 from firthshot.experiments.machine import instruction_set, machine_name, processor_name
 from firthshot.experiments.record import FILE, Session, begin_session, machines, read_sessions
 

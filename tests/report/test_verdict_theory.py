@@ -22,7 +22,7 @@ def test_the_theory_is_safe_or_not() -> None:
         (
             "The tuning-free λ of the theory is not safe: its interval is below zero at 1 shot "
             "(−2.00 ± 0.10 points). It is derived to remove the first-order bias of the weights, "
-            "not to raise accuracy; docs/reproduction.md compares it with a chosen λ."
+            "not to raise accuracy; studies/reproduction compares it with a chosen λ."
         ),
         SAFE.format("at 5 shots (+0.50 ± 0.10 points)"),
     ]

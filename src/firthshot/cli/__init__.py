@@ -10,7 +10,6 @@ from firthshot import __version__
 from firthshot.cli import (
     backbone,
     bank,
-    bench,
     fit,
     predict,
     presets,
@@ -43,7 +42,6 @@ for command in (
     app.command()(command)
 app.add_typer(backbone.app, name="backbone")
 app.add_typer(bank.app, name="bank")
-app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

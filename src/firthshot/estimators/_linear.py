@@ -16,7 +16,7 @@ from firthshot.estimators._support import Array, Support
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Settled by docs/choosing-lambda.md.
+# Settled by studies/defaults.
 DEFAULT_LAM: float | str = "shots"
 DEFAULT_L2: float | str = "scale"
 
@@ -48,7 +48,7 @@ class FirthClassifier(HeadEstimator):
     fit_intercept : bool, default=True
     class_weight : "balanced", dict or None, default=None
         Set "balanced" where classes have unequal numbers of rows, unless new rows will be as
-        unequal: frequent classes take too much otherwise (``docs/unequal-shots.md``).
+        unequal: frequent classes take too much otherwise (``studies/unequal_shots``).
     calibrate : bool, default=True
         Divide logits by a temperature, fitted to rows of the support set that were left out (some
         of every class at once, at most five times), before they become probabilities. Where there

@@ -228,7 +228,7 @@ def scale_l2(support: Support) -> float:
     v is the mean squared distance of the rows from their mean, so that predictions do not depend
     on the scale of the features; r the number of directions that the rows effectively go in, and
     N the sum of the weights: N rows at right angles have r / (N - 1) = 1, and in few directions
-    v stands for the few large ones. ``docs/choosing-lambda.md`` has the measurements behind it.
+    v stands for the few large ones. ``studies/defaults`` has the measurements behind it.
     Rows that are all equal get v = 1.
     """
     one_over_shots = support.n_classes / float(support.weights.sum())

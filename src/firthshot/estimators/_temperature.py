@@ -9,7 +9,7 @@
 
 Rows of all classes are left out together because a class that loses a row alone looks rarer to the
 head: with two or three rows per class that matters more than anything else, and the temperature
-would be far too high. ``docs/choosing-lambda.md`` has the measurements.
+would be far too high. ``studies/defaults`` has the measurements.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from firthshot.estimators._left_out import LeftOut
     from firthshot.estimators._support import Array, Support
 
-# Each settled on base and validation classes (docs/choosing-lambda.md).
+# Each settled on base and validation classes (studies/defaults).
 ROUNDS = 5  # as in five-fold cross-validation; ten would double the time of a fit
 ENOUGH = 200  # left-out rows, for one number; 400 would double the time of larger fits
 WORTH = 20  # left-out rows that count as much as the support; fewer are not asked; 40 is timid

@@ -41,7 +41,7 @@ _LEANS = 0.02  # confidence and accuracy that differ by less are as good as equa
 # What λ = K rank/(2N) is derived for, and where it is compared with a chosen λ at length.
 _WHY = (
     " It is derived to remove the first-order bias of the weights, not to raise accuracy; "
-    "docs/reproduction.md compares it with a chosen λ."
+    "studies/reproduction compares it with a chosen λ."
 )
 
 

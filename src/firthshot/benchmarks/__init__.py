@@ -1,1 +1,0 @@
-"""What ``firthshot bench`` runs: our speed against the plain way, in one process on one machine."""

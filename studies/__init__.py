@@ -1,0 +1,1 @@
+"""Experiments whose results the documents quote, each with its results and its page."""

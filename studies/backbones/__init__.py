@@ -1,0 +1,1 @@
+"""Train the backbones and build the banks."""

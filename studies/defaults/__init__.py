@@ -1,0 +1,1 @@
+"""Settle the default λ and l2 of FirthClassifier."""

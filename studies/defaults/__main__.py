@@ -1,0 +1,5 @@
+"""Run the study: ``python -m studies.defaults --help``."""
+
+from studies.defaults.experiment import main
+
+main()

@@ -1,0 +1,1 @@
+"""Measure the bias of exact Firth regression."""

@@ -1,0 +1,1 @@
+"""Rerun the paper on our banks."""

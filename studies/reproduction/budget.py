@@ -1,0 +1,148 @@
+"""What the studies took here, and what the published number of trials would take.
+
+The operation counts of `firthshot.experiments.cost` give the time of any plan up to a factor that
+depends on machine and method. Here the factor of a preset is what its own runs took, divided by
+what the counts say of them; the counts of the published plan (all its backbones and data sets, all
+its trials) times this factor are the projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.sweep_projection import COUNTED, PAPER_COUNT, stand_in
+from firthshot.banks import Bank
+from firthshot.errors import FirthshotError
+from firthshot.experiments.choose import open_banks, settle_banks
+from firthshot.experiments.cost import condition_shape, trial_seconds
+from firthshot.experiments.plan import Plan, bank_sizes, make_plan
+from firthshot.experiments.reading import load_spec
+from firthshot.experiments.wording import duration
+from studies.reproduction.keep import Record
+from studies.reproduction.kept import Kept
+from studies.reproduction.plan import Study, Task, read_plan
+from studies.words import table
+
+PAPER_YEARS = 21
+_YEAR = 365.25 * 24 * 3600
+_WIDTH = 640  # features of the paper's WRN-28-10, for Distribution Calibration
+_TABLES = {"calibration-cross": 2, "calibration-tiered": 1}  # pairs of data sets in the paper
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One study: what it took here, and what its preset would take as published."""
+
+    study: Study
+    trials: int
+    classifiers: int
+    seconds: float
+    published: Published | None
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published size of a preset; seconds are those of one core."""
+
+    trials: int
+    classifiers: int
+    seconds: float
+
+
+def budget(kept: Kept) -> list[str]:
+    """Return the table of all studies, and what it comes to."""
+    costs = list(study_costs(kept.records))
+    return [*table(map(_row, costs)), "", _words(costs)]
+
+
+def _words(costs: Sequence[Cost]) -> str:
+    """Say what all of it comes to."""
+    presets = [cost.published for cost in costs if cost.published]
+    counted = [cost.published for cost in costs if cost.published and cost.study.name in COUNTED]
+    seconds = sum(big.seconds for big in counted)
+    return (
+        f"All studies here: {sum(cost.classifiers for cost in costs):,} classifiers, "
+        f"{duration(sum(cost.seconds for cost in costs))} of one core. The presets above as "
+        f"published: {sum(big.classifiers for big in presets):,} classifiers, "
+        f"{duration(sum(big.seconds for big in presets))} of one core. The paper counts "
+        f"{PAPER_COUNT / 1e6:g} million classifiers and {PAPER_YEARS} CPU-years for its linear, "
+        f"3-layer and cosine heads ({', '.join(COUNTED)}); by its configurations these are "
+        f"{sum(big.classifiers for big in counted):,} classifiers, {duration(seconds)} of one "
+        f"core, {PAPER_YEARS * _YEAR / max(seconds, 1):,.0f} times less."
+    )
+
+
+def _row(cost: Cost) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "study": cost.study.name,
+        "trials": f"{cost.trials:,}",
+        "classifiers": f"{cost.classifiers:,}" if cost.classifiers else "",
+        "one core, here": duration(cost.seconds),
+        "ms each": f"{1000 * cost.seconds / cost.classifiers:.1f}" if cost.classifiers else "",
+    }
+    big = cost.published
+    row |= {"published trials": f"{big.trials:,}" if big else ""}
+    row |= {"published classifiers": f"{big.classifiers:,}" if big else ""}
+    return row | {"one core, projected": duration(big.seconds) if big else ""}
+
+
+def study_costs(records: Sequence[Record]) -> Iterator[Cost]:
+    """Yield the cost of every study that has been run."""
+    for study in read_plan():
+        mine = [record for record in records if record.study == study.name]
+        if mine:
+            seconds = sum(record.processor_seconds for record in mine)
+            classifiers = sum(record.classifiers for record in mine)
+            big = _published(study, mine) if study.banks and not study.preset else None
+            yield Cost(study, mine[0].trials, classifiers, seconds, big)
+
+
+def _published(study: Study, records: Sequence[Record]) -> Published:
+    """Project a preset to its published trials, on banks of the paper's shapes."""
+    measured = modelled = 0.0
+    for record in records:
+        plan, banks = _own_plan(Task(study, record.bank))
+        measured += record.processor_seconds
+        modelled += model_seconds(plan, banks) / plan.trials * record.trials
+    preset = load_spec(study.source)
+    if preset.calibration:
+        wide = model_seconds(plan, banks, _WIDTH) / plan.trials * preset.trials
+        tables = _TABLES[study.name]
+        count = _classifiers(plan) // plan.trials * preset.trials * tables
+        return Published(preset.trials, count, wide * tables * measured / modelled)
+    spec = load_spec(study.source, {"references": False, "theory": False})
+    paper = {name: stand_in(name, spec.transform) for name in spec.paper_banks}
+    plan = make_plan(spec, list(paper.values()))
+    seconds = model_seconds(plan, paper) * measured / modelled
+    return Published(spec.trials, _classifiers(plan), seconds)
+
+
+def _own_plan(task: Task) -> tuple[Plan, dict[str, Bank]]:
+    spec: Any = task.spec()
+    try:
+        banks = open_banks(settle_banks(spec))
+    except FirthshotError:
+        raise FirthshotError(
+            f"The budget needs the bank {task.bank!r} to count what {task.place} did."
+        ) from None
+    return make_plan(settle_banks(spec), banks), {bank.name: bank for bank in banks}
+
+
+def model_seconds(plan: Plan, banks: dict[str, Bank], width: int | None = None) -> float:
+    """Return the seconds that operation counts say a plan takes, with features of this width."""
+    total = 0.0
+    for setting in plan.settings:
+        sizes = bank_sizes(banks[setting.condition.bank], setting.condition.split)
+        shape = condition_shape(setting.condition, setting.method, sizes)
+        if width is not None:
+            shape = shape._replace(d=width)
+        total += plan.trials * trial_seconds(setting.method, shape)
+    return total
+
+
+def _classifiers(plan: Plan) -> int:
+    """Count the classifiers of a plan without laying out its cells."""
+    each = [len(s.method.coefficients) + s.method.theory for s in plan.settings]
+    return plan.trials * sum(each)

@@ -1,0 +1,59 @@
+"""Fill in the tables of studies/reproduction/README.md, and draw its figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from firthshot.errors import FirthshotError
+from studies.reproduction.agreement import agreement
+from studies.reproduction.budget import budget
+from studies.reproduction.compared import study_table
+from studies.reproduction.figures import PICTURES, picture_lines
+from studies.reproduction.kept import Kept
+from studies.reproduction.overview import TABLES as OVERVIEW
+from studies.reproduction.plan import FOLDER, read_plan
+from studies.reproduction.questions import TABLES as QUESTIONS
+
+Maker = Callable[[Kept], list[str]]
+PAGE = FOLDER / "README.md"
+_MARK = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
+
+
+def makers() -> dict[str, Maker]:
+    """Return what makes the content of each mark of the page."""
+    studies = [study.name for study in read_plan() if study.banks]
+    made: dict[str, Maker] = {f"study {name}": _study(name) for name in studies}
+    made |= {f"picture {one.name}": partial(picture_lines, one) for one in PICTURES}
+    return {**made, **OVERVIEW, **QUESTIONS, "agreement": agreement, "budget": budget}
+
+
+def fill(text: str, kept: Kept) -> str:
+    """Return a page with every table between marks made anew.
+
+    Raises
+    ------
+    FirthshotError
+        When the page has a mark that nothing makes.
+    """
+    known = makers()
+
+    def made(found: re.Match[str]) -> str:
+        mark = found[1]
+        if mark not in known:
+            raise FirthshotError(f"The page has a mark {mark!r}, for which there is no table.")
+        lines = "\n".join(known[mark](kept))
+        return f"<!-- {mark} -->\n{lines}\n<!-- end of {mark} -->"
+
+    return _MARK.sub(made, text)
+
+
+def write_page(kept: Path, page: Path, template: Path = PAGE) -> None:
+    """Write a page from the kept tables and the prose of a template."""
+    page.write_text(fill(template.read_text("utf-8"), Kept(kept)), "utf-8")
+
+
+def _study(name: str) -> Maker:
+    return lambda kept: study_table(kept, name)

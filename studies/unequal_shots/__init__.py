@@ -1,0 +1,1 @@
+"""Compare what helps where classes have unequal numbers of examples."""
