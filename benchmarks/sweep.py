@@ -20,8 +20,8 @@ from benchmarks.common import (
     make_table,
 )
 from firthshot.errors import FirthshotError
+from firthshot.experiments.run.workers import Done, default_workers
 from firthshot.experiments.runner import Silent
-from firthshot.experiments.workers import Done, default_workers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,9 +55,9 @@ def measure_overhead(quick: bool, workers: int, say: Say) -> Record:
     Storing is timed again alone afterwards: during the run the main thread mostly waits for cores
     on which cells are trained, which costs nothing.
     """
-    from firthshot.experiments.choose import settle_banks
-    from firthshot.experiments.reading import load_spec
     from firthshot.experiments.runner import run as run_spec
+    from firthshot.experiments.spec.choose import settle_banks
+    from firthshot.experiments.spec.reading import load_spec
 
     say(f"quickstart on {workers} threads")
     warm = settle_banks(load_spec("quickstart", {"trials": 2}))
@@ -98,7 +98,7 @@ class _Keep(Silent):
 
 def _store_again(kept: list[Done], path: Path) -> float:
     """Return the seconds that storing all cells takes on its own."""
-    from firthshot.experiments.store import RunFolder
+    from firthshot.experiments.run.store import RunFolder
 
     folder = RunFolder(path, "again")
     folder.create()
@@ -134,9 +134,9 @@ def largest_cell(arguments: list[str]) -> None:
     """Write a bank of tiered-ImageNet's size and compute one trial on it (in a child process)."""
     import resource
 
-    from firthshot.experiments.compute import compute
-    from firthshot.experiments.plan import make_plan
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.plan.layout import make_plan
+    from firthshot.experiments.run.compute import compute
+    from firthshot.experiments.spec.reading import load_spec
 
     folder, ways = Path(arguments[1]), int(arguments[2])
     bank = write_large_bank(folder / "large.bank")

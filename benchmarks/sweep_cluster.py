@@ -10,9 +10,9 @@ from typing import Any
 
 from firthshot.banks import load_bank
 from firthshot.errors import MissingExtraError
-from firthshot.experiments.cell import Cell
-from firthshot.experiments.compute import Tables, compute
-from firthshot.experiments.workers import Done
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.compute import Tables, compute
+from firthshot.experiments.run.workers import Done
 
 
 def measure_cluster(quick: bool) -> dict[str, float]:
@@ -35,7 +35,7 @@ def measure_cluster(quick: bool) -> dict[str, float]:
 
 def _per_cell(client: Any, count: int) -> float:
     """Return the seconds that a cell takes when its computing takes none."""
-    from firthshot.experiments.cluster import on_cluster
+    from firthshot.experiments.run.cluster import on_cluster
 
     cells = _cells(count)
     client.run(_tables)  # once per worker, and not in the time
@@ -56,8 +56,8 @@ def _tables() -> Tables:
 
 
 def _cells(count: int) -> list[Cell]:
-    from firthshot.experiments.plan import make_plan
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.plan.layout import make_plan
+    from firthshot.experiments.spec.reading import load_spec
 
     spec = load_spec("quickstart", {"trials": 100, "ways": [5], "shots": [1], "splits": ["novel"]})
     setting = make_plan(spec, [load_bank("clinc150-minilm")]).settings[0]
@@ -69,7 +69,7 @@ def _cells(count: int) -> list[Cell]:
 
 def _per_megabyte(client: Any, megabytes: int) -> float:
     """Return the seconds per megabyte and worker that a bank needs to reach the workers."""
-    from firthshot.experiments.worker_side import BankPlugin, BankRef
+    from firthshot.experiments.run.worker_side import BankPlugin, BankRef
 
     with TemporaryDirectory(prefix="firthshot-bench-") as folder:
         path = Path(folder) / "content"

@@ -97,7 +97,7 @@ def _line(
 
 
 def _paper_banks(presets: Sequence[str]) -> list[str]:
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.spec.reading import load_spec
 
     listed = [bank for name in presets for bank in load_spec(name).paper_banks]
     return list(dict.fromkeys(listed))
@@ -105,10 +105,10 @@ def _paper_banks(presets: Sequence[str]) -> list[str]:
 
 def _preset_cost(name: str) -> dict[str, Any]:
     """Return classifiers, cells and seconds of one core of a preset on all its banks."""
-    from firthshot.experiments.cost import condition_shape, trial_seconds
-    from firthshot.experiments.estimate import count_classifiers, estimate
-    from firthshot.experiments.plan import bank_sizes, make_plan
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.plan.cost import condition_shape, trial_seconds
+    from firthshot.experiments.plan.estimate import count_classifiers, estimate
+    from firthshot.experiments.plan.layout import bank_sizes, make_plan
+    from firthshot.experiments.spec.reading import load_spec
 
     spec = load_spec(name, {"references": False, "theory": False})
     banks = {bank: stand_in(bank, spec.transform) for bank in spec.paper_banks}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 Row = dict[str, object]
 
-TARGET = Path(__file__).parents[1] / "src/firthshot/experiments/published"
+TARGET = Path(__file__).parents[1] / "src/firthshot/experiments/summary/published"
 COMMITS = {"code_firth": "3942a09", "code_s2m2rf": "7f437e1", "code_dcf": "5667ee3"}
 COLUMNS = (
     *("source", "name", "file", "commit", "dataset", "source_dataset", "backbone", "transform"),

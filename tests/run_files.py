@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments.toy import assert_same_run, toy_spec, write_bank
 from firthshot.errors import FirthshotError
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
 from sound_files import Reader
 
 # One file of each kind that a run leaves; a pattern is the first file that it finds.
@@ -27,13 +27,13 @@ FILES = (
 
 
 def make_spec(path: Path) -> None:
-    from firthshot.experiments.folder_spec import to_toml
+    from firthshot.experiments.spec.writing import to_toml
 
     path.write_text(to_toml(toy_spec(Path("toy.bank"), shots=[1, "unbalanced-8"])), "utf-8")
 
 
 def read_spec(path: Path) -> None:
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.spec.reading import load_spec
 
     load_spec(str(path))
 
@@ -68,8 +68,8 @@ def use_folder(path: Path, name: str) -> None:
 
     What the run then says is finished has the bits of the sound folder.
     """
+    from firthshot.experiments.run.status import read_status
     from firthshot.experiments.runner import run
-    from firthshot.experiments.status import read_status
     from firthshot.report.build import write_report
 
     sound, folder = finished(path), path.parent / "run"

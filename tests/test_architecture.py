@@ -9,15 +9,25 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "firthshot"
 TABLE = re.findall(r"^\| (`.+?) \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
-# Rooms that share a line may import from one another.
+# Rooms that share a line may import from one another. A drawer with a line of its own is named by
+# its path: the longest name that fits a file is its place.
 LINE = {
-    name: number for number, cell in enumerate(TABLE) for name in re.findall(r"`(\w+)[./]", cell)
+    tuple(name.split("/")): number
+    for number, cell in enumerate(TABLE)
+    for name in re.findall(r"`([\w/]+?)(?:/|\.py)`", cell)
 }
 DOORS = {"__init__", "__main__"}  # the package's own: they lead into every room
 
 
-def room_of(path):
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+def parts_of(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
+
+
+def place_of(parts):
+    """Return the longest name of the table with which a dotted name begins."""
+    lengths = range(len(parts), 0, -1)
+    return next((parts[:n] for n in lengths if parts[:n] in LINE), parts[:1])
 
 
 def imported(path):
@@ -34,18 +44,25 @@ def imported(path):
 
 
 def test_every_room_is_in_the_table_and_no_other():
-    assert {room_of(path) for path in PACKAGE.rglob("*.py")} - DOORS == set(LINE)
+    rooms = {parts_of(path)[:1] for path in PACKAGE.rglob("*.py")} - {(door,) for door in DOORS}
+    assert rooms == {name[:1] for name in LINE}
 
 
-@pytest.mark.parametrize("room", LINE)
-def test_a_room_imports_from_above_only(room):
+@pytest.mark.parametrize("name", LINE, ids="/".join)
+def test_every_name_of_the_table_is_there(name):
+    path = PACKAGE.joinpath(*name)
+    assert path.is_dir() or path.with_suffix(".py").is_file()
+
+
+@pytest.mark.parametrize("place", LINE, ids="/".join)
+def test_a_place_imports_from_above_only(place):
     wrong = []
     for path in PACKAGE.rglob("*.py"):
-        if room_of(path) != room:
+        if place_of(parts_of(path)) != place:
             continue
         for number, name in imported(path):
-            source = name.split(".")[1] if "." in name else ""
-            if name != "firthshot.__version__" and LINE.get(source, len(TABLE)) > LINE[room]:
+            source = place_of(tuple(name.split("."))[1:])
+            if name != "firthshot.__version__" and LINE.get(source, len(TABLE)) > LINE[place]:
                 wrong.append(f"{path.relative_to(ROOT)}:{number} imports {name}")
     assert wrong == []
 
@@ -56,7 +73,7 @@ def test_no_room_imports_a_private_name_of_another():
         for number, name in imported(path):
             room, *inside = [*name.split(".")[1:], ""]
             private = any(part.startswith("_") and not part.startswith("__") for part in inside)
-            if private and room != room_of(path):
+            if private and room != parts_of(path)[0]:
                 wrong.append(f"{path.relative_to(ROOT)}:{number} imports {name}")
     assert wrong == []
 

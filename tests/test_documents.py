@@ -145,5 +145,7 @@ def test_every_name_in_the_notation_is_in_the_code(dotted):
 def test_every_preset_in_the_notation_is_there_and_none_is_left_out():
     section = TEXTS["docs/notation.md"].partition("## Figures and tables")[2]
     named = set(re.findall(r"`([\w-]+)`", section))
-    presets = {path.stem for path in (ROOT / "src/firthshot/experiments/presets").glob("*.toml")}
+    presets = {
+        path.stem for path in (ROOT / "src/firthshot/experiments/spec/presets").glob("*.toml")
+    }
     assert named == presets - {"quickstart"}

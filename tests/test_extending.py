@@ -14,10 +14,10 @@ from firthshot.cli import app
 from firthshot.engine import Converged, Linear, Penalty, Sgd, train
 from firthshot.engine.heads import base
 from firthshot.errors import BankError, FirthshotError
-from firthshot.experiments import reading
-from firthshot.experiments.choose import settle_banks
-from firthshot.experiments.reading import load_spec
 from firthshot.experiments.runner import run
+from firthshot.experiments.spec import reading
+from firthshot.experiments.spec.choose import settle_banks
+from firthshot.experiments.spec.reading import load_spec
 from firthshot.experiments.summary import read_summary
 from firthshot.objective import PENALTIES, PenaltyFamily, SampleLoss, register_penalty
 from firthshot.report.build import write_report

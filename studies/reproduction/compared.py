@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from firthshot.experiments.published import Published, published
+from firthshot.experiments.summary.published import Published, published
 from firthshot.report.wording import penalty_name
 from studies.reproduction.kept import ALPHA, Kept
 from studies.words import coefficient, gain, percent, short, table

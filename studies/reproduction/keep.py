@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from firthshot.experiments.folder_spec import read_banks, to_toml
-from firthshot.experiments.record import read_sessions
+from firthshot.experiments.run.folder_spec import read_banks
+from firthshot.experiments.run.record import read_sessions
+from firthshot.experiments.spec.writing import to_toml
 from firthshot.experiments.summary.calibration import CALIBRATION
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.files import write_whole

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firthshot.experiments.folder_spec import to_toml
-from firthshot.experiments.geometric.spec import GeometricSpec, load_geometric
-from firthshot.experiments.reading import load_spec, source_kind
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.geometric import GeometricSpec, load_geometric
+from firthshot.experiments.spec.reading import load_spec, source_kind
+from firthshot.experiments.spec.writing import to_toml
 
 FOLDER = Path(__file__).parent
 NO_BANK = "none"  # where the spec of a study without banks goes

@@ -12,13 +12,13 @@ from typing import Any
 
 from firthshot.banks import list_banks
 from firthshot.errors import FirthshotError
-from firthshot.experiments.cell import Cell
-from firthshot.experiments.choose import settle_banks
 from firthshot.experiments.geometric.run import run_geometric
-from firthshot.experiments.geometric.spec import GeometricSpec
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.workers import Done
 from firthshot.experiments.runner import Silent, run
+from firthshot.experiments.spec.choose import settle_banks
+from firthshot.experiments.spec.geometric import GeometricSpec
 from firthshot.experiments.wording import duration
-from firthshot.experiments.workers import Done
 from studies.reproduction.keep import collect, finish_task
 from studies.reproduction.plan import FOLDER, Task
 

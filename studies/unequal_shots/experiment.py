@@ -23,7 +23,7 @@ from firthshot.engine import Linear, Penalty, paper_sgd, train
 from firthshot.episodes import Episode, sample_episodes
 from firthshot.estimators._linear import FirthClassifier
 from firthshot.estimators._support import Support, scale_l2, weigh_classes
-from firthshot.experiments.shots import SCHEMES, plan_shots
+from firthshot.experiments.spec.shots import SCHEMES, plan_shots
 from firthshot.experiments.statistics import ALPHA, SAME_MEAN, half_width, holm, wilcoxon
 from firthshot.objective import log_softmax
 from firthshot.report.wording import points

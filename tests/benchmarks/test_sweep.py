@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.sweep_projection import COUNTED, PAPER_COUNT, WORKERS, project, stand_in
 from firthshot.experiments.plan import make_plan
-from firthshot.experiments.reading import load_spec, preset_names
+from firthshot.experiments.spec.reading import load_spec, preset_names
 
 # Classifiers by the protocol: banks x splits x ways x shots x coefficients x seeds (x priors).
 COUNTS = {

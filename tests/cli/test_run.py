@@ -24,9 +24,9 @@ from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
 from firthshot.banks import load_bank, save_bank
 from firthshot.cli import _overview, _results, presets, report, run, status, validate
 from firthshot.errors import FirthshotError
-from firthshot.experiments import workers
-from firthshot.experiments.folder_spec import to_toml
-from firthshot.experiments.machine import machine_name
+from firthshot.experiments.run import workers
+from firthshot.experiments.run.machine import machine_name
+from firthshot.experiments.spec.writing import to_toml
 from firthshot.experiments.summary import summarise
 
 app = typer.Typer()
@@ -235,7 +235,7 @@ def test_ctrl_c_leaves_a_folder_that_resumes(bank: Path, tmp_path: Path, sign: i
     fields = {"trials": 4000, "sgd": {"epochs": 60}, "heads": ["linear"], "shots": [1]}
     path.write_text(to_toml(toy_spec(bank, **fields)))
     code = (
-        "import firthshot.experiments.plan as plan\n"
+        "import firthshot.experiments.plan.layout as plan\n"
         "plan.block_size = lambda method, shape, trials: 20\n"
         "import typer; from firthshot.cli.run import run\n"
         "typer.run(run)"

@@ -24,12 +24,12 @@ import polars  # noqa: F401
 from experiments.toy import assert_same_run, toy_spec
 from firthshot.banks import load_bank
 from firthshot.engine import train
-from firthshot.experiments import plan
-from firthshot.experiments.cluster import connect
-from firthshot.experiments.compute import draw
-from firthshot.experiments.plan import make_plan
+from firthshot.experiments.plan import layout as plan
+from firthshot.experiments.plan.layout import make_plan
+from firthshot.experiments.run.cluster import connect
+from firthshot.experiments.run.compute import draw
 from firthshot.experiments.runner import RunOutcome, run
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
 
 Where = int | str  # threads, or the address of a Dask scheduler
 FAILED_CELLS = 3  # exit code of a run that ended with failed cells

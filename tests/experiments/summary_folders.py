@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from firthshot.experiments.run.sealing import sealed_parquet
 from firthshot.experiments.schema import BINS, KEYS, ROW, TRIALS
-from firthshot.experiments.sealing import sealed_parquet
 
 KEY: dict[str, Any] = {
     "bank": "toy",

@@ -13,11 +13,11 @@ import pytest
 from experiments.toy import assert_same_run, toy_spec, write_bank
 from firthshot.banks import load_bank
 from firthshot.errors import FirthshotError
-from firthshot.experiments.choose import settle_banks
-from firthshot.experiments.plan import make_plan
-from firthshot.experiments.reading import find_problems, load_spec, preset_names
+from firthshot.experiments.plan.layout import make_plan
 from firthshot.experiments.runner import run
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.choose import settle_banks
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.reading import find_problems, load_spec, preset_names
 from firthshot.experiments.summary import read_summary
 from firthshot.experiments.summary.calibration import PUBLISHED_WAY
 
@@ -94,7 +94,7 @@ def test_the_same_bits_on_any_workers_and_after_an_interruption(
 def test_the_same_rows_on_a_cluster_with_another_bank_as_source(bank: Path, tmp_path: Path) -> None:
     """Both banks travel to the workers, which compute the statistics themselves."""
     distributed = pytest.importorskip("distributed")
-    from firthshot.experiments.cluster import on_cluster
+    from firthshot.experiments.run.cluster import on_cluster
 
     source = write_bank(tmp_path / "other.bank", base=5, dataset="elsewhere")
     spec = calibrated(bank, source=str(source), trials=6)

@@ -14,11 +14,11 @@ import pytest
 
 from experiments.toy import assert_same_run, toy_spec, write_bank
 from firthshot.errors import FirthshotError
-from firthshot.experiments import cluster as cluster_module
-from firthshot.experiments import plan
-from firthshot.experiments.cluster import connect, on_cluster
+from firthshot.experiments.plan import layout as plan
+from firthshot.experiments.run import cluster as cluster_module
+from firthshot.experiments.run.cluster import connect, on_cluster
+from firthshot.experiments.run.workers import Done
 from firthshot.experiments.runner import Silent, run
-from firthshot.experiments.workers import Done
 
 distributed = pytest.importorskip("distributed")
 HERE = Path(__file__).parent

@@ -16,10 +16,10 @@ from firthshot.banks import load_bank, make_bank, save_bank
 from firthshot.engine import Linear, Penalty, Sgd, train
 from firthshot.episodes import sample_episodes
 from firthshot.errors import FirthshotError
-from firthshot.experiments import compute as compute_module
-from firthshot.experiments.compute import compute, full_rank, polars_type
-from firthshot.experiments.features import FeatureCache, transform_split
-from firthshot.experiments.plan import make_plan
+from firthshot.experiments.plan.layout import make_plan
+from firthshot.experiments.run import compute as compute_module
+from firthshot.experiments.run.compute import compute, full_rank, polars_type
+from firthshot.experiments.run.features import FeatureCache, transform_split
 from firthshot.experiments.runner import run
 from firthshot.experiments.schema import BINS, ROW, TRIALS
 from firthshot.objective import sample_rank

@@ -18,11 +18,11 @@ import pytest
 from experiments.toy import assert_same_run, bits, read_tables, toy_spec, write_bank
 from firthshot.banks import load_bank, save_bank
 from firthshot.errors import FirthshotError
-from firthshot.experiments import workers
-from firthshot.experiments.reading import load_spec
+from firthshot.experiments.run import workers
+from firthshot.experiments.run.status import read_status
 from firthshot.experiments.runner import Silent, run
-from firthshot.experiments.spec import Spec
-from firthshot.experiments.status import read_status
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.reading import load_spec
 from firthshot.experiments.summary import read_summary, summarise_many
 from firthshot.report.gather import gather
 from firthshot.report.runs import read_run
@@ -328,7 +328,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_finished(
     """A limit on the size of files makes the kernel refuse to write, as a full disk does."""
     import signal
 
-    from firthshot.experiments import store
+    from firthshot.experiments.run import store
 
     target, stored = tmp_path / "run", []
     plain = store.write_whole

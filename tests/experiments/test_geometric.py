@@ -13,15 +13,15 @@ from scipy.stats import kstest, nbinom
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.geometric.run import error_sums, run_geometric
-from firthshot.experiments.geometric.spec import GeometricSpec, build_geometric, load_geometric
 from firthshot.experiments.geometric.summary import (
     exact_mle_mean,
     jackknife_slope,
     read_geometric,
     result_of,
 )
-from firthshot.experiments.reading import SpecError, load_spec, preset_names, source_kind
-from firthshot.experiments.status import read_status
+from firthshot.experiments.run.status import read_status
+from firthshot.experiments.spec.geometric import GeometricSpec, build_geometric, load_geometric
+from firthshot.experiments.spec.reading import SpecError, load_spec, preset_names, source_kind
 from firthshot.kernels.streams import NOISE, philox, stream_key
 
 

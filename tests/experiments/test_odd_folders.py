@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from experiments.toy import toy_spec, write_bank
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
-from firthshot.experiments.reading import load_spec
+from firthshot.experiments.run.status import read_status
 from firthshot.experiments.runner import run
-from firthshot.experiments.status import read_status
+from firthshot.experiments.spec.reading import load_spec
 from firthshot.report.build import write_report
 from firthshot.report.gather import gather
 

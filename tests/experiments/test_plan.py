@@ -14,13 +14,13 @@ from experiments.toy import toy_spec, write_bank
 from firthshot.banks import Bank, load_bank
 from firthshot.cli.presets import presets
 from firthshot.errors import FirthshotError
-from firthshot.experiments import plan as plan_module
-from firthshot.experiments.choose import bank_remark, settle_banks
-from firthshot.experiments.compute import draw
-from firthshot.experiments.notes import condense
-from firthshot.experiments.plan import make_plan
-from firthshot.experiments.reading import load_spec
-from firthshot.experiments.shots import SCHEMES, from_plain, plan_shots
+from firthshot.experiments.plan import layout as plan_module
+from firthshot.experiments.plan.layout import make_plan
+from firthshot.experiments.plan.notes import condense
+from firthshot.experiments.run.compute import draw
+from firthshot.experiments.spec.choose import bank_remark, settle_banks
+from firthshot.experiments.spec.reading import load_spec
+from firthshot.experiments.spec.shots import SCHEMES, from_plain, plan_shots
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_identities_differ_and_do_not_depend_on_the_process(path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path\n"
         "from toy import toy_spec; from firthshot.banks import load_bank\n"
-        "from firthshot.experiments.plan import make_plan\n"
+        "from firthshot.experiments.plan.layout import make_plan\n"
         "spec = toy_spec(Path(sys.argv[1]), trials=6, l2_coefficients=[0, 5],"
         " penalties=['firth', 'l2'])\n"
         "print(*(cell.identity for cell in make_plan(spec, [load_bank(sys.argv[1])]).cells))"

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from firthshot.experiments.published import published, published_for
+from firthshot.experiments.summary.published import published, published_for
 
 RESNET = {
     "dataset": "mini-ImageNet",
@@ -148,5 +148,5 @@ def test_cosine_at_all_ways():
 
 
 def test_the_data_stay_small():
-    folder = files("firthshot") / "experiments" / "published"
+    folder = files("firthshot") / "experiments" / "summary" / "published"
     assert sum(len(path.read_bytes()) for path in folder.iterdir()) < 200_000

@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
-from firthshot.experiments.rounds import Rounds, choose, half_widths
+from firthshot.experiments.run.rounds import Rounds, choose, half_widths
+from firthshot.experiments.run.workers import Done
 from firthshot.experiments.runner import Silent, run
 from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE
-from firthshot.experiments.workers import Done
 
 KEY = ("b", 5, 1, "balanced")
 
@@ -130,7 +130,7 @@ def test_an_interrupted_run_adds_the_same(spec: Any, tmp_path: Path) -> None:
 def test_nothing_is_added_without_a_target(spec: Any) -> None:
     import msgspec
 
-    from firthshot.experiments.plan import Plan
+    from firthshot.experiments.plan.layout import Plan
 
     plain = msgspec.structs.replace(spec, until_ci=None)
     assert Rounds(plain, Plan((), (), 20)).next_cells(None) == []  # type: ignore[arg-type]

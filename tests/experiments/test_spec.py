@@ -13,9 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firthshot.experiments.folder_spec import to_toml
-from firthshot.experiments.methods import spec_methods
-from firthshot.experiments.reading import (
+from firthshot.experiments.spec.fields import (
+    CalibrationSettings,
+    ConvergedSettings,
+    SgdSettings,
+    Spec,
+)
+from firthshot.experiments.spec.methods import spec_methods
+from firthshot.experiments.spec.reading import (
     SpecError,
     build_spec,
     find_problems,
@@ -25,7 +30,7 @@ from firthshot.experiments.reading import (
     preset_names,
     struct_problems,
 )
-from firthshot.experiments.spec import CalibrationSettings, ConvergedSettings, SgdSettings, Spec
+from firthshot.experiments.spec.writing import to_toml
 
 F = (0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 L2 = (0, 1, 3, 10, 30, 100, 300, 1000)

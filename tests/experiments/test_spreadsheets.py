@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from experiments.summary_folders import grid, write
-from firthshot.experiments.spreadsheets import harmless_cell, harmless_csv
 from firthshot.experiments.summary import read_summary, summarise
+from firthshot.experiments.summary.spreadsheets import harmless_cell, harmless_csv
 from firthshot.report.tables_cells import table
 from firthshot.report.tables_writers import to_csv
 

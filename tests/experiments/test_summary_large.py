@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from experiments.summary_folders import KEY
+from firthshot.experiments.run.sealing import sealed_parquet
 from firthshot.experiments.schema import BINS, ROW, TRIALS
-from firthshot.experiments.sealing import sealed_parquet
 from firthshot.experiments.summary import summarise
 
 COEFFICIENTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)

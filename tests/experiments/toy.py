@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from firthshot.banks import save_bank
-from firthshot.experiments.idle import without_idle
-from firthshot.experiments.reading import build_spec
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.idle import without_idle
+from firthshot.experiments.spec.reading import build_spec
 
 TABLES = ("parts", "bins", "trials")
 

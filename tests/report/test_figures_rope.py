@@ -10,8 +10,8 @@ import pytest
 from experiments.toy import write_bank
 from firthshot.banks import load_bank
 from firthshot.experiments.geometric.run import run_geometric
-from firthshot.experiments.geometric.spec import build_geometric
 from firthshot.experiments.geometric.summary import read_geometric
+from firthshot.experiments.spec.geometric import build_geometric
 from firthshot.experiments.summary import RunSummary
 from firthshot.report.figures import drawings, geometric, rope
 from firthshot.report.figures.style import style

@@ -14,8 +14,8 @@ from experiments.summary_folders import KEY, grid
 from experiments.summary_folders import write as write_parts
 from experiments.toy import read_tables
 from firthshot.errors import FirthshotError
-from firthshot.experiments.cell import FORMAT
-from firthshot.experiments.record import FILE, read_sessions
+from firthshot.experiments.plan.cell import FORMAT
+from firthshot.experiments.run.record import FILE, read_sessions
 from firthshot.experiments.schema import KEYS, SPLITLESS
 from firthshot.report import gather as gathering
 from firthshot.report.gather import HISTOGRAM_BINS, gather

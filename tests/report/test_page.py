@@ -384,7 +384,7 @@ def test_figures_are_counted_with_those_elsewhere() -> None:
 def test_a_preset_is_repeated_by_its_name(gathered: Gathered) -> None:
     import dataclasses
 
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.spec.reading import load_spec
 
     fields = json.loads(json.dumps(load_spec("quickstart").as_dict()))
     path = Path("runs/quickstart")

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from firthshot.banks import list_banks, load_bank
-from firthshot.experiments.choose import open_banks, settle_banks
 from firthshot.experiments.plan import make_plan
-from firthshot.experiments.reading import load_spec, preset_names, source_kind
+from firthshot.experiments.spec.choose import open_banks, settle_banks
+from firthshot.experiments.spec.reading import load_spec, preset_names, source_kind
 from studies import words
 from studies.reproduction import __main__ as command
 from studies.reproduction import (

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from firthshot import FirthClassifier, load_bank, sample_episodes
-from firthshot.experiments.shots import SCHEMES
+from firthshot.experiments.spec.shots import SCHEMES
 from firthshot.objective import softmax
 from studies.defaults.tables import insert
 from studies.unequal_shots import experiment as study

@@ -11,7 +11,7 @@ import typer
 from firthshot.cli._screen import echo, screen
 
 if TYPE_CHECKING:
-    from firthshot.experiments.geometric.spec import GeometricSpec
+    from firthshot.experiments.spec.geometric import GeometricSpec
 
 
 def run_here(
@@ -26,9 +26,9 @@ def run_here(
     """Run the experiment into a folder, print what it found and return the folder."""
     from firthshot.cli._results import resume_command
     from firthshot.experiments.geometric.run import run_geometric
-    from firthshot.experiments.geometric.spec import load_geometric
     from firthshot.experiments.geometric.summary import read_geometric
-    from firthshot.experiments.reading import parse_assignment
+    from firthshot.experiments.spec.geometric import load_geometric
+    from firthshot.experiments.spec.reading import parse_assignment
 
     _refuse(foreign)
     given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
@@ -54,7 +54,7 @@ def describe(source: str, foreign: dict[str, Any]) -> None:
     """Tell what the preset reproduces and its settings."""
     from rich.table import Table
 
-    from firthshot.experiments.geometric.spec import load_geometric
+    from firthshot.experiments.spec.geometric import load_geometric
 
     _refuse(foreign)
     spec = load_geometric(source)
@@ -80,7 +80,7 @@ def describe(source: str, foreign: dict[str, Any]) -> None:
 
 def check(source: str, fields: dict[str, Any], text: str, foreign: dict[str, Any]) -> None:
     """Print every problem of a spec's fields, or that there is none."""
-    from firthshot.experiments.geometric.spec import build_geometric, geometric_problems
+    from firthshot.experiments.spec.geometric import build_geometric, geometric_problems
 
     _refuse(foreign)
     problems = geometric_problems(fields, text)
@@ -112,8 +112,8 @@ def _size(spec: GeometricSpec) -> str:
 def _time(spec: GeometricSpec) -> str:
     """Estimate the time from a small block, timed here and now."""
     from firthshot.experiments.geometric.run import error_sums
+    from firthshot.experiments.run.workers import default_workers
     from firthshot.experiments.wording import duration
-    from firthshot.experiments.workers import default_workers
 
     error_sums(spec, (0, 1))  # compiled before the clock starts
     few = min(spec.trials, max(1, 500_000 // spec.sample_size))

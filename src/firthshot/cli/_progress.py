@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from firthshot.cli._screen import say
-from firthshot.experiments.cell import Cell
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.workers import Done
 from firthshot.experiments.wording import duration
-from firthshot.experiments.workers import Done
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -26,7 +26,7 @@ def outdated_words(folder: Path) -> str:
 
 def tell(outcome: RunOutcome, folder: Path, quiet: bool, console: Any) -> None:
     """Print what was found and what failed."""
-    from firthshot.experiments.dropped import dropped_trials, dropped_words
+    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
 
     if not quiet:
         show_results(folder, console)
@@ -51,7 +51,7 @@ def tell(outcome: RunOutcome, folder: Path, quiet: bool, console: Any) -> None:
 
 def report_folder(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
     """Write the report of whatever is finished, and say where it is, or that it is outdated."""
-    from firthshot.experiments.status import page_outdated
+    from firthshot.experiments.run.status import page_outdated
 
     if not wanted and not quiet and page_outdated(folder):
         say(console, outdated_words(folder))

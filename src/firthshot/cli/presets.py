@@ -10,7 +10,7 @@ from firthshot.cli._screen import echo, echo_data, screen
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.experiments.spec import Spec
+    from firthshot.experiments.spec.fields import Spec
 
 
 def presets(
@@ -23,7 +23,7 @@ def presets(
     ] = False,
 ) -> None:
     """List the presets, or tell what one reproduces, its settings and its cost here."""
-    from firthshot.experiments.reading import read_source, source_kind
+    from firthshot.experiments.spec.reading import read_source, source_kind
 
     if name is None:
         _list()
@@ -40,8 +40,8 @@ def presets(
 def _list() -> None:
     from rich.table import Table
 
-    from firthshot.experiments.geometric.spec import load_geometric
-    from firthshot.experiments.reading import load_spec, preset_names
+    from firthshot.experiments.spec.geometric import load_geometric
+    from firthshot.experiments.spec.reading import load_spec, preset_names
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("preset", no_wrap=True)
@@ -58,8 +58,8 @@ def _list() -> None:
 def _describe(name: str, banks: list[str] | None) -> None:
     from rich.table import Table
 
-    from firthshot.experiments.choose import open_banks, settle_banks
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.spec.choose import open_banks, settle_banks
+    from firthshot.experiments.spec.reading import load_spec
 
     spec = settle_banks(load_spec(name, {"banks": banks} if banks else None))
     size, remarks = _size(spec, open_banks(spec))
@@ -74,7 +74,7 @@ def _describe(name: str, banks: list[str] | None) -> None:
 
 
 def _settings(spec: Spec) -> dict[str, str]:
-    from firthshot.experiments.choose import bank_remark
+    from firthshot.experiments.spec.choose import bank_remark
 
     rows = {
         "preset": spec.name,
@@ -120,7 +120,7 @@ def _calibration(spec: Spec) -> str:
 
 
 def _solver(spec: Spec) -> dict[str, str]:
-    from firthshot.experiments.methods import solver_options
+    from firthshot.experiments.spec.methods import solver_options
 
     out = {}
     for head in spec.heads:
@@ -151,10 +151,10 @@ def _size(spec: Spec, banks: list[Bank]) -> tuple[dict[str, str], list[str]]:
     Where the preset cannot be run on them, that is a remark too: its settings can still be shown.
     """
     from firthshot.errors import FirthshotError
-    from firthshot.experiments.estimate import count_classifiers, estimate
-    from firthshot.experiments.notes import condense
-    from firthshot.experiments.plan import make_plan
-    from firthshot.experiments.workers import default_workers
+    from firthshot.experiments.plan.estimate import count_classifiers, estimate
+    from firthshot.experiments.plan.layout import make_plan
+    from firthshot.experiments.plan.notes import condense
+    from firthshot.experiments.run.workers import default_workers
 
     try:
         plan = make_plan(spec, banks)

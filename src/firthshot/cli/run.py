@@ -49,8 +49,8 @@ def run(
     ] = True,
 ) -> None:
     """Train what a preset or spec asks for, and report; the same command again resumes."""
-    from firthshot.experiments.choose import bank_remark
-    from firthshot.experiments.reading import source_kind
+    from firthshot.experiments.spec.choose import bank_remark
+    from firthshot.experiments.spec.reading import source_kind
 
     if source_kind(source) == "geometric":
         from firthshot.cli._geometric import run_here
@@ -82,8 +82,8 @@ def _resolve(
     until_ci: float | None,
 ) -> Spec:
     """Return the spec: flags over the file over defaults, the banks settled."""
-    from firthshot.experiments.choose import settle_banks
-    from firthshot.experiments.reading import load_spec, parse_assignment
+    from firthshot.experiments.spec.choose import settle_banks
+    from firthshot.experiments.spec.reading import load_spec, parse_assignment
 
     given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
     flags = {"banks": banks or None, "trials": trials, "until_ci": until_ci}
@@ -103,7 +103,7 @@ def _run(
     with make_progress(console, quiet) as progress:
         if dask is None:
             return run_spec(spec, folder, workers=workers, listener=progress)
-        from firthshot.experiments.cluster import connect
+        from firthshot.experiments.run.cluster import connect
 
         with connect(dask, workers) as compute:
             return run_spec(spec, folder, compute=compute, listener=progress)

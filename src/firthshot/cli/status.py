@@ -12,14 +12,14 @@ from firthshot.cli._screen import echo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firthshot.experiments.status import RunStatus
+    from firthshot.experiments.run.status import RunStatus
 
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
 ) -> None:
     """Say how far a run is, what failed and what was skipped."""
-    from firthshot.experiments.status import read_status
+    from firthshot.experiments.run.status import read_status
 
     for line in _lines(read_status(folder), folder):
         echo(line)

@@ -9,8 +9,8 @@ import typer
 from firthshot.cli._screen import echo
 
 if TYPE_CHECKING:
-    from firthshot.experiments.reading import SpecProblem
-    from firthshot.experiments.spec import Spec
+    from firthshot.experiments.spec.fields import Spec
+    from firthshot.experiments.spec.reading import SpecProblem
 
 
 def validate(
@@ -24,7 +24,7 @@ def validate(
     ] = None,
 ) -> None:
     """Check a spec and its banks without running anything."""
-    from firthshot.experiments.reading import (
+    from firthshot.experiments.spec.reading import (
         build_spec,
         find_problems,
         parse_assignment,
@@ -54,7 +54,7 @@ def _bank_problems(spec: Spec, text: str) -> list[SpecProblem]:
     """Return a problem for every bank that cannot be opened."""
     from firthshot.banks import load_bank
     from firthshot.errors import BankError
-    from firthshot.experiments.reading import SpecProblem, with_line
+    from firthshot.experiments.spec.reading import SpecProblem, with_line
 
     found = []
     for index, name in enumerate(spec.banks):
@@ -67,10 +67,10 @@ def _bank_problems(spec: Spec, text: str) -> list[SpecProblem]:
 
 def _content(spec: Spec) -> list[str]:
     """Say what a run of the spec would train, and what it would leave out."""
-    from firthshot.experiments.choose import bank_remark, open_banks, settle_banks
-    from firthshot.experiments.estimate import count_classifiers
-    from firthshot.experiments.notes import condense
-    from firthshot.experiments.plan import make_plan
+    from firthshot.experiments.plan.estimate import count_classifiers
+    from firthshot.experiments.plan.layout import make_plan
+    from firthshot.experiments.plan.notes import condense
+    from firthshot.experiments.spec.choose import bank_remark, open_banks, settle_banks
 
     settled: Any = settle_banks(spec)
     plan = make_plan(settled, open_banks(settled))

@@ -10,11 +10,9 @@ it asks for into a folder that can be resumed::
     run(spec, Path("runs/quickstart"))
 """
 
-from firthshot.experiments.choose import settle_banks
 from firthshot.experiments.plan import Plan, make_plan
-from firthshot.experiments.reading import SpecError, load_spec
-from firthshot.experiments.runner import RunOutcome, run
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.runner import RunOutcome, run  # the function hides the drawer `run`
+from firthshot.experiments.spec import Spec, SpecError, load_spec, settle_banks
 
 __all__ = [
     "Plan",

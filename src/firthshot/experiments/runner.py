@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from firthshot.experiments.cell import Cell
-from firthshot.experiments.folder_spec import claim, record_growth, run_identity, trial_steps
-from firthshot.experiments.notes import Note, condense
-from firthshot.experiments.plan import Plan, make_plan
-from firthshot.experiments.record import begin_session, put_session, read_sessions
-from firthshot.experiments.rounds import Rounds
-from firthshot.experiments.shots import shots_in_words
-from firthshot.experiments.spec import Spec
-from firthshot.experiments.store import RunFolder, sweep
-from firthshot.experiments.workers import Done, on_threads
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.plan.layout import Plan, make_plan
+from firthshot.experiments.plan.notes import Note, condense
+from firthshot.experiments.run.folder_spec import claim, record_growth, run_identity, trial_steps
+from firthshot.experiments.run.record import begin_session, put_session, read_sessions
+from firthshot.experiments.run.rounds import Rounds
+from firthshot.experiments.run.store import RunFolder, sweep
+from firthshot.experiments.run.workers import Compute, Done, on_threads
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.shots import shots_in_words
 from firthshot.files import raise_clearly, write_whole
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
 
 T = TypeVar("T")
-Compute = Callable[[Iterable[Cell], dict[str, "Bank"]], Iterator[Done]]
 
 
 class Listener(Protocol):
@@ -90,7 +89,7 @@ def run(
     workers : int, optional
         Threads; all cores by default.
     compute : callable, optional
-        What computes cells instead of threads (`firthshot.experiments.cluster`).
+        What computes cells instead of threads (`firthshot.experiments.run.cluster`).
     listener : Listener, optional
     summary : bool
         Write the tables of ``summary/`` at the end.
@@ -105,7 +104,7 @@ def run(
     FirthshotError
         When the folder holds something else, cannot be written to, or a bank is not what it says.
     """
-    from firthshot.experiments.choose import open_banks
+    from firthshot.experiments.spec.choose import open_banks
 
     started = time.perf_counter()
     banks = open_banks(spec)

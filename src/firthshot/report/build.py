@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.spreadsheets import harmless_csv
-from firthshot.experiments.store import sweep
+from firthshot.experiments.run.store import sweep
+from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.files import raise_clearly, write_whole
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.wording import counted

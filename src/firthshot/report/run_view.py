@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.folder_spec import toml_value
-from firthshot.experiments.spec import BANK_FIELDS, WORDS
+from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS
+from firthshot.experiments.spec.writing import toml_value
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import TRIALS, BankFacts, Run
 from firthshot.report.wording import counted, listed
@@ -85,7 +85,7 @@ def _progress(run: Run) -> Iterator[Fact]:
 
 def _sessions(run: Run) -> Iterator[Fact]:
     """Yield when, how long, on what machine and with what versions; each distinct answer once."""
-    from firthshot.experiments.record import machines
+    from firthshot.experiments.run.record import machines
     from firthshot.experiments.wording import duration
 
     if not run.sessions:
@@ -122,7 +122,7 @@ def _bank(bank: BankFacts) -> Iterator[Fact]:
 
 def rerun_command(run: Run) -> str:
     """Return the command that repeats a run elsewhere: a preset with what differs, or the spec."""
-    from firthshot.experiments.reading import preset_names
+    from firthshot.experiments.spec.reading import preset_names
 
     folder = run.path.resolve().name
     out = f"--out {shlex.quote(f'runs/{folder}')}"
@@ -136,8 +136,8 @@ def rerun_command(run: Run) -> str:
 
 def _preset(run: Run) -> dict[str, Any]:
     """Return the fields of the preset of a run's name."""
-    from firthshot.experiments.geometric.spec import load_geometric
-    from firthshot.experiments.reading import load_spec
+    from firthshot.experiments.spec.geometric import load_geometric
+    from firthshot.experiments.spec.reading import load_spec
 
     load = load_spec if run.kind == TRIALS else load_geometric
     return load(run.name).as_dict()
@@ -181,7 +181,7 @@ def alerts(gathered: Gathered) -> list[dict[str, str]]:
 
 def _dropped(run: Run) -> Iterator[dict[str, str]]:
     """Say how many trials a run refused: what it found rests on the others alone."""
-    from firthshot.experiments.dropped import dropped_trials, dropped_words
+    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
 
     if words := dropped_words(dropped_trials(run.path)):
         text = (
@@ -203,7 +203,7 @@ def _unfinished(run: Run) -> dict[str, str]:
 
 def _other_banks(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
     """Say which presets of the paper were run on other features, once for the same features."""
-    from firthshot.experiments.choose import is_paper_bank
+    from firthshot.experiments.spec.choose import is_paper_bank
 
     names: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for run in runs:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, reason
-from firthshot.experiments.cell import FORMAT
-from firthshot.experiments.record import Session, read_sessions
+from firthshot.experiments.plan.cell import FORMAT
+from firthshot.experiments.run.record import Session, read_sessions
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank, Finding
-    from firthshot.experiments.status import RunStatus
+    from firthshot.experiments.run.status import RunStatus
 
 TRIALS = "trials"  # the kind of run that trains heads on matched trials
 KINDS = (TRIALS, "geometric")
@@ -142,7 +142,7 @@ def read_run(path: Path) -> Run:
     FirthshotError
         One sentence for a folder that is not there, empty, of another kind, or of another version.
     """
-    from firthshot.experiments.status import read_status
+    from firthshot.experiments.run.status import read_status
 
     fields, text = _spec(path)
     kind = str(fields.get("kind", TRIALS))
@@ -195,7 +195,7 @@ def _check_format(path: Path, sessions: Iterable[Session]) -> None:
 
 
 def _banks(path: Path) -> tuple[BankFacts, ...]:
-    from firthshot.experiments.folder_spec import read_banks
+    from firthshot.experiments.run.folder_spec import read_banks
 
     names = ("dataset", "backbone", "extraction", "sha256", "path")
     return tuple(
@@ -215,10 +215,10 @@ def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -
     """Name the settings that lack cells; nothing where the plan cannot be made again."""
     if not banks:  # another kind of run, whose cells are blocks of trials
         return ()
-    from firthshot.experiments.folder_spec import trial_steps
-    from firthshot.experiments.plan import make_plan
-    from firthshot.experiments.reading import build_spec
-    from firthshot.experiments.store import part_files
+    from firthshot.experiments.plan.layout import make_plan
+    from firthshot.experiments.run.folder_spec import trial_steps
+    from firthshot.experiments.run.store import part_files
+    from firthshot.experiments.spec.reading import build_spec
 
     opened = [facts.bank for facts in banks]
     there = {part.stem for part in part_files(path)}

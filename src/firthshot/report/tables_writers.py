@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from firthshot.errors import visible
-from firthshot.experiments.spreadsheets import harmless_cell
+from firthshot.experiments.summary.spreadsheets import harmless_cell
 from firthshot.report.tables_cells import WIDTH, Table
 
 _LATEX = {

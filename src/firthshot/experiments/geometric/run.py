@@ -22,13 +22,14 @@ import numpy.typing as npt
 import polars as pl
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.folder_spec import compare_specs, to_toml
-from firthshot.experiments.geometric.spec import GeometricSpec, load_geometric
-from firthshot.experiments.reading import source_kind
-from firthshot.experiments.record import begin_session, put_session
-from firthshot.experiments.sealing import sealed_parquet
-from firthshot.experiments.store import RunFolder, refuse_damaged, sweep
-from firthshot.experiments.workers import default_workers
+from firthshot.experiments.run.folder_spec import compare_specs
+from firthshot.experiments.run.record import begin_session, put_session
+from firthshot.experiments.run.sealing import sealed_parquet
+from firthshot.experiments.run.store import RunFolder, refuse_damaged, sweep
+from firthshot.experiments.run.workers import default_workers
+from firthshot.experiments.spec.geometric import GeometricSpec, load_geometric
+from firthshot.experiments.spec.reading import source_kind
+from firthshot.experiments.spec.writing import to_toml
 from firthshot.files import raise_clearly, write_whole
 
 Array = npt.NDArray[Any]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from firthshot.experiments.geometric.run import read_sums
-from firthshot.experiments.geometric.spec import GeometricSpec, load_geometric
+from firthshot.experiments.spec.geometric import GeometricSpec, load_geometric
 from firthshot.experiments.statistics import Z, t_quantile
 from firthshot.files import write_whole
 

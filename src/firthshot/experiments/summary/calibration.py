@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from firthshot.experiments.published import published_for
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import SAME_MEAN, half_width, paired
 from firthshot.experiments.summary.choice import Line, choose
 from firthshot.experiments.summary.columns import CHOSEN
+from firthshot.experiments.summary.published import published_for
 from firthshot.experiments.summary.scores import Scored
 
 PUBLISHED_WAY = "novel (as published)"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.experiments.published import Published, published_for
 from firthshot.experiments.statistics import SAME_MEAN, half_width, paired
 from firthshot.experiments.summary.classes import ClassDesign
+from firthshot.experiments.summary.published import Published, published_for
 from firthshot.experiments.summary.reading import SCORES
 from firthshot.experiments.summary.scores import Scored, label
 

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import polars as pl
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.run.store import part_files, refuse_damaged
 from firthshot.experiments.schema import BINS, KEYS, ROW, TRIAL_KEYS, TRIALS
-from firthshot.experiments.shots import shots_in_words
-from firthshot.experiments.store import part_files, refuse_damaged
+from firthshot.experiments.spec.shots import shots_in_words
 
 Array = npt.NDArray[Any]
 Key = tuple[Any, ...]  # the values of KEYS, in their order

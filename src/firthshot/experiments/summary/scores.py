@@ -11,7 +11,7 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import KEYS
-from firthshot.experiments.shots import shots_in_words
+from firthshot.experiments.spec.shots import shots_in_words
 from firthshot.experiments.summary.reading import SCORES, Index, Key
 
 Array = npt.NDArray[Any]

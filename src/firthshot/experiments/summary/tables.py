@@ -17,9 +17,8 @@ import msgspec
 import polars as pl
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
 from firthshot.experiments.schema import KEYS
-from firthshot.experiments.sealing import damaged_tables, sealed_parquet
-from firthshot.experiments.spreadsheets import harmless_csv
 from firthshot.experiments.statistics import holm
 from firthshot.experiments.summary.calibration import CALIBRATION, Drawn, calibration_lines
 from firthshot.experiments.summary.choice import (
@@ -43,6 +42,7 @@ from firthshot.experiments.summary.reading import (
     trial_keys,
 )
 from firthshot.experiments.summary.scores import Scored, label, load_scored
+from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.experiments.summary.training import Training, differences, read_trainings
 from firthshot.experiments.summary.warnings import (
     few_trials,

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.folder_spec import read_banks
-from firthshot.experiments.methods import head_options, solver_options
-from firthshot.experiments.reading import read_source
+from firthshot.experiments.run.folder_spec import read_banks
 from firthshot.experiments.schema import CLOSED_FORM, KEYS
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.methods import head_options, solver_options
+from firthshot.experiments.spec.reading import read_source
 from firthshot.experiments.summary.reading import Index, Key, splits
 from firthshot.experiments.summary.scores import label
 

@@ -86,7 +86,7 @@ def fit_paths(bank: Bank, transform: str = "none") -> Paths | None:
     from firthshot.engine import Converged, Linear, Penalty, train
     from firthshot.episodes import sample_episodes
     from firthshot.errors import FirthshotError
-    from firthshot.experiments.features import transform_split
+    from firthshot.experiments.run.features import transform_split
     from firthshot.objective import softmax, theory_coefficient
 
     split = next((s for s in ("novel", "val", "base") if _is_enough(bank, s)), None)

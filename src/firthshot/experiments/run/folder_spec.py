@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.cell import FORMAT
-from firthshot.experiments.reading import load_spec
-from firthshot.experiments.spec import BANK_FIELDS, WORDS, Spec
+from firthshot.experiments.plan.cell import FORMAT
+from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, Spec
+from firthshot.experiments.spec.reading import load_spec
+from firthshot.experiments.spec.writing import to_toml
 from firthshot.files import raise_clearly, write_whole
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.experiments.geometric.spec import GeometricSpec
+    from firthshot.experiments.spec.geometric import GeometricSpec
 
 _STEPS = "steps.json"
 BanksOnRecord = dict[str, dict[str, str]]
@@ -162,30 +163,3 @@ def _compare_banks(path: Path, old: BanksOnRecord, new: BanksOnRecord) -> None:
 
 def _show(value: Any) -> str:
     return "not set" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def to_toml(spec: Spec | GeometricSpec) -> str:
-    """Return a spec as TOML."""
-    fields = spec.as_dict()
-    tables = {key: value for key, value in fields.items() if isinstance(value, dict)}
-    lines = [f"{key} = {toml_value(value)}" for key, value in fields.items() if key not in tables]
-    for name, table in tables.items():
-        lines += [
-            "",
-            f"[{name}]",
-            *(f"{key} = {toml_value(value)}" for key, value in table.items()),
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def toml_value(value: Any) -> str:
-    """Return a value as TOML writes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    return (
-        json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        if isinstance(value, str)
-        else repr(value)
-    )

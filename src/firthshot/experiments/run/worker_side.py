@@ -13,9 +13,9 @@ from distributed import WorkerPlugin
 
 from firthshot.banks import Bank, load_bank
 from firthshot.errors import BankError, FirthshotError
-from firthshot.experiments.cell import Cell
-from firthshot.experiments.compute import settle_polars
-from firthshot.experiments.workers import Done, attempt, describe
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.compute import settle_polars
+from firthshot.experiments.run.workers import Done, attempt, describe
 
 
 @dataclass(frozen=True)

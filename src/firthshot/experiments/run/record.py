@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.cell import FORMAT
-from firthshot.experiments.machine import machine_name
+from firthshot.experiments.plan.cell import FORMAT
+from firthshot.experiments.run.machine import machine_name
 from firthshot.files import raise_clearly, write_whole
 
 FILE = "sessions.json"

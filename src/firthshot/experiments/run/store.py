@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.sealing import damaged_tables, sealed_parquet
+from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
 from firthshot.files import is_temporary, raise_clearly, remove_abandoned, write_whole
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from firthshot.experiments.cell import Cell
-    from firthshot.experiments.compute import Tables
+    from firthshot.experiments.plan.cell import Cell
+    from firthshot.experiments.run.compute import Tables
 
 __all__ = [
     "RunFolder",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.notes import Note
+from firthshot.experiments.plan.notes import Note
 
 _RECENT = 120.0  # seconds over which the rate is taken
 
@@ -59,11 +59,11 @@ def read_status(path: Path) -> RunStatus:
     FirthshotError
         When this is no run folder.
     """
-    from firthshot.experiments.dropped import dropped_trials, dropped_words
-    from firthshot.experiments.notes import condense
-    from firthshot.experiments.reading import read_source
-    from firthshot.experiments.record import machines, read_sessions
-    from firthshot.experiments.store import damage_in_words, damaged_cells
+    from firthshot.experiments.plan.notes import condense
+    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
+    from firthshot.experiments.run.record import machines, read_sessions
+    from firthshot.experiments.run.store import damage_in_words, damaged_cells
+    from firthshot.experiments.spec.reading import read_source
 
     if not path.is_dir():
         raise FirthshotError(f"There is no folder {path}: name a run folder, such as runs/NAME.")
@@ -112,7 +112,7 @@ def _plan(path: Path) -> _Plan:
 
 
 def _part_times(path: Path, damaged: Container[str]) -> list[float]:
-    from firthshot.experiments.store import part_files
+    from firthshot.experiments.run.store import part_files
 
     return [part.stat().st_mtime for part in part_files(path) if part.name not in damaged]
 

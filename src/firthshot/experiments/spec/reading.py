@@ -14,7 +14,12 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from firthshot.errors import FirthshotError, reason
-from firthshot.experiments.spec import CalibrationSettings, ConvergedSettings, SgdSettings, Spec
+from firthshot.experiments.spec.fields import (
+    CalibrationSettings,
+    ConvergedSettings,
+    SgdSettings,
+    Spec,
+)
 
 PRESETS = Path(__file__).parent / "presets"
 _TABLES: dict[str, type[msgspec.Struct]] = {
@@ -159,7 +164,7 @@ def resolve(source: str, assignments: dict[str, Any]) -> tuple[dict[str, Any], s
     is a preset's ``[sgd]`` under ``solver = "converged"``. Of one's own file nothing is: such a
     field is a problem to be named.
     """
-    from firthshot.experiments.idle import without_idle
+    from firthshot.experiments.spec.idle import without_idle
 
     stated, text = read_source(source)
     fields = override(stated, assignments)
@@ -171,7 +176,7 @@ def resolve(source: str, assignments: dict[str, Any]) -> tuple[dict[str, Any], s
 
 def find_problems(fields: dict[str, Any], text: str = "") -> list[SpecProblem]:
     """Return every problem of a spec's fields; ``text`` is its TOML, for line numbers."""
-    from firthshot.experiments.checking import semantic_problems
+    from firthshot.experiments.spec.checking import semantic_problems
 
     found = struct_problems(fields, Spec)
     if not found:

@@ -8,7 +8,8 @@ same on every machine. `estimate` measures how far this machine is from them.
 from __future__ import annotations
 
 from firthshot.engine import TrialShape
-from firthshot.experiments.cell import Method, TrialCondition
+from firthshot.experiments.plan.cell import TrialCondition
+from firthshot.experiments.spec.method import Method
 
 CELL_SECONDS = 5.0
 _SCORE = 8e-9  # seconds per query, class and coefficient

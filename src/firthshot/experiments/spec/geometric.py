@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from firthshot.experiments.reading import (
+from firthshot.experiments.spec.reading import (
     SpecError,
     SpecProblem,
     all_problems,
@@ -30,7 +30,7 @@ class GeometricSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     Attributes
     ----------
     name, reproduces, remark : str
-        As in `firthshot.experiments.spec.Spec`.
+        As in `firthshot.experiments.spec.fields.Spec`.
     p : float
         The true probability.
     sample_size : int

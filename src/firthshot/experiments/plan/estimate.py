@@ -14,9 +14,10 @@ import msgspec
 import numpy as np
 
 from firthshot.engine import Converged, Head, TrialShape
-from firthshot.experiments.cell import Cell, Method
-from firthshot.experiments.cost import trial_seconds
-from firthshot.experiments.plan import Plan
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.plan.cost import trial_seconds
+from firthshot.experiments.plan.layout import Plan
+from firthshot.experiments.spec.method import Method
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -47,8 +48,8 @@ class Estimate:
 
 def estimate(plan: Plan, banks: dict[str, Bank]) -> Estimate:
     """Estimate the time of a plan by probing every head that it trains."""
-    from firthshot.experiments.cost import condition_shape
-    from firthshot.experiments.plan import bank_sizes
+    from firthshot.experiments.plan.cost import condition_shape
+    from firthshot.experiments.plan.layout import bank_sizes
 
     factors: dict[str, float] = {}
     total = 0.0

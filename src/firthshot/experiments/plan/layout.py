@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,17 +10,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.cell import Cell, Method, TrialCondition
-from firthshot.experiments.cost import block_size, condition_shape
-from firthshot.experiments.methods import spec_methods
-from firthshot.experiments.notes import Note, condense
-from firthshot.experiments.shots import ShotPlan, plan_shots
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.plan.cell import Cell, TrialCondition
+from firthshot.experiments.plan.cost import block_size, condition_shape
+from firthshot.experiments.plan.notes import Note, condense
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.method import Method
+from firthshot.experiments.spec.methods import spec_methods
+from firthshot.experiments.spec.shots import asked_queries, plan_shots
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-
-_MINUS = re.compile(r"([1-9][0-9]*) minus shots")
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Pla
     FirthshotError
         When a head has no such solver, two banks share a name, or nothing is left to run.
     """
-    from firthshot.experiments.choose import open_sources
+    from firthshot.experiments.spec.choose import open_sources
 
     sources = open_sources(spec, banks)
     _check_names(banks, sources)
@@ -170,7 +168,7 @@ def _condition(
     if actual < ways:
         note("ways", f"there are {actual} {split} classes")
     planned = plan_shots(shots, actual)
-    queries = _asked_queries(spec.queries, planned)
+    queries = asked_queries(spec.queries, planned)
     enough = queries == "rest" or _smallest(spec, bank, split, actual) >= planned.largest + int(
         queries
     )
@@ -217,13 +215,3 @@ def _smallest(spec: Spec, bank: Bank, split: str, ways: int) -> int:
     """Return the rows of the smallest class that a trial may draw."""
     sizes = [len(rows) for rows in bank.class_rows(split)]
     return min(sizes[:ways] if spec.first_classes else sizes)
-
-
-def _asked_queries(queries: int | str, planned: ShotPlan) -> int | str:
-    minus = _MINUS.fullmatch(queries) if isinstance(queries, str) else None
-    return int(minus[1]) - planned.largest if minus else queries
-
-
-def is_query_rule(queries: int | str) -> bool:
-    """Tell whether this is a number, "rest" or "N minus shots"."""
-    return isinstance(queries, int) or queries == "rest" or bool(_MINUS.fullmatch(queries))

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, MissingExtraError
-from firthshot.experiments.cell import Cell
-from firthshot.experiments.workers import Done, default_workers, describe
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.workers import Compute, Done, default_workers, describe
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.experiments.runner import Compute
 
 _WINDOW = 64  # cells with the scheduler at least; beyond, four per thread of the cluster
 _ANSWER = 10  # seconds to wait for a scheduler
@@ -106,7 +105,7 @@ def on_cluster(
     """
     from distributed import as_completed
 
-    from firthshot.experiments.worker_side import compute_here
+    from firthshot.experiments.run.worker_side import compute_here
 
     work = function or compute_here
     queue = iter(cells)
@@ -172,7 +171,7 @@ def _result(cell: Cell, future: Any) -> Done | None:
 
 def _install(client: Any, banks: dict[str, Bank], send: bool) -> None:
     """Make the banks known on every worker, now and whenever one joins."""
-    from firthshot.experiments.worker_side import BankPlugin, BankRef, can_open
+    from firthshot.experiments.run.worker_side import BankPlugin, BankRef, can_open
 
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)

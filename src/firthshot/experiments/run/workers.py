@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from firthshot.experiments.cell import Cell
-from firthshot.experiments.compute import Tables, compute, settle_polars
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.compute import Tables, compute, settle_polars
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -26,6 +26,9 @@ class Done:
     reason: str = ""
     details: str = ""
     seconds: float = 0.0
+
+
+Compute = Callable[[Iterable[Cell], dict[str, "Bank"]], Iterator[Done]]
 
 
 def attempt(cell: Cell, bank: Bank, source: Bank | None = None) -> Done:

@@ -100,7 +100,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     l2, l2_kind
         A fixed L2 beside the family; left out, as published for the head.
     shots : tuple of int or str
-        Shots per class, or names of unbalanced schemes (`firthshot.experiments.shots`).
+        Shots per class, or names of unbalanced schemes (`firthshot.experiments.spec.shots`).
     queries : int or str
         Query rows per class, "rest", or e.g. "600 minus shots".
     theory, references : bool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
 
 if TYPE_CHECKING:
     from firthshot.engine import Head

@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from firthshot.experiments.run.store import part_files
 from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE
-from firthshot.experiments.store import part_files
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from firthshot.experiments.cell import Cell, TrialCondition
-    from firthshot.experiments.plan import Plan
-    from firthshot.experiments.spec import Spec
-    from firthshot.experiments.store import RunFolder
+    from firthshot.experiments.plan.cell import Cell, TrialCondition
+    from firthshot.experiments.plan.layout import Plan
+    from firthshot.experiments.run.store import RunFolder
+    from firthshot.experiments.spec.fields import Spec
 
 Place = tuple[str, int, int, str]  # the values of PLACE
 _METHOD = (*METHOD, *ARTIFICIAL)

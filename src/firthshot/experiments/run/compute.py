@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.experiments.cell import Cell, TrialCondition
-from firthshot.experiments.features import CACHE, STATISTICS, SplitFeatures
+from firthshot.experiments.plan.cell import Cell, TrialCondition
+from firthshot.experiments.run.features import CACHE, STATISTICS, SplitFeatures
 from firthshot.experiments.schema import BINS, ROW, TRIALS
-from firthshot.experiments.shots import from_plain
+from firthshot.experiments.spec.shots import from_plain
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firthshot.experiments.cell import Calibration, Method, head_kind
 from firthshot.experiments.schema import CLOSED_FORM
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.method import Calibration, Method, head_kind
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank

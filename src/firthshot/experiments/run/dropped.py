@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
+from firthshot.experiments.run.store import part_files
 from firthshot.experiments.schema import TRIAL_KEYS
-from firthshot.experiments.store import part_files
 
 
 def dropped_trials(folder: Path, leave_out: Container[str] = ()) -> dict[str, tuple[int, int]]:

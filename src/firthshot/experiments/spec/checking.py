@@ -8,17 +8,17 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.idle import idle_fields
-from firthshot.experiments.shots import is_known, unknown_scheme
-from firthshot.experiments.spec import Spec
+from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.idle import idle_fields
+from firthshot.experiments.spec.shots import is_known, is_query_rule, unknown_scheme
 
 if TYPE_CHECKING:
-    from firthshot.experiments.reading import SpecProblem
+    from firthshot.experiments.spec.reading import SpecProblem
 
 
 def semantic_problems(spec: Spec) -> list[SpecProblem]:
     """Return every contradiction in a well-typed spec."""
-    from firthshot.experiments.reading import SpecProblem
+    from firthshot.experiments.spec.reading import SpecProblem
 
     found = [
         *_name(spec),
@@ -104,8 +104,6 @@ def _grids(spec: Spec) -> Pairs:
 
 
 def _shots_and_queries(spec: Spec) -> Pairs:
-    from firthshot.experiments.plan import is_query_rule
-
     for index, shots in enumerate(spec.shots):
         if not is_known(shots):
             yield f"shots[{index}]", unknown_scheme(str(shots))
@@ -170,7 +168,7 @@ def _idle(spec: Spec) -> Pairs:
 def _methods(spec: Spec) -> Pairs:
     """Ask the engine to accept every method, so that nothing is refused hours later."""
     from firthshot.engine import check_trainable
-    from firthshot.experiments.methods import spec_methods
+    from firthshot.experiments.spec.methods import spec_methods
 
     if spec.calibration is not None:
         return  # its fields say all: see above

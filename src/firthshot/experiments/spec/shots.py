@@ -16,6 +16,7 @@ SCHEMES: dict[str, tuple[int, ...]] = {
 }
 _LABELS = {"unbalanced-8": 8, "unbalanced-15": 15}
 _DIRICHLET = re.compile(r"dirichlet-([1-9][0-9]*)")
+_MINUS = re.compile(r"([1-9][0-9]*) minus shots")
 
 
 def shots_in_words(label: int, scheme: str) -> str:
@@ -87,3 +88,14 @@ def is_known(shots: int | str) -> bool:
 def unknown_scheme(name: str) -> str:
     """Return the sentence for a scheme that does not exist."""
     return f"Shots {name!r} is no number and no scheme: use {', '.join(SCHEMES)} or dirichlet-MEAN."
+
+
+def is_query_rule(queries: int | str) -> bool:
+    """Tell whether this is a number, "rest" or "N minus shots"."""
+    return isinstance(queries, int) or queries == "rest" or bool(_MINUS.fullmatch(queries))
+
+
+def asked_queries(queries: int | str, planned: ShotPlan) -> int | str:
+    """Return a query rule as a number of queries per class, or "rest"."""
+    minus = _MINUS.fullmatch(queries) if isinstance(queries, str) else None
+    return int(minus[1]) - planned.largest if minus else queries

@@ -109,7 +109,7 @@ def published_for(row: Mapping[str, Any]) -> list[Published]:
 
 
 def _lines(name: str) -> Iterator[dict[str, str | None]]:
-    text = (files("firthshot") / "experiments" / "published" / name).read_text("utf-8")
+    text = (files("firthshot") / "experiments" / "summary" / "published" / name).read_text("utf-8")
     numbers = {"artificial", "before", "after", "coefficient"}
     for line in csv.DictReader(text.splitlines()):
         yield {k: None if v == "" and k in numbers else v for k, v in line.items()}
