@@ -52,7 +52,7 @@ def lost_anchors(name, text):
 
 def lost_paths(_, text):
     """Return the scripts and tests that are named and not there."""
-    paths = re.findall(r"\b(?:scripts|studies)/[\w./-]*\w", text)
+    paths = re.findall(r"(?<![\w/])(?:scripts|studies)/[\w./-]*\w", text)
     paths += [path for code in commands(text) for path in re.findall(r"\btests/[\w./-]*\w", code)]
     return [path for path in paths if not (ROOT / path).exists()]
 

