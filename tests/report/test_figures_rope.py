@@ -11,6 +11,7 @@ from experiments.toy import write_bank
 from firthshot.banks import load_bank
 from firthshot.experiments.geometric.run import run_geometric
 from firthshot.experiments.geometric.summary import read_geometric
+from firthshot.experiments.rope import Paths, fit_paths
 from firthshot.experiments.spec.geometric import build_geometric
 from firthshot.experiments.summary import RunSummary
 from firthshot.report.figures import drawings, geometric, rope
@@ -21,20 +22,20 @@ from firthshot.report.tables import make_tables
 
 
 @pytest.fixture(scope="module")
-def paths() -> rope.Paths:
-    found = rope.fit_paths(load_bank("clinc150-minilm"))
+def paths() -> Paths:
+    found = fit_paths(load_bank("clinc150-minilm"))
     assert found is not None
     return found
 
 
-def test_training_samples_hang_on_a_straight_rope(paths: rope.Paths) -> None:
+def test_training_samples_hang_on_a_straight_rope(paths: Paths) -> None:
     # Independent rows are fitted exactly: p = (y + λ/K) / (1 + λ).
     y = np.eye(3)[paths.support_labels]
     lam = paths.coefficients[:, None, None]
     np.testing.assert_allclose(paths.support, (y + lam / 3) / (1 + lam), atol=1e-5)
 
 
-def test_paths_lead_from_the_corner_to_the_centre(paths: rope.Paths) -> None:
+def test_paths_lead_from_the_corner_to_the_centre(paths: Paths) -> None:
     y = np.eye(3)[paths.support_labels]
     assert np.abs(paths.support[0] - y).max() < 0.01
     assert np.abs(paths.support[-1] - 1 / 3).max() < 0.01
@@ -43,7 +44,17 @@ def test_paths_lead_from_the_corner_to_the_centre(paths: rope.Paths) -> None:
     np.testing.assert_allclose(paths.query.sum(-1), 1)
 
 
-def test_kl_to_uniform_falls_along_every_path(paths: rope.Paths) -> None:
+def test_the_table_has_a_line_for_every_coefficient_and_sample(paths: Paths) -> None:
+    table = paths.table
+    assert len(table) == 61 * (15 + 12)
+    line = table.row(61 * 15 + 12 + 3, named=True)  # of the queries, the second λ, sample 3
+    assert (line["kind"], line["sample"]) == ("query", 3)
+    assert line["coefficient"] == paths.coefficients[1]
+    assert line["label"] == paths.query_labels[3]
+    assert [line[f"p_{k}"] for k in range(3)] == paths.query[1, 3].tolist()
+
+
+def test_kl_to_uniform_falls_along_every_path(paths: Paths) -> None:
     for predicted in (paths.support, paths.query):
         kl = rope.kl_to_uniform(predicted)
         assert (np.diff(kl, axis=0) < 0).all()
@@ -63,7 +74,7 @@ def test_corners_and_centre_of_the_plane() -> None:
     np.testing.assert_allclose(sides, 1)
 
 
-def test_the_figure_holds_the_paths(paths: rope.Paths) -> None:
+def test_the_figure_holds_the_paths(paths: Paths) -> None:
     with style():
         drawing = rope.draw_paths(paths)
     (axes,) = drawing.figure.axes
@@ -93,7 +104,7 @@ def facts(path: Path) -> BankFacts:
 def test_the_bank_of_the_run_is_taken_else_the_embedded_one(tmp_path: Path) -> None:
     own = write_bank(tmp_path / "own.bank", name="own")
     small = write_bank(tmp_path / "small.bank", name="small", val=2, novel=2, base=1)
-    assert rope.fit_paths(load_bank(str(small))) is None
+    assert fit_paths(load_bank(str(small))) is None
 
     def captions(*banks: BankFacts) -> list[str]:
         run = Run(tmp_path, "x", "trials", {"name": "x"}, "", banks)
