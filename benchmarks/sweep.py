@@ -20,11 +20,15 @@ from benchmarks.common import (
     make_table,
 )
 from firthshot.errors import FirthshotError
-from firthshot.experiments.run.workers import Done, default_workers
-from firthshot.experiments.runner import Silent
+from firthshot.experiments.run.workers import Done, default_workers, on_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rich.console import Console
+
+    from firthshot.banks import Bank
+    from firthshot.experiments.plan.cell import Cell
 
 OVERHEAD_LIMIT = 0.05
 MEMORY_LIMIT = 2e9
@@ -65,10 +69,16 @@ def measure_overhead(quick: bool, workers: int, say: Say) -> Record:
     with tempfile.TemporaryDirectory(prefix="firthshot-bench-") as folder:
         run_spec(warm, Path(folder) / "warm", workers=workers)
         start = time.perf_counter()
-        listener = _Keep()
-        outcome = run_spec(spec, Path(folder) / "run", workers=workers, listener=listener)
+        kept: list[Done] = []
+
+        def compute(cells: Iterable[Cell], banks: dict[str, Bank]) -> Iterator[Done]:
+            for done in on_threads(cells, banks, workers):
+                kept.append(done)
+                yield done
+
+        outcome = run_spec(spec, Path(folder) / "run", compute=compute)
         elapsed = time.perf_counter() - start
-        stored = _store_again(listener.kept, Path(folder) / "again")
+        stored = _store_again(kept, Path(folder) / "again")
     if outcome.failed:
         raise FirthshotError(f"The quickstart failed: {next(iter(outcome.failed.values()))}")
     seconds = {**outcome.seconds, "store": stored, "store_in_run": outcome.seconds["store"]}
@@ -83,17 +93,6 @@ def measure_overhead(quick: bool, workers: int, say: Say) -> Record:
         "limit": OVERHEAD_LIMIT,
         "ratio": OVERHEAD_LIMIT * seconds["compute"] / beside,
     }
-
-
-class _Keep(Silent):
-    """Keep what was computed."""
-
-    def __init__(self) -> None:
-        self.kept: list[Done] = []
-
-    def done(self, done: Done) -> None:
-        """Keep a cell."""
-        self.kept.append(done)
 
 
 def _store_again(kept: list[Done], path: Path) -> float:

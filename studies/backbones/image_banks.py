@@ -17,7 +17,6 @@ classes, as some pictures of CIFAR-100 are, are dropped.
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +27,8 @@ from firthshot.backbones.datasets import open_dataset
 from firthshot.backbones.encoders import load_encoder
 from firthshot.backbones.extract import extract
 from firthshot.banks import Bank, diagnose, load_bank, save_bank
+from firthshot.cli._progress import ScreenProgress
+from firthshot.cli._screen import screen
 from firthshot.engine.baseline import SHOTS, baseline_accuracies
 from firthshot.experiments.statistics import half_width
 
@@ -82,20 +83,13 @@ def build(recipe: Recipe, pictures: Path, encoder: str, out: Path) -> Bank:
     """Extract one bank, saying now and then how far it is."""
     data = open_dataset(pictures)
     data.notes.update(recipe.notes)
-    last = [time.monotonic()]
-
-    def tell(done: int, total: int) -> None:
-        if done == total or time.monotonic() - last[0] > 10:
-            last[0] = time.monotonic()
-            print(f"  {done} of {total}", flush=True)
-
     bank = extract(
         data,
         load_encoder(encoder, size=recipe.size, resize=recipe.size),
         out,
         rows_per_class=recipe.rows,
         bn_train_sorted=recipe.bn_train_sorted,
-        listener=tell,
+        listener=ScreenProgress(screen()),
         licence=recipe.licence,
     )
     return without_shared_rows(bank, out)

@@ -13,34 +13,32 @@ from typing import Any
 from firthshot.banks import list_banks
 from firthshot.errors import FirthshotError
 from firthshot.experiments.geometric.run import run_geometric
-from firthshot.experiments.plan.cell import Cell
-from firthshot.experiments.run.workers import Done
-from firthshot.experiments.runner import Silent, run
+from firthshot.experiments.runner import run
 from firthshot.experiments.spec.choose import settle_banks
 from firthshot.experiments.spec.geometric import GeometricSpec
 from firthshot.experiments.wording import duration
+from firthshot.progress import ProgressListener
 from studies.reproduction.keep import collect, finish_task
 from studies.reproduction.plan import FOLDER, Task
 
 CLOCK = "clock.jsonl"
 
 
-class Clock(Silent):
+class Clock(ProgressListener):
     """Write down the processor time of every cell, for a run that may be killed at any moment."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / CLOCK
         self.last = time.process_time()
 
-    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:  # noqa: ARG002
+    def start(self, *_: object, **__: object) -> None:
         """Start the clock, once the plan is made."""
         self.last = time.process_time()
 
-    def done(self, done: Done) -> None:
+    def advance(self, count: int = 1, *, units: int | None = None, words: str = "") -> None:  # noqa: ARG002
         """Add the time since the cell before; what all threads worked counts."""
         now = time.process_time()
-        if done.tables is not None:
-            self.add(done.cell.classifiers, now - self.last)
+        self.add(units or 0, now - self.last)
         self.last = now
 
     def add(self, classifiers: int, seconds: float) -> None:

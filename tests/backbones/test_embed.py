@@ -22,6 +22,7 @@ from firthshot.backbones.encoders import ImageEncoder, TextEncoder, torch_encode
 from firthshot.backbones.images import PictureError, Preparation
 from firthshot.errors import FirthshotError
 from firthshot.files import user_cache
+from listeners import Heard
 
 
 @pytest.fixture(autouse=True)
@@ -94,10 +95,10 @@ def test_pictures_are_known_by_their_bytes_not_their_names(
     folder = write_folder(tmp_path / "zoo", {"ant": 3})
     paths = sorted((folder / "ant").iterdir())
     expected = pictures.encode(np.stack([pictures.preparation.pixels(path) for path in paths]))
-    heard: list[tuple[int, int]] = []
-    out = embed_pictures(paths, pictures, listener=lambda *pair: heard.append(pair))
+    heard = Heard()
+    out = embed_pictures(paths, pictures, listener=heard)
     np.testing.assert_allclose(out, expected, atol=1e-6)
-    assert heard == [(0, 3), (3, 3)]
+    assert (heard.before, heard.done, heard.total) == (0, 3, 3)
     moved = [path.rename(path.with_name(f"moved {path.name}")) for path in paths]
     monkeypatch.setattr(ImageEncoder, "encode", None)  # nothing is left to encode
     np.testing.assert_array_equal(embed_pictures(moved, pictures), out)

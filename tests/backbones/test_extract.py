@@ -22,6 +22,7 @@ from firthshot.backbones.extract import extract, plan_batches
 from firthshot.backbones.images import PictureError, Preparation
 from firthshot.banks import load_bank
 from firthshot.errors import FirthshotError
+from listeners import Heard, StopAt
 
 SIDE = 12
 PREPARATION = Preparation(SIDE)
@@ -127,9 +128,9 @@ from backbones import test_extract as own
 from firthshot.backbones import extract as module
 from firthshot.backbones.datasets import open_dataset
 module.BATCHES_PER_CHUNK = 1
-def listener(done, total):
-    if done >= 192:
-        os.kill(os.getpid(), signal.SIGKILL)
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+listener = own.StopAt(192, kill)
 module.extract(open_dataset(sys.argv[1]), own.encoder(), sys.argv[2], listener=listener)
 """
 
@@ -147,9 +148,9 @@ def test_a_killed_extraction_resumes_with_the_same_bits(
     )
     assert run.returncode == -signal.SIGKILL
     assert not out.exists()
-    heard: list[int] = []
-    resumed = extract(data, encoder(), out, listener=lambda done, total: heard.append(done))
-    assert heard[0] == 128  # two chunks had been finished, the third was lost
+    heard = Heard()
+    resumed = extract(data, encoder(), out, listener=heard)
+    assert heard.before == 128  # two chunks had been finished, the third was lost
     assert resumed.meta.sha256 == whole.meta.sha256
 
 
@@ -158,13 +159,9 @@ def test_unfinished_work_of_another_plan_is_refused(
 ) -> None:
     monkeypatch.setattr(module, "BATCHES_PER_CHUNK", 1)
 
-    def stop(done: int, total: int) -> None:
-        if done == 128:  # a chunk of 64 is finished
-            raise KeyboardInterrupt
-
     out = tmp_path / "zoo.bank"
     with pytest.raises(KeyboardInterrupt):
-        extract(data, encoder(), out, listener=stop)
+        extract(data, encoder(), out, listener=StopAt(128))
     with pytest.raises(FirthshotError, match=r"zoo\.bank\.parts .* another batches"):
         extract(data, encoder(), out, rows_per_class={"base": 1})
     with pytest.raises(FirthshotError, match="another batches and mode"):
@@ -195,24 +192,20 @@ def test_after_a_bad_picture_the_same_command_may_leave_it_out(
     monkeypatch.setattr(module, "BATCHES_PER_CHUNK", 1)
     with pytest.raises(PictureError):
         extract(data, encoder(), out)
-    heard: list[int] = []
-    bank = extract(data, encoder(), out, skip_bad=True, listener=lambda d, _: heard.append(d))
-    assert heard[0] == 64, "the chunk before the bad picture is kept"
+    heard = Heard()
+    bank = extract(data, encoder(), out, skip_bad=True, listener=heard)
+    assert heard.before == 64, "the chunk before the bad picture is kept"
     assert len(bank.labels) == len(data) - 1
 
 
 def test_rows_left_out_by_an_earlier_part_of_the_work_are_not_lost_in_silence(
     tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(done: int, total: int) -> None:
-        if done == 128:
-            raise KeyboardInterrupt
-
     monkeypatch.setattr(module, "BATCHES_PER_CHUNK", 1)
     data.contents[0].write_bytes(b"no picture")
     out = tmp_path / "a.bank"
     with pytest.raises(KeyboardInterrupt):
-        extract(data, encoder(), out, skip_bad=True, listener=stop)
+        extract(data, encoder(), out, skip_bad=True, listener=StopAt(128))
     with pytest.raises(PictureError, match="could not be decoded"):
         extract(data, encoder(), out)
     assert len(extract(data, encoder(), out, skip_bad=True).labels) == len(data) - 1

@@ -25,7 +25,6 @@ from firthshot.backbones.training import (
     Setup,
     Stage,
     TrainingRun,
-    Watcher,
     best_precision,
     best_record,
     draw_curves,
@@ -36,6 +35,7 @@ from firthshot.backbones.training import (
 )
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
+from listeners import StopAt
 
 SHORT = Recipe("standard", (Stage("cross-entropy", 3, "sgd", 0.02, 5e-4, True, "one-cycle"),), 16)
 TWO_STAGES = Recipe(
@@ -47,19 +47,14 @@ TWO_STAGES = Recipe(
 )
 
 
-class Stopper(Watcher):
-    """Interrupt the training in the middle of an epoch, once."""
-
-    def __init__(self, epoch: int) -> None:
-        self.at = epoch
-
-    def batch(self, epoch: int, batch: int, loss: float) -> None:
-        if (epoch, batch) == (self.at, 2):
-            raise KeyboardInterrupt
-
-
 def _setup(recipe: Recipe = SHORT, architecture: str = "conv4", lanes: int = 2) -> Setup:
     return Setup(architecture, recipe, 16, lanes=lanes)
+
+
+def _stop_in_epoch(epoch: int, run: TrainingRun) -> None:
+    run.listener = StopAt((epoch - 1) * run.batches + 2)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
 
 
 def _same_state(one: Path, other: Path) -> bool:
@@ -70,15 +65,16 @@ def _same_state(one: Path, other: Path) -> bool:
 KILLED = """
 import json, os, signal, sys
 from backbones.digits import digit_pixels
-from firthshot.backbones.training import TrainingRun, Setup, Watcher
+from firthshot.backbones.training import TrainingRun, Setup
+from listeners import StopAt
 
-class Killer(Watcher):
-    def batch(self, epoch, batch, loss):
-        if (epoch, batch) == (2, 3):
-            os.kill(os.getpid(), signal.SIGKILL)
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 setup = Setup.from_notes(json.loads(sys.argv[2]))
-TrainingRun(setup, digit_pixels(), sys.argv[1], Killer()).train()
+run = TrainingRun(setup, digit_pixels(), sys.argv[1])
+run.listener = StopAt(run.batches + 3, kill)
+run.train()
 """
 
 
@@ -104,8 +100,7 @@ def test_both_stages_resume_exactly(tmp_path: Path, stop: int) -> None:
     setup = _setup(TWO_STAGES, "wrn-10-1", lanes=1)
     pixels = digit_pixels(per_class=20)
     TrainingRun(setup, pixels, tmp_path / "whole").train()
-    with pytest.raises(KeyboardInterrupt):
-        TrainingRun(setup, pixels, tmp_path / "parts", Stopper(stop)).train()
+    _stop_in_epoch(stop, TrainingRun(setup, pixels, tmp_path / "parts"))
     history = TrainingRun(setup, pixels, tmp_path / "parts").train()
     assert [record.objective for record in history] == ["one-rotation", "one-rotation", "mixup"]
     assert _same_state(tmp_path / "whole", tmp_path / "parts")
@@ -114,11 +109,10 @@ def test_both_stages_resume_exactly(tmp_path: Path, stop: int) -> None:
 def test_the_best_checkpoint_is_that_of_the_highest_monitored_accuracy(tmp_path: Path) -> None:
     pixels, states = digit_pixels(), []
 
-    class Keeper(Watcher):
-        def epoch(self, history: list[EpochRecord]) -> None:
-            states.append({k: v.clone() for k, v in run.learner.network.state_dict().items()})
+    def keep(_history: list[EpochRecord]) -> None:
+        states.append({k: v.clone() for k, v in run.learner.network.state_dict().items()})
 
-    run = TrainingRun(_setup(), pixels, tmp_path, Keeper())
+    run = TrainingRun(_setup(), pixels, tmp_path, after_epoch=keep)
     history = run.train()
     best = best_record(history)
     weights, notes = read_tensors(tmp_path / "best.safetensors")
@@ -148,8 +142,7 @@ def test_bfloat16_follows_float32_closely_and_resumes_exactly(tmp_path: Path) ->
     whole = TrainingRun(setup, pixels, tmp_path / "whole").train()
     assert whole[0].loss != exact[0].loss
     assert whole[0].loss == pytest.approx(exact[0].loss, rel=0.05)
-    with pytest.raises(KeyboardInterrupt):
-        TrainingRun(setup, pixels, tmp_path / "parts", Stopper(2)).train()
+    _stop_in_epoch(2, TrainingRun(setup, pixels, tmp_path / "parts"))
     TrainingRun(setup, pixels, tmp_path / "parts").train()
     assert _same_state(tmp_path / "whole", tmp_path / "parts")
 

@@ -313,9 +313,9 @@ def test_files_that_were_written_are_named(run, tmp_path):
 
 
 def test_who_has_to_wait_is_told_how_far_it_is(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("firthshot.cli._regress_progress.FIRST_SECONDS", -1.0)
+    monkeypatch.setattr("firthshot.cli._progress.PATIENCE_SECONDS", -1.0)
     output = run(write(tmp_path, GOOD), "y ~ x")
-    assert "of 2 coefficients tested; --wald needs no such search." in output
+    assert "1 of 2 coefficients tested, " in output
 
 
 def test_a_factor_is_tested_as_a_whole(run, hepatitis, tmp_path):

@@ -74,7 +74,7 @@ def test_a_run_and_the_same_again(spec: Path) -> None:
     assert "λ chosen on the val classes" in first
     assert "64 classifiers trained now" in first
     again = firthshot("run", spec)
-    assert "4 cells, 4 of them finished before" in again
+    assert "4 of 4 cells were finished before" in again
     assert "0 classifiers trained now" in again
     said = firthshot("status", "runs/toy")
     assert "complete" in said
@@ -98,7 +98,7 @@ def test_a_folder_is_resumed_from_anywhere(
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
     assert "not running" in firthshot("status", tmp_path / "here")
-    assert "4 cells, 3 of them finished before" in firthshot("run", tmp_path / "here")
+    assert "3 of 4 cells were finished before" in firthshot("run", tmp_path / "here")
     assert part.is_file()
 
 
@@ -134,7 +134,7 @@ def test_failures_end_the_run_with_a_way_to_retry(
     assert "retry them with: firthshot run runs/toy" in output
     assert "failed  toy, novel, 3-way, 2-shot" in firthshot("status", "runs/toy")
     monkeypatch.setattr(workers, "compute", plain)
-    assert "3 of them finished before" in firthshot("run", "runs/toy")
+    assert "3 of 4 cells were finished before" in firthshot("run", "runs/toy")
 
 
 def test_quiet(spec: Path) -> None:

@@ -17,8 +17,8 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.plan import layout as plan
 from firthshot.experiments.run import cluster as cluster_module
 from firthshot.experiments.run.cluster import connect, on_cluster
-from firthshot.experiments.run.workers import Done
-from firthshot.experiments.runner import Silent, run
+from firthshot.experiments.runner import run
+from listeners import StopAt
 
 distributed = pytest.importorskip("distributed")
 HERE = Path(__file__).parent
@@ -44,30 +44,8 @@ def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "block_size", lambda method, shape, trials: 2)
 
 
-class KillAWorker(Silent):
-    """Kill one of two workers once a few cells are done."""
-
-    def __init__(self, client: Any) -> None:
-        self.client, self.seen, self.killed = client, 0, 0
-
-    def done(self, done: Done) -> None:
-        self.seen += 1
-        if self.seen == 10:
-            victim = next(iter(self.client.run(os.getpid).values()))
-            os.kill(victim, signal.SIGKILL)
-            self.killed = victim
-
-
-class StopTheScheduler(Silent):
-    """Take the whole cluster away once a few cells are done."""
-
-    def __init__(self, cluster: Any) -> None:
-        self.cluster, self.seen = cluster, 0
-
-    def done(self, done: Done) -> None:
-        self.seen += 1
-        if self.seen == 5:
-            self.cluster.close()
+def kill_a_worker(client: Any) -> None:
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
 
 def count_banks(dask_worker: Any) -> int:
@@ -86,7 +64,7 @@ def test_a_killed_worker_costs_nothing(cluster: Any, bank: Path, tmp_path: Path)
     spec = toy_spec(bank, trials=40, sgd={"epochs": 100})
     run(spec, tmp_path / "threads", workers=2, summary=False)
     with distributed.Client(cluster) as client:
-        listener = KillAWorker(client)
+        listener = StopAt(10, lambda: kill_a_worker(client))
         outcome = run(
             spec,
             tmp_path / "dask",
@@ -94,7 +72,7 @@ def test_a_killed_worker_costs_nothing(cluster: Any, bank: Path, tmp_path: Path)
             listener=listener,
             summary=False,
         )
-    assert listener.killed
+    assert listener.done > 10
     assert not outcome.failed
     assert_same_run(tmp_path / "threads", tmp_path / "dask")
 
@@ -139,7 +117,7 @@ def test_a_scheduler_that_goes_away(
             spec,
             tmp_path / "dask",
             compute=lambda cells, banks: on_cluster(client, cells, banks),
-            listener=StopTheScheduler(own),
+            listener=StopAt(5, own.close),
             summary=False,
         )
     assert not list((tmp_path / "dask/failures").iterdir())

@@ -20,12 +20,13 @@ from firthshot.banks import load_bank, save_bank
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run import workers
 from firthshot.experiments.run.status import read_status
-from firthshot.experiments.runner import Silent, run
+from firthshot.experiments.runner import run
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.reading import load_spec
 from firthshot.experiments.summary import read_summary, summarise_many
 from firthshot.report.gather import gather
 from firthshot.report.runs import read_run
+from listeners import Heard
 
 HERE = Path(__file__).parent
 MARKS = ("firthshot.cell", "firthshot.run")
@@ -63,16 +64,6 @@ def refused(spec: Spec, folder: Path, sentence: str) -> None:
 
 def a_part(folder: Path) -> Path:
     return sorted((folder / "parts").iterdir())[0]
-
-
-class Heard(Silent):
-    """Keep the remarks of a run."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 @pytest.mark.parametrize("kind", ["parts", "bins", "trials"])

@@ -13,9 +13,9 @@ from scipy import stats
 
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
 from firthshot.experiments.run.rounds import Rounds, choose, half_widths
-from firthshot.experiments.run.workers import Done
-from firthshot.experiments.runner import Silent, run
+from firthshot.experiments.runner import run
 from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE
+from listeners import Heard, StopAt
 
 KEY = ("b", 5, 1, "balanced")
 
@@ -70,18 +70,6 @@ def test_a_coefficient_that_lacks_a_trial_is_no_candidate() -> None:
     assert list(choose(lacking).values()) == [0.0]
 
 
-class Interrupt(Silent):
-    """Stop after so many cells."""
-
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def done(self, done: Done) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
 @pytest.fixture
 def spec(tmp_path: Path) -> Any:
     path = write_bank(tmp_path / "toy.bank", rows=20, d=4)
@@ -92,13 +80,8 @@ def spec(tmp_path: Path) -> Any:
 
 
 def test_trials_are_added_until_narrow_or_capped(spec: Any, tmp_path: Path) -> None:
-    said: list[str] = []
-
-    class Listener(Silent):
-        def say(self, line: str) -> None:
-            said.append(line)
-
-    run(spec, tmp_path / "run", listener=Listener(), summary=False)
+    heard = Heard()
+    run(spec, tmp_path / "run", listener=heard, summary=False)
     rows = read_tables(tmp_path / "run")["parts"]
     assert rows.filter(pl.col("split") == "val")["trial"].max() == 19
     novel = rows.filter(pl.col("split") == "novel")
@@ -112,7 +95,7 @@ def test_trials_are_added_until_narrow_or_capped(spec: Any, tmp_path: Path) -> N
     for (_, _, shots, _), width in half_widths(penalised, reached, 20).items():
         at_cap = reached["toy", 3, shots, "balanced"] == 150
         assert width <= 2.0 or at_cap
-        assert any(f"{shots}-shot stays at" in line for line in said) == (width > 2.0)
+        assert any(f"{shots}-shot stays at" in line for line in heard.lines) == (width > 2.0)
 
 
 def test_an_interrupted_run_adds_the_same(spec: Any, tmp_path: Path) -> None:
@@ -120,7 +103,7 @@ def test_an_interrupted_run_adds_the_same(spec: Any, tmp_path: Path) -> None:
     cells = len(list((tmp_path / "whole/parts").iterdir()))
     for after in (1, 3, 2, 5, 4):
         with pytest.raises(KeyboardInterrupt):
-            run(spec, tmp_path / "cut", workers=1, listener=Interrupt(after), summary=False)
+            run(spec, tmp_path / "cut", workers=1, listener=StopAt(after), summary=False)
         if len(list((tmp_path / "cut/parts").iterdir())) >= cells - 6:
             break
     run(spec, tmp_path / "cut", workers=2, summary=False)

@@ -18,12 +18,12 @@ import numpy as np
 from firthshot.backbones.cache import content_key, recall, remember
 from firthshot.backbones.images import map_ahead
 from firthshot.errors import FirthshotError
+from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
     from firthshot.backbones.encoders import Encoder, ImageEncoder
 
 BATCH = 32
-Listener = Callable[[int, int], None]
 
 
 class EncoderMark(NamedTuple):
@@ -90,7 +90,7 @@ def embed_pictures(
     pictures: Sequence[Path | bytes],
     encoder: Encoder | None = None,
     *,
-    listener: Listener | None = None,
+    listener: ProgressListener = SILENT,
 ) -> np.ndarray:
     """Return features (n, dim) float32 of pictures: paths, or the bytes of files.
 
@@ -99,8 +99,7 @@ def embed_pictures(
     pictures : sequence of Path or bytes
     encoder : Encoder, optional
         Of pictures; EfficientNet-Lite0 by default.
-    listener : callable, optional
-        Hears how many are done, of how many.
+    listener : ProgressListener, optional
     """
     chosen = cast("ImageEncoder", _encoder(encoder, "image"))
     keys = list(map_ahead(_picture_key, pictures))
@@ -115,7 +114,7 @@ def embed_pictures(
 
 
 def embed_texts(
-    texts: Sequence[str], encoder: Encoder | None = None, *, listener: Listener | None = None
+    texts: Sequence[str], encoder: Encoder | None = None, *, listener: ProgressListener = SILENT
 ) -> np.ndarray:
     """Return features (n, dim) float32 of texts; the default encoder is MiniLM-L6-v2."""
     chosen = _encoder(encoder, "text")
@@ -130,22 +129,19 @@ def _embed(
     encoder: Encoder,
     keys: list[str],
     encode: Callable[[list[int]], np.ndarray],
-    listener: Listener | None,
+    listener: ProgressListener,
 ) -> np.ndarray:
     """Encode what the cache does not know, each content once."""
     known = recall(encoder.fingerprint, keys, encoder.dim)
     fresh = [row for key, row in {k: r for r, k in enumerate(keys)}.items() if key not in known]
-    done = len(keys) - len(fresh)
-    if fresh and listener is not None:
-        listener(done, len(keys))
+    if fresh:
+        listener.start(len(keys), f"{encoder.kind}s", done=len(keys) - len(fresh))
     for start in range(0, len(fresh), BATCH):
         rows = fresh[start : start + BATCH]
         found = dict(zip((keys[row] for row in rows), encode(rows), strict=True))
         remember(encoder.fingerprint, found)
         known |= found
-        done += len(rows)
-        if listener is not None:
-            listener(done, len(keys))
+        listener.advance(len(rows))
     if not keys:
         return np.empty((0, encoder.dim), np.float32)
     return np.stack([known[key] for key in keys])

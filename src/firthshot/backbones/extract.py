@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from firthshot.backbones._chunks import ChunkFolder
 from firthshot.backbones.images import PictureError, map_ahead
 from firthshot.banks import SPLITS, save_bank
 from firthshot.errors import FirthshotError
+from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
     from firthshot.backbones.datasets import Dataset
@@ -29,13 +30,6 @@ BATCH = 64
 SORTED_BATCH = 32  # of the published extraction with batch statistics
 BATCHES_PER_CHUNK = 16
 SKIP = "--skip-bad leaves such pictures out."
-
-
-class ExtractListener(Protocol):
-    """Hear how far an extraction is."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """Take the number of rows finished, of those to be done."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +92,7 @@ def extract(
     bn_train_sorted: bool = False,
     skip_bad: bool = False,
     threads: int | None = None,
-    listener: ExtractListener | None = None,
+    listener: ProgressListener = SILENT,
     dtype: str = "float16",
     **words: Any,
 ) -> Bank:
@@ -122,8 +116,7 @@ def extract(
         first of them stops the extraction.
     threads : int, optional
         Decoding threads; default one per core.
-    listener : callable, optional
-        Hears the number of rows done, of all.
+    listener : ProgressListener, optional
     dtype : {"float16", "float32"}
         Precision of the bank.
     **words
@@ -170,7 +163,7 @@ def _run(
     chunks: ChunkFolder,
     skip_bad: bool,
     threads: int | None,
-    listener: ExtractListener | None,
+    listener: ProgressListener,
 ) -> None:
     """Encode the chunks that are not on disk."""
     groups = [
@@ -180,17 +173,14 @@ def _run(
     chunks.expect(len(groups))
     missing = [number for number in range(len(groups)) if not chunks.has(number)]
     done = plan.total - sum(len(part) for number in missing for part in groups[number])
-    if listener is not None:
-        listener(done, plan.total)
+    listener.start(plan.total, f"{dataset.kind}s", done=done)
     wanted = [row for number in missing for part in groups[number] for row in part.tolist()]
     inputs = _inputs(dataset, encoder, wanted, skip_bad, threads)
     for number in missing:
         parts = []
         for rows in groups[number]:
             parts.append(_encode(encoder, [next(inputs) for _ in rows]))
-            done += len(rows)
-            if listener is not None:
-                listener(done, plan.total)
+            listener.advance(len(rows))
         features, good = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         chunks.write(number, features, good)
 

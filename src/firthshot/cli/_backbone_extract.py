@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firthshot.cli._backbone_options import PixelMean, PixelStd, PublishedSplit, SplitFile
-from firthshot.cli._screen import Bar, say, screen
+from firthshot.cli._progress import ScreenProgress
+from firthshot.cli._screen import say, screen
 from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from firthshot.backbones.encoders import Encoder
     from firthshot.banks import Bank
-
-PLAIN_SECONDS = 10.0
 
 
 def list_all() -> None:
@@ -163,7 +161,7 @@ def extract(
     say(console, f"Encoder: {_named(chosen, loaded)}.")
     if isinstance(loaded, ImageEncoder):
         say(console, f"Pictures: {loaded.preparation.words}.")
-    with _ExtractProgress(console, f"{data.kind}s") as progress:
+    with ScreenProgress(console) as progress:
         bank = run(
             data,
             loaded,
@@ -209,45 +207,3 @@ def _tell(console: Console, bank: Bank, out: Path) -> None:
         bad = json.loads(bank.meta.notes["left out"])
         say(console, f"Left out {len(bad)} that cannot be decoded, the first being {bad[0]}.")
     say(console, f"Examine it with: firthshot bank doctor {out}")
-
-
-class _ExtractProgress:
-    """Tell how far an extraction is: a bar on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, console: Console, what: str) -> None:
-        self.console, self.what = console, what
-        self._since = self._last = time.monotonic()
-        self._before: int | None = None
-        self._bar = Bar(console)
-
-    def __call__(self, done: int, total: int) -> None:
-        """Take the number done, of all."""
-        if self._before is None:
-            self._before = done
-            self._since = time.monotonic()
-            if done:
-                say(self.console, f"{done:,} of {total:,} {self.what} were finished before.")
-        words = self._words(done, total)
-        if self.console.is_terminal:
-            self._bar.move(done, total, words)
-        elif done == total or time.monotonic() - self._last >= PLAIN_SECONDS:
-            self._last = time.monotonic()
-            say(self.console, words + ".")
-
-    def _words(self, done: int, total: int) -> str:
-        from firthshot.experiments.wording import duration
-
-        fresh = done - (self._before or 0)
-        elapsed = time.monotonic() - self._since
-        if not fresh or not elapsed:
-            return f"{done:,} of {total:,} {self.what}"
-        rate = fresh / elapsed
-        left = f", {duration((total - done) / rate)} left" if done < total else ""
-        return f"{done:,} of {total:,} {self.what}, {rate:,.0f}/s{left}"
-
-    def __enter__(self) -> _ExtractProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

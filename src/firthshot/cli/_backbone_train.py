@@ -154,14 +154,32 @@ def _decode(data: Dataset, side: int, cache: Path, console: Console) -> Pixels:
 
 
 def _train(setup: Setup, pixels: Pixels, out: Path, console: Console) -> list[EpochRecord]:
-    from firthshot.backbones.training import TrainingRun
-    from firthshot.cli._backbone_watch import TellingWatcher
+    from firthshot.backbones.training import TrainingRun, draw_curves, write_history
+    from firthshot.cli._progress import ScreenProgress
 
-    with TellingWatcher(console, out, f"{setup.architecture}, {setup.recipe.name}") as watcher:
-        run = TrainingRun(setup, pixels, out, watcher)
+    def tell(history: list[EpochRecord]) -> None:
+        say(console, _epoch_words(history))
+        write_history(history, out / "history.csv")
+        draw_curves(history, out / "curves.png", f"{setup.architecture}, {setup.recipe.name}")
+
+    with ScreenProgress(console) as progress:
+        run = TrainingRun(setup, pixels, out, progress, tell)
         if run.history:
             say(console, f"Resuming after epoch {len(run.history)}.")
         return run.train()
+
+
+def _epoch_words(history: list[EpochRecord]) -> str:
+    from firthshot.backbones.training import best_record
+    from firthshot.experiments.wording import duration
+
+    record = history[-1]
+    best = ", the best so far" if best_record(history) is record else ""
+    return (
+        f"Epoch {record.epoch} ({record.objective}): loss {record.loss:.3f}, "
+        f"accuracy {100 * record.accuracy:.1f} %; monitored {record.monitored_loss:.3f}, "
+        f"{100 * record.monitored_accuracy:.1f} %{best} ({duration(record.seconds)})."
+    )
 
 
 def _leave(console: Console) -> NoReturn:

@@ -1,166 +1,157 @@
-"""Tell how a run goes: a bar on a terminal, plain lines elsewhere."""
+"""Show how far a piece of work is: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from firthshot.cli._screen import say
-from firthshot.experiments.plan.cell import Cell
-from firthshot.experiments.run.workers import Done
 from firthshot.experiments.wording import duration
+from firthshot.progress import ProgressListener
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
-PLAIN_SECONDS = 10.0
+EVERY_SECONDS = 10.0
+PATIENCE_SECONDS = 2.0  # work that is usually over by then is shown only if it is not
+_ENOUGH = 4  # the first items may compile kernels: they say nothing of those to come
 
 
 class Meter:
-    """Count cells, and work out rate and time left."""
+    """Count items and units, and work out rate and time left."""
 
     def __init__(self) -> None:
-        self.total = self.done = self.failed = self.classifiers = 0
-        self.fresh = 0
+        self.what = ""
+        self._reset()
+
+    def _reset(self) -> None:
+        self.total = self.done = self.fresh = self.units = 0
+        self.units_left: int | None = 0
+        self.unit = self.words = ""
         self._since = time.monotonic()
 
-    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
-        """Add the cells of a round."""
-        if self.total == 0:
-            self._since = time.monotonic()
-        self.total += len(cells)
-        self.done += len(finished)
+    def start(self, total: int, what: str, done: int, unit: str, units: int | None) -> None:
+        """Begin to count, or go on with more of the same."""
+        if what != self.what:
+            self._reset()
+        self.what, self.unit = what, unit
+        self.total += total
+        self.done += done
+        known = self.units_left is not None and units is not None
+        self.units_left = (self.units_left or 0) + (units or 0) if known else None
 
-    def count(self, done: Done) -> None:
-        """Add a cell that ended."""
-        self.done += 1
-        self.fresh += 1
-        self.failed += done.tables is None
-        self.classifiers += done.cell.classifiers if done.tables is not None else 0
-
-    @property
-    def elapsed(self) -> float:
-        """Return the seconds since the first round began."""
-        return time.monotonic() - self._since
-
-    @property
-    def rate(self) -> float:
-        """Return classifiers per second of this session."""
-        return self.classifiers / max(self.elapsed, 1e-9)
+    def advance(self, count: int, units: int | None, words: str) -> None:
+        """Count items that were finished now."""
+        self.done += count
+        self.fresh += count
+        spent = count if units is None else units
+        self.units += spent
+        if self.units_left is not None:
+            self.units_left -= spent
+        self.words = words
 
     @property
     def left(self) -> float | None:
-        """Return the seconds left, None while too little is known; cells cost about the same.
-
-        The first cells compile kernels: they say nothing of those to come.
-        """
-        if self.fresh < min(4, self.total):
+        """Seconds that are left, None while too little is known."""
+        if self.fresh < min(_ENOUGH, self.total):
             return None
-        return (self.total - self.done) * self.elapsed / self.fresh
+        elapsed = time.monotonic() - self._since
+        if self.units_left is None or not self.units:
+            return (self.total - self.done) * elapsed / self.fresh
+        return self.units_left * elapsed / self.units
 
-    def words(self) -> str:
-        """Return all of it in one line."""
-        failed = f", {self.failed} failed" if self.failed else ""
-        left = "" if self.left is None else f", {duration(self.left)} left"
-        return (
-            f"{self.done:,} of {self.total:,} cells{failed}, {self.rate:,.0f} classifiers/s{left}"
-        )
+    def line(self) -> str:
+        """Return all of it in one line without a full stop."""
+        parts = [f"{self.done:,} of {self.total:,} {self.what}", self.words]
+        if self.fresh:
+            rate = self.units / max(time.monotonic() - self._since, 1e-9)
+            parts.append(f"{rate:,.{0 if rate >= 10 else 1}f}{' ' * bool(self.unit)}{self.unit}/s")
+        if self.done < self.total and self.left is not None:
+            parts.append(f"{duration(self.left)} left")
+        return ", ".join(filter(None, parts))
 
 
-class PlainProgress:
-    """Print a line now and then."""
+class ScreenProgress(ProgressListener):
+    """Draw a bar, or print a line now and then where there is no terminal.
 
-    def __init__(self, console: Console, every: float = PLAIN_SECONDS) -> None:
-        self.console, self.every = console, every
+    Parameters
+    ----------
+    console : Console
+    quiet : bool
+        Say only what went wrong.
+    patience : float
+        Seconds after which to begin.
+    hint : str
+        What the first line ends with, such as a way to wait less.
+    """
+
+    def __init__(
+        self, console: Console, *, quiet: bool = False, patience: float = 0.0, hint: str = ""
+    ) -> None:
+        self.console, self.quiet, self.hint = console, quiet or console.quiet, hint
         self.meter = Meter()
-        self._last = time.monotonic()
+        self._bar: Progress | None = None
+        self._begins = time.monotonic() + patience
+        self._next_line = self._begins + (0.0 if patience else EVERY_SECONDS)
 
-    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
-        """Say how much there is to do."""
-        self.meter.begin(cells, finished)
-        before = f", {len(finished):,} of them finished before" if finished else ""
-        self.say(f"{len(cells):,} cells{before}.")
+    def start(
+        self, total: int, what: str, *, done: int = 0, unit: str = "", units: int | None = None
+    ) -> None:
+        """Say what was finished before, and show the bar."""
+        self.meter.start(total, what, done, unit, units)
+        if done and self._begins <= time.monotonic():
+            self.say(f"{done:,} of {total:,} {what} were finished before.")
+        self._show()
 
-    def done(self, done: Done) -> None:
-        """Count a cell, and say so every few seconds."""
-        self.meter.count(done)
-        if done.tables is None:
-            self.say(f"Failed: {done.cell.words}: {done.reason}")
-        over = self.meter.done == self.meter.total
-        if over or time.monotonic() - self._last >= self.every:
-            self._last = time.monotonic()
-            self.say(self.meter.words() + ".")
+    def advance(self, count: int = 1, *, units: int | None = None, words: str = "") -> None:
+        """Move the bar, or print a line if it is time."""
+        self.meter.advance(count, units, words)
+        self._show()
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if self.quiet or now < self._begins:
+            return
+        if self.console.is_terminal:
+            self._draw()
+        elif self.meter.fresh and (now >= self._next_line or self.meter.done == self.meter.total):
+            self._next_line = now + EVERY_SECONDS
+            self.say(self._line() + ".")
+            self.hint = ""
+
+    def _line(self) -> str:
+        return "; ".join(filter(None, (self.meter.line(), self.hint)))
+
+    def _draw(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        if self._bar is None:
+            share, words = TextColumn("{task.percentage:>3.0f} %"), "{task.fields[words]}"
+            columns = BarColumn(bar_width=20), share, TextColumn(words, markup=False)
+            self._bar = Progress(*columns, console=self.console, transient=True)
+            self._bar.add_task("", words="", total=None)
+            self._bar.start()
+        done, total = self.meter.done, self.meter.total
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, words=self._line())
 
     def say(self, line: str) -> None:
         """Print a line as it is."""
+        if not self.quiet:
+            say(self.console, line)
+
+    def warn(self, line: str) -> None:
+        """Print a line in any case."""
         say(self.console, line)
 
-    def __enter__(self) -> PlainProgress:
+    def finish(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __enter__(self) -> ScreenProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
-
-
-class QuietProgress(PlainProgress):
-    """Say only what went wrong."""
-
-    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
-        """Count in silence."""
-        self.meter.begin(cells, finished)
-
-    def done(self, done: Done) -> None:
-        """Count, and tell failures."""
-        self.meter.count(done)
-        if done.tables is None:
-            super().say(f"Failed: {done.cell.words}: {done.reason}")
-
-    def say(self, line: str) -> None:
-        """Keep remarks to itself."""
-
-
-class BarProgress(PlainProgress):
-    """Draw a bar with cells, classifiers per second and time left."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self._bar = Progress(
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[words]}"),
-            console=console,
-            transient=True,
-        )
-        self._task = self._bar.add_task("", words="", total=None)
-
-    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
-        """Lengthen the bar."""
-        super().begin(cells, finished)
-        self._update()
-
-    def done(self, done: Done) -> None:
-        """Move the bar."""
-        self.meter.count(done)
-        if done.tables is None:
-            self.say(f"Failed: {done.cell.words}: {done.reason}")
-        self._update()
-
-    def _update(self) -> None:
-        fields: dict[str, Any] = {"total": self.meter.total, "completed": self.meter.done}
-        self._bar.update(self._task, words=self.meter.words(), **fields)
-
-    def __enter__(self) -> BarProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-
-def make_progress(console: Console, quiet: bool) -> PlainProgress:
-    """Return the way of telling that suits the console."""
-    if quiet:
-        return QuietProgress(console)
-    return BarProgress(console) if console.is_terminal else PlainProgress(console)
+        self.finish()

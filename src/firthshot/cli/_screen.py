@@ -1,4 +1,4 @@
-"""What commands put on the screen: text as it is, facts, tables, lines and a bar."""
+"""What commands put on the screen: text as it is, facts, tables and lines."""
 
 from __future__ import annotations
 
@@ -98,34 +98,3 @@ def table(*columns: str, right: Collection[str] = (), one_line: bool = False) ->
 def say(console: Console, line: str) -> None:
     """Print a line as it is; the terminal breaks it, so that paths can be copied."""
     console.print(plain(one_line(line)), soft_wrap=True)
-
-
-class Bar:
-    """A bar with words behind it on a terminal, nothing elsewhere or where all is to be quiet."""
-
-    def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self.shown = console.is_terminal and not console.quiet
-        self._progress = Progress(
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[words]}", markup=False),
-            console=console,
-            transient=True,
-        )
-        self._task = self._progress.add_task("", words="", total=None)
-
-    def move(self, done: int, total: int, words: str) -> None:
-        """Say how far it is."""
-        self._progress.update(self._task, completed=done, total=total, words=words)
-
-    def start(self) -> None:
-        """Show it."""
-        if self.shown:
-            self._progress.start()
-
-    def stop(self) -> None:
-        """Take it away."""
-        if self.shown:  # stopping what was never started prints an empty line
-            self._progress.stop()

@@ -93,7 +93,7 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Fit a classifier to labelled rows and write it to a file."""
-    from firthshot.cli._embedding import embedding_progress
+    from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
     from firthshot.own_data import (
         Columns,
         columns_differ,
@@ -107,7 +107,8 @@ def fit(
     _check_places(source, model)
     encoder = encoder_line(encoder, size, mean, std, architecture)
     columns = Columns(label, id_column, tuple(drop or ()), text=text)
-    with embedding_progress() as listener:
+    told = screen(stderr=True)
+    with ScreenProgress(told, quiet=quiet, patience=PATIENCE_SECONDS) as listener:
         examples = read_examples(source, columns, split=split, encoder=encoder, listener=listener)
     head = head or ("cosine" if examples.kind == "image" else "linear")
     scaled = columns_differ(examples) if standardize is None else standardize

@@ -117,7 +117,7 @@ def _read(
     """Read one source; pictures and texts go through the encoder that the model remembers."""
     from firthshot.backbones.embed import EncoderMark
     from firthshot.backbones.images import ENDINGS as PICTURES
-    from firthshot.cli._embedding import embedding_progress
+    from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
     from firthshot.own_data import read_examples, takes_texts
 
     mark = EncoderMark(model.encoder_name_ or "a table of them", model.encoder_fingerprint_)
@@ -129,7 +129,7 @@ def _read(
             f"There is no file {source!r}: to classify one text, pipe it in, as in "
             f'echo "{source}" | firthshot predict MODEL -.'
         )
-    with embedding_progress() as listener:
+    with ScreenProgress(screen(stderr=True), patience=PATIENCE_SECONDS) as listener:
         return read_examples(
             source,
             columns,

@@ -151,10 +151,12 @@ def _fit(data: ModelData, **options: Any) -> Regression:
 
 def _summarise(fitted: Regression, level: float, method: str, odds_ratios: bool) -> Summary:
     """Test and find intervals; who has to wait is told how far it is."""
-    from firthshot.cli._regress_progress import Patience
-    from firthshot.jeffreys import watched_by
+    from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
+    from firthshot.progress import heard_by
 
-    with watched_by(Patience().tell):
+    hint = "--wald needs no such search"
+    told = ScreenProgress(screen(stderr=True), patience=PATIENCE_SECONDS, hint=hint)
+    with told as listener, heard_by(listener):
         return fitted.summary(level, method, odds_ratios=odds_ratios)
 
 

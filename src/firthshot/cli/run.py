@@ -94,13 +94,13 @@ def _resolve(
 def _run(
     spec: Spec, folder: Path, workers: int | None, dask: str | None, quiet: bool, console: Any
 ) -> RunOutcome:
-    from firthshot.cli._progress import make_progress
+    from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
     from firthshot.experiments.runner import run as run_spec
 
     if dask is not None and workers is not None and dask != "local":
         raise FirthshotError("--workers is for this machine: your cluster has its own workers.")
-    with make_progress(console, quiet) as progress:
+    with ScreenProgress(console, quiet=quiet) as progress:
         if dask is None:
             return run_spec(spec, folder, workers=workers, listener=progress)
         from firthshot.experiments.run.cluster import connect

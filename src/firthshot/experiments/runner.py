@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -23,37 +23,12 @@ from firthshot.experiments.run.workers import Compute, Done, on_threads
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.shots import shots_in_words
 from firthshot.files import raise_clearly, write_whole
+from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
 
 T = TypeVar("T")
-
-
-class Listener(Protocol):
-    """What is told how a run goes."""
-
-    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
-        """Hear of the cells of a round, and which of them were finished before."""
-
-    def done(self, done: Done) -> None:
-        """Hear of a cell that was stored or that failed."""
-
-    def say(self, line: str) -> None:
-        """Hear a remark."""
-
-
-class Silent:
-    """Listen and say nothing."""
-
-    def begin(self, cells: list[Cell], finished: list[Cell]) -> None:
-        """Ignore it."""
-
-    def done(self, done: Done) -> None:
-        """Ignore it."""
-
-    def say(self, line: str) -> None:
-        """Ignore it."""
 
 
 @dataclass
@@ -74,7 +49,7 @@ def run(
     *,
     workers: int | None = None,
     compute: Compute | None = None,
-    listener: Listener | None = None,
+    listener: ProgressListener = SILENT,
     summary: bool = True,
 ) -> RunOutcome:
     """Run a spec into a folder, or go on where it stopped.
@@ -90,7 +65,7 @@ def run(
         Threads; all cores by default.
     compute : callable, optional
         What computes cells instead of threads (`firthshot.experiments.run.cluster`).
-    listener : Listener, optional
+    listener : ProgressListener, optional
     summary : bool
         Write the tables of ``summary/`` at the end.
 
@@ -136,10 +111,10 @@ class _CellTask:
         folder: RunFolder,
         banks: dict[str, Bank],
         work: Compute,
-        listener: Listener | None,
+        listener: ProgressListener,
     ) -> None:
         self.spec, self.plan, self.folder, self.banks = spec, plan, folder, banks
-        self.work, self.listener = work, listener or Silent()
+        self.work, self.listener = work, listener
         self.outcome = RunOutcome(notes=plan.notes)
         for line in folder.set_damaged_aside():
             self.listener.say(line)
@@ -177,10 +152,22 @@ class _CellTask:
         self.outcome.resumed += len(cells) - len(missing)
         if missing:  # on record from the start: a killed run has a machine too
             put_session(self.folder.path, self.session)
-        self.listener.begin(cells, [cell for cell in cells if cell.identity in self.finished])
+        self.listener.start(
+            len(cells),
+            "cells",
+            done=len(cells) - len(missing),
+            unit="classifiers",
+            units=sum(cell.classifiers for cell in missing),
+        )
         for done in self.work(missing, self.banks):
             self._timed("store", partial(self._store, done))
-            self.listener.done(done)
+            self._tell(done)
+
+    def _tell(self, done: Done) -> None:
+        if done.tables is None:
+            self.listener.warn(f"Failed: {done.cell.words}: {done.reason}")
+        failed = f"{len(self.outcome.failed)} failed" if self.outcome.failed else ""
+        self.listener.advance(units=done.cell.classifiers, words=failed)
 
     def _store(self, done: Done) -> None:
         identity = done.cell.identity

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from firthshot.jeffreys._profile import Profile, save_profiles
-from firthshot.jeffreys._progress import watched_by
 from firthshot.jeffreys._regression import Regression, fit_model_data, regress
 from firthshot.jeffreys._separation import Separation, detect_separation
 from firthshot.jeffreys._summary import Summary
@@ -22,5 +21,4 @@ __all__ = [
     "fit_model_data",
     "regress",
     "save_profiles",
-    "watched_by",
 ]

@@ -11,10 +11,10 @@ from firthshot.errors import FirthshotError
 from firthshot.files import replacing
 from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._model import Fit, Maximum
-from firthshot.jeffreys._progress import tell
 from firthshot.jeffreys._separation import INTERCEPT
 from firthshot.jeffreys._several_maxima import SLOW
 from firthshot.jeffreys._tests import HIGHER, HIGHER_BY, restricted_maximum
+from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,12 +108,14 @@ def profile_intervals(
     easy = (status == solve.CONVERGED) & (steps <= SLOW) & estimable[:, None]
     easy &= not fitted.suspect
     easy &= (bounds - fitted.beta.ravel()[list(indices), None]) * [-1.0, 1.0] > 0.0
+    listener = ambient_listener()
+    listener.start(int((~easy).sum()), "bounds of intervals searched")
     for row, end in zip(*np.nonzero(~easy), strict=True):
-        tell("coefficients given an interval", int(row), len(bounds))
         bounds[row, end] = np.nan
         if estimable[row]:
             side = 2.0 * end - 1.0
             bounds[row, end] = _search_bound(fitted, work, indices[row], drop, side, tol)
+        listener.advance()
     return np.asarray(bounds)
 
 

@@ -11,8 +11,8 @@ from firthshot.errors import FirthshotError, check_choice
 from firthshot.jeffreys._design import make_design
 from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._model import Fit, Maximum, Model, explain, fit, maximise
-from firthshot.jeffreys._progress import tell
 from firthshot.jeffreys._several_maxima import SLOW, scattered
+from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -148,8 +148,9 @@ def each_coefficient(
     easy &= reached <= fitted.penalised_loglik + _KEPT
     estimable = fitted.estimable[list(indices)]
     results = []
+    listener = ambient_listener()
+    listener.start(len(eye), "coefficients tested")
     for k in range(len(eye)):
-        tell("coefficients tested", k, len(eye))
         if not estimable[k]:
             results.append(UNDETERMINED)
         elif easy[k]:
@@ -158,6 +159,7 @@ def each_coefficient(
         else:
             one, zero = eye[k : k + 1], np.zeros(1)
             results.append(likelihood_ratio_test(fitted, one, zero, tol=tol, max_iter=max_iter))
+        listener.advance()
     return tuple(results)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,13 +12,13 @@ from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import index_column
 from firthshot.own_data._texts import Texts, lines_table, numeric, table_texts
+from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
     from firthshot.backbones.embed import EncoderMark
     from firthshot.backbones.encoders import Encoder
 
 Encoded = Literal["image", "text"]
-Listener = Callable[[int, int], None]
 _SAMPLE = 100  # rows that show what a column holds
 
 
@@ -58,7 +57,7 @@ def read_encoded(
     encoder: str | None = None,
     mark: EncoderMark | None = None,
     needs_label: bool = True,
-    listener: Listener | None = None,
+    listener: ProgressListener = SILENT,
 ) -> Examples:
     """Embed the pictures or texts of a source.
 
@@ -76,8 +75,7 @@ def read_encoded(
         The encoder that a model was fitted with: another is refused.
     needs_label : bool
         Whether pictures that are not in class folders, or a table without labels, are refused.
-    listener : callable, optional
-        Hears how many are embedded, of how many.
+    listener : ProgressListener, optional
     """
     from firthshot.backbones.datasets import load_table
     from firthshot.backbones.embed import embed_pictures
@@ -139,7 +137,7 @@ def _text_examples(
     source: str,
     columns: Columns,
     encoder: Encoder,
-    listener: Listener | None = None,
+    listener: ProgressListener = SILENT,
 ) -> Examples:
     from firthshot.backbones.embed import embed_texts
 

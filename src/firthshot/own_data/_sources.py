@@ -9,7 +9,6 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import (
-    Listener,
     embed_lines,
     encoded_kind,
     read_encoded,
@@ -18,6 +17,7 @@ from firthshot.own_data._encoded import (
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._stdin import parse_items
 from firthshot.own_data._tables import read_examples_table
+from firthshot.progress import SILENT, ProgressListener
 from firthshot.tables import TABLES, refuse_foreign
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def read_examples(
     needs_label: bool = True,
     encoder: str | None = None,
     mark: EncoderMark | None = None,
-    listener: Listener | None = None,
+    listener: ProgressListener = SILENT,
 ) -> Examples:
     """Read the rows of a source.
 

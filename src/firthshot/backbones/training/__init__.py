@@ -8,7 +8,6 @@ from firthshot.backbones.training._setup import (
     PRECISIONS,
     EpochRecord,
     Setup,
-    Watcher,
     best_precision,
     best_record,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "Setup",
     "Stage",
     "TrainingRun",
-    "Watcher",
     "best_precision",
     "best_record",
     "draw_curves",

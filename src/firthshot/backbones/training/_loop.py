@@ -29,15 +29,17 @@ from firthshot.backbones.training._losses import OBJECTIVES, Learner
 from firthshot.backbones.training._setup import (
     EpochRecord,
     Setup,
-    Watcher,
     best_record,
     setup_differences,
 )
 from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError
 from firthshot.kernels.streams import stream_key
+from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firthshot.backbones.pixels import Pixels
     from firthshot.backbones.training._recipes import Stage
 
@@ -75,15 +77,21 @@ class TrainingRun:
         The decoded pictures of the base classes.
     folder : path
         Where the checkpoints are; a run found there is continued, another one refused.
-    watcher : Watcher, optional
-        Told of the progress.
+    listener : ProgressListener, optional
+    after_epoch : callable, optional
+        Gets the records of all finished epochs after each epoch.
     """
 
     def __init__(
-        self, setup: Setup, pixels: Pixels, folder: str | Path, watcher: Watcher | None = None
+        self,
+        setup: Setup,
+        pixels: Pixels,
+        folder: str | Path,
+        listener: ProgressListener = SILENT,
+        after_epoch: Callable[[list[EpochRecord]], None] | None = None,
     ) -> None:
         self.setup, self.pixels, self.folder = setup, pixels, Path(folder)
-        self.watcher = watcher or Watcher()
+        self.listener, self.after_epoch = listener, after_epoch
         self.train_rows, self.monitored_rows = split_monitored(pixels.labels)
         self._refuse_small_parts()
         self.learner = _make_learner(setup, len(pixels.classes))
@@ -115,13 +123,16 @@ class TrainingRun:
 
     def train(self) -> list[EpochRecord]:
         """Train the epochs that are left and return the records of all."""
-        total = self.setup.recipe.epochs
-        self.watcher.start(len(self.history), total, self.batches, self.setup.recipe.batch)
+        total, done = self.setup.recipe.epochs, len(self.history)
+        self.listener.start(
+            total * self.batches, "batches", done=done * self.batches, unit="pictures"
+        )
         with self.lanes.open():
-            for epoch in range(len(self.history), total):
+            for epoch in range(done, total):
                 self.history.append(self._epoch(epoch))
                 self._save()
-                self.watcher.epoch(self.history)
+                if self.after_epoch is not None:
+                    self.after_epoch(self.history)
         return self.history
 
     def _epoch(self, epoch: int) -> EpochRecord:
@@ -156,7 +167,8 @@ class TrainingRun:
             loss += sum(share.loss for share in shares)
             right += sum(share.right for share in shares)
             seen += sum(share.seen for share in shares)
-            self.watcher.batch(epoch + 1, batch + 1, loss / (batch + 1))
+            words = f"epoch {epoch + 1}, loss {loss / (batch + 1):.3f}"
+            self.listener.advance(units=size, words=words)
         self.lanes.merge()
         return rate, loss / self.batches, right / seen
 

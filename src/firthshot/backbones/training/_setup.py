@@ -1,4 +1,4 @@
-"""What decides a training run, what each epoch gave, and who is told."""
+"""What decides a training run, and what each epoch gave."""
 
 from __future__ import annotations
 
@@ -96,19 +96,6 @@ class EpochRecord:
     monitored_loss: float
     monitored_accuracy: float
     seconds: float
-
-
-class Watcher:
-    """Told how training goes; this one is silent."""
-
-    def start(self, done: int, total: int, batches: int, size: int) -> None:
-        """Hear that ``done`` of ``total`` epochs, of ``batches`` batches of ``size``, exist."""
-
-    def batch(self, epoch: int, batch: int, loss: float) -> None:
-        """Hear the running mean loss after a batch."""
-
-    def epoch(self, history: list[EpochRecord]) -> None:
-        """Hear the records so far, after an epoch; the last one is new."""
 
 
 def best_record(history: list[EpochRecord]) -> EpochRecord:

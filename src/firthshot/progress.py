@@ -1,0 +1,66 @@
+"""How far a long piece of work is: every room tells it in one way, whoever listens."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class ProgressListener:
+    """Hear how far a piece of work is; this one keeps silent."""
+
+    def start(
+        self, total: int, what: str, *, done: int = 0, unit: str = "", units: int | None = None
+    ) -> None:
+        """Hear of ``total`` items of work, such as "cells"; the same items again are added.
+
+        Parameters
+        ----------
+        total : int
+        what : str
+            The items, in the plural.
+        done : int
+            Items that were finished before.
+        unit : str
+            What the rate counts, such as "classifiers"; the items by default.
+        units : int, optional
+            Units that are still to do, where items differ in cost: the time left follows them.
+        """
+
+    def advance(self, count: int = 1, *, units: int | None = None, words: str = "") -> None:
+        """Hear that ``count`` more items are done, which were so many units.
+
+        ``words`` are shown beside the count until the next call.
+        """
+
+    def say(self, line: str) -> None:
+        """Hear a remark."""
+
+    def warn(self, line: str) -> None:
+        """Hear of something that went wrong, which is shown even where all is to be quiet."""
+
+    def finish(self) -> None:
+        """Hear that nothing more comes."""
+
+
+SILENT = ProgressListener()
+_ambient: ContextVar[ProgressListener] = ContextVar("listener", default=SILENT)
+
+
+@contextmanager
+def heard_by(listener: ProgressListener) -> Iterator[None]:
+    """Let a listener hear of work whose functions have no argument for one."""
+    token = _ambient.set(listener)
+    try:
+        yield
+    finally:
+        _ambient.reset(token)
+
+
+def ambient_listener() -> ProgressListener:
+    """Return the listener that `heard_by` set, or the silent one."""
+    return _ambient.get()
