@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from firthshot.experiments.spec.fields import Spec
-from firthshot.experiments.spec.geometric import GeometricSpec, load_geometric
-from firthshot.experiments.spec.reading import load_spec, source_kind
+from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.reading import load_any, preset_names
 from firthshot.experiments.spec.writing import to_toml
 
 FOLDER = Path(__file__).parent
@@ -64,7 +64,7 @@ class Task:
     @property
     def geometric(self) -> bool:
         """Tell whether it is the geometric experiment, which has no banks."""
-        return source_kind(self.study.source) == "geometric"
+        return self.study.source in preset_names("geometric")
 
     def spec(self, tenth: bool = False) -> Spec | GeometricSpec:
         """Return the preset's settings with the plan's over them."""
@@ -73,9 +73,7 @@ class Task:
         given = {**study.set, "trials": trials}
         if study.preset:
             given |= {"name": study.name, "reproduces": "", "remark": study.question}
-        if self.geometric:
-            return load_geometric(study.source, given)
-        return load_spec(study.source, {**given, "banks": [self.bank]})
+        return load_any(study.source, given if self.geometric else {**given, "banks": [self.bank]})
 
 
 @dataclass(frozen=True)

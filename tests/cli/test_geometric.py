@@ -40,12 +40,30 @@ def test_presets_and_validate_know_it() -> None:
     assert "p: Expected" in result.output
 
 
-@pytest.mark.parametrize("option", [["--bank", "x"], ["--dask", "local"], ["--until-ci", "1"]])
-def test_options_of_other_runs_are_refused(option: list[str], tmp_path: Path) -> None:
-    with pytest.raises(FirthshotError, match=f"no use for {option[0]}"):
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--bank", "x"], "banks: There is no such field"),
+        (["--dask", "local"], "--dask is for trials on banks"),
+        (["--until-ci", "1"], "until_ci: There is no such field"),
+    ],
+)
+def test_options_of_other_runs_are_refused(option: list[str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(FirthshotError, match=words):
         runner.invoke(
             app, ["run", "geometric", *option, "--out", str(tmp_path)], catch_exceptions=False
         )
+
+
+def test_a_folder_of_the_presets_name_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("run", "geometric", *FEW, "--out", "geometric")
+    again = call("run", "geometric", *FEW, "--out", "geometric")
+    assert "50 of 50 blocks were finished before" in again
+    assert "Into runs/geometric" in call("run", "geometric", *FEW)  # the preset, not the folder
+    assert "Into geometric" in call("run", "./geometric", "--no-report")
 
 
 def test_a_run_ends_with_its_figure_table_and_page(tmp_path: Path) -> None:

@@ -12,22 +12,31 @@ import pytest
 from scipy.stats import kstest, nbinom
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.geometric.run import error_sums, run_geometric
+from firthshot.experiments.geometric.run import error_sums, read_geometric, run_geometric
 from firthshot.experiments.geometric.summary import (
     exact_mle_mean,
     jackknife_slope,
-    read_geometric,
     result_of,
 )
 from firthshot.experiments.run.status import read_status
-from firthshot.experiments.spec.geometric import GeometricSpec, build_geometric, load_geometric
-from firthshot.experiments.spec.reading import SpecError, load_spec, preset_names, source_kind
+from firthshot.experiments.spec import (
+    GeometricSpec,
+    SpecError,
+    build_any,
+    load_any,
+    load_geometric,
+    load_spec,
+    preset_names,
+)
 from firthshot.kernels.streams import NOISE, philox, stream_key
+from firthshot.progress import ProgressListener
 
 
 def small(**fields: object) -> GeometricSpec:
     given = {"kind": "geometric", "name": "toy", "sample_size": 12, "slope": [3, 12], "trials": 230}
-    return build_geometric({**given, **fields})
+    spec = build_any({**given, **fields})
+    assert isinstance(spec, GeometricSpec)
+    return spec
 
 
 def mean_by_sum(size: int, p: float) -> float:
@@ -143,21 +152,36 @@ def folder_bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+class Told(ProgressListener):
+    """Remember what a run told, and stop it after so many blocks."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.stop_after, self.before, self.done = stop_after, 0, 0
+        self.said: list[str] = []
+
+    def start(self, total: int, what: str, *, done: int = 0, **_: object) -> None:
+        self.before = done
+
+    def advance(self, count: int = 1, **_: object) -> None:
+        self.done += count
+        if self.done == self.stop_after:
+            raise KeyboardInterrupt
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
 def test_workers_and_interruptions_leave_the_same_files(tmp_path: Path) -> None:
     spec = small()
     run_geometric(spec, tmp_path / "whole", workers=3)
 
-    def stop_early(done: int, _blocks: int) -> None:
-        if done == 20:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run_geometric(spec, tmp_path / "cut", workers=1, progress=stop_early)
+        run_geometric(spec, tmp_path / "cut", workers=1, listener=Told(stop_after=20))
     status = read_status(tmp_path / "cut")
     assert (status.finished, status.cells, status.unit) == (20, 46, "trials")
-    told: list[int] = []
-    run_geometric(spec, tmp_path / "cut", workers=2, progress=lambda done, _: told.append(done))
-    assert told == list(range(20, 47))
+    told = Told()
+    run_geometric(spec, tmp_path / "cut", workers=2, listener=told)
+    assert (told.before, told.done) == (20, 26)
     assert folder_bytes(tmp_path / "cut") == folder_bytes(tmp_path / "whole")
     written = pl.read_csv(tmp_path / "whole" / "summary" / "geometric.csv")
     assert written["trials"].unique().to_list() == [230]
@@ -180,12 +204,12 @@ def test_folders_of_another_run_are_refused(tmp_path: Path) -> None:
     run_geometric(small(), tmp_path)
     with pytest.raises(FirthshotError, match=r"p was 0\.5, is 0\.4"):
         run_geometric(small(p=0.4), tmp_path)
-    with pytest.raises(SpecError, match="kind 'geometric', which trains no classifiers"):
+    with pytest.raises(SpecError, match="kind 'geometric', which is another kind"):
         load_spec(str(tmp_path))
     other = tmp_path / "other"
     other.mkdir()
     (other / "spec.toml").write_text('name = "x"\n')
-    with pytest.raises(FirthshotError, match="holds a run of trials on banks"):
+    with pytest.raises(FirthshotError, match="holds a run of another kind"):
         run_geometric(small(), other)
     part = next((tmp_path / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:40])
@@ -193,9 +217,9 @@ def test_folders_of_another_run_are_refused(tmp_path: Path) -> None:
         FirthshotError, match="is damaged: its cell is computed anew by firthshot run"
     ):
         read_geometric(tmp_path)
-    said: list[str] = []
-    run_geometric(small(), tmp_path, say=said.append)  # computes the block anew
-    assert said == [f"{part} is damaged: its cell is computed anew; see {tmp_path}/damaged."]
+    told = Told()
+    run_geometric(small(), tmp_path, listener=told)  # computes the block anew
+    assert told.said == [f"{part} is damaged: its cell is computed anew; see {tmp_path}/damaged."]
     run_geometric(small(), tmp_path / "sound")
     found, expected = (read_geometric(folder).table for folder in (tmp_path, tmp_path / "sound"))
     assert found.equals(expected)
@@ -220,11 +244,13 @@ def test_problems_are_named(fields: dict[str, object], words: str) -> None:
 def test_kinds_of_sources(tmp_path: Path) -> None:
     assert preset_names("geometric") == ["geometric"]
     assert "geometric" not in preset_names()
-    assert (source_kind("geometric"), source_kind("cosine")) == ("geometric", "trials")
+    assert isinstance(load_any("geometric"), GeometricSpec)
+    with pytest.raises(SpecError, match="cosine asks for trials on banks"):
+        load_geometric("cosine")
     file = tmp_path / "x.toml"
     file.write_text('kind = "geometrik"\n')
     with pytest.raises(SpecError, match="'geometrik' is no kind of run"):
-        source_kind(str(file))
+        load_any(file)
 
 
 def test_few_trials_have_a_wider_bound(result) -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from experiments.toy import write_bank
 from firthshot.banks import load_bank
-from firthshot.experiments.geometric.run import run_geometric
-from firthshot.experiments.geometric.summary import read_geometric
+from firthshot.experiments.geometric.run import read_geometric, run_geometric
 from firthshot.experiments.rope import Paths, fit_paths
-from firthshot.experiments.spec.geometric import build_geometric
+from firthshot.experiments.spec import GeometricSpec
 from firthshot.experiments.summary import RunSummary
 from firthshot.report.figures import drawings, geometric, rope
 from firthshot.report.figures.style import style
@@ -119,9 +118,9 @@ def test_the_bank_of_the_run_is_taken_else_the_embedded_one(tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    spec = {"kind": "geometric", "name": "g", "sample_size": 40, "slope": [5, 40], "trials": 4000}
+    spec = GeometricSpec(kind="geometric", name="g", sample_size=40, slope=(5, 40), trials=4000)
     out = tmp_path_factory.mktemp("geometric")
-    run_geometric(build_geometric(spec), out)
+    run_geometric(spec, out)
     return out
 
 

@@ -23,16 +23,12 @@ def presets(
     ] = False,
 ) -> None:
     """List the presets, or tell what one reproduces, its settings and its cost here."""
-    from firthshot.experiments.spec.reading import read_source, source_kind
+    from firthshot.experiments.spec.reading import read_source
 
     if name is None:
         _list()
     elif toml:
         echo_data(read_source(name)[1])
-    elif source_kind(name) == "geometric":
-        from firthshot.cli._geometric import describe
-
-        describe(name, {"--bank": bank})
     else:
         _describe(name, bank)
 
@@ -40,16 +36,13 @@ def presets(
 def _list() -> None:
     from rich.table import Table
 
-    from firthshot.experiments.spec.geometric import load_geometric
-    from firthshot.experiments.spec.reading import load_spec, preset_names
+    from firthshot.experiments.spec import load_any, preset_names
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("preset", no_wrap=True)
     table.add_column("reproduces")
-    rows = {name: load_spec(name).reproduces for name in preset_names()}
-    rows |= {name: load_geometric(name).reproduces for name in preset_names("geometric")}
-    for name in sorted(rows):
-        table.add_row(name, rows[name])
+    for name in sorted([*preset_names(), *preset_names("geometric")]):
+        table.add_row(name, load_any(name).reproduces)
     screen().print(table)
     echo()
     echo("firthshot presets NAME tells the settings and the time it takes here.")
@@ -58,16 +51,22 @@ def _list() -> None:
 def _describe(name: str, banks: list[str] | None) -> None:
     from rich.table import Table
 
-    from firthshot.experiments.spec.choose import open_banks, settle_banks
-    from firthshot.experiments.spec.reading import load_spec
+    from firthshot.cli._geometric import settings as geometric_settings
+    from firthshot.experiments.spec import Spec, load_any, open_banks, settle_banks
 
-    spec = settle_banks(load_spec(name, {"banks": banks} if banks else None))
-    size, remarks = _size(spec, open_banks(spec))
+    spec, remarks = load_any(name, {"banks": banks} if banks else None), list[str]()
+    if isinstance(spec, Spec):
+        spec = settle_banks(spec)
+        size, remarks = _size(spec, open_banks(spec))
+        rows = {**_settings(spec), **size}
+    else:
+        rows = geometric_settings(spec)
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column()
-    for what, words in {**_settings(spec), **size}.items():
-        table.add_row(what, words)
+    for what, words in rows.items():
+        if words:
+            table.add_row(what, words)
     screen().print(table)
     for line in remarks:
         echo(line)
@@ -76,7 +75,7 @@ def _describe(name: str, banks: list[str] | None) -> None:
 def _settings(spec: Spec) -> dict[str, str]:
     from firthshot.experiments.spec.choose import bank_remark
 
-    rows = {
+    return {
         "preset": spec.name,
         "reproduces": spec.reproduces,
         "remark": spec.remark,
@@ -97,7 +96,6 @@ def _settings(spec: Spec) -> dict[str, str]:
         "queries": _queries(spec),
         "first_classes": _first_classes(spec),
     }
-    return {what: words for what, words in rows.items() if words}
 
 
 def _grids(spec: Spec) -> dict[str, str]:
@@ -151,9 +149,7 @@ def _size(spec: Spec, banks: list[Bank]) -> tuple[dict[str, str], list[str]]:
     Where the preset cannot be run on them, that is a remark too: its settings can still be shown.
     """
     from firthshot.errors import FirthshotError
-    from firthshot.experiments.plan.estimate import count_classifiers, estimate
-    from firthshot.experiments.plan.layout import make_plan
-    from firthshot.experiments.plan.notes import condense
+    from firthshot.experiments.plan import condense, count_classifiers, estimate, make_plan
     from firthshot.experiments.run.workers import default_workers
 
     try:

@@ -14,7 +14,7 @@ from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
     from firthshot.experiments.runner import RunOutcome
-    from firthshot.experiments.spec import Spec
+    from firthshot.experiments.spec import GeometricSpec, Spec
 
 
 def run(
@@ -49,22 +49,16 @@ def run(
     ] = True,
 ) -> None:
     """Train what a preset or spec asks for, and report; the same command again resumes."""
-    from firthshot.experiments.spec.choose import bank_remark
-    from firthshot.experiments.spec.reading import source_kind
+    from firthshot.experiments.spec import GeometricSpec, run_folder
 
-    if source_kind(source) == "geometric":
-        from firthshot.cli._geometric import run_here
-
-        foreign = {"--bank": bank, "--dask": dask, "--until-ci": until_ci}
-        folder = run_here(source, foreign, trials, assignments, out, workers, quiet)
-        report_folder(folder, report, quiet, screen())
-        return
     spec = _resolve(source, bank, trials, assignments, until_ci)
-    folder = out or (Path(source) if Path(source).is_dir() else Path("runs") / spec.name)
+    folder = out or run_folder(source) or Path("runs") / spec.name
     console = screen()
-    if not quiet:
-        say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
     try:
+        if isinstance(spec, GeometricSpec):
+            _run_geometric(spec, folder, workers, dask, quiet, console)
+            report_folder(folder, report, quiet, console)
+            return
         outcome = _run(spec, folder, workers, dask, quiet, console)
     except KeyboardInterrupt:
         _leave(folder, console)
@@ -80,15 +74,40 @@ def _resolve(
     trials: int | None,
     assignments: list[str] | None,
     until_ci: float | None,
-) -> Spec:
+) -> Spec | GeometricSpec:
     """Return the spec: flags over the file over defaults, the banks settled."""
-    from firthshot.experiments.spec.choose import settle_banks
-    from firthshot.experiments.spec.reading import load_spec, parse_assignment
+    from firthshot.experiments.spec import Spec, load_any, parse_assignment, settle_banks
 
     given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
     flags = {"banks": banks or None, "trials": trials, "until_ci": until_ci}
     given |= {key: value for key, value in flags.items() if value is not None}
-    return settle_banks(load_spec(source, given))
+    spec = load_any(source, given)
+    return settle_banks(spec) if isinstance(spec, Spec) else spec
+
+
+def _run_geometric(
+    spec: GeometricSpec,
+    folder: Path,
+    workers: int | None,
+    dask: str | None,
+    quiet: bool,
+    console: Any,
+) -> None:
+    """Run the geometric experiment and print what it found."""
+    from firthshot.cli._geometric import size
+    from firthshot.cli._progress import ScreenProgress
+    from firthshot.errors import FirthshotError
+    from firthshot.experiments.geometric.run import run_geometric
+
+    if dask is not None:
+        raise FirthshotError("--dask is for trials on banks: the geometric experiment runs here.")
+    if not quiet:
+        say(console, f"{spec.name}: {size(spec)}. Into {folder}.")
+    with ScreenProgress(console, quiet=quiet) as progress:
+        result = run_geometric(spec, folder, workers=workers, listener=progress)
+    if not quiet:
+        for line in (*result.sentences(), f"The table is in {folder}/summary."):
+            say(console, line)
 
 
 def _run(
@@ -97,7 +116,10 @@ def _run(
     from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
     from firthshot.experiments.runner import run as run_spec
+    from firthshot.experiments.spec.choose import bank_remark
 
+    if not quiet:
+        say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
     if dask is not None and workers is not None and dask != "local":
         raise FirthshotError("--workers is for this machine: your cluster has its own workers.")
     with ScreenProgress(console, quiet=quiet) as progress:

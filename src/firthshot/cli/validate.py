@@ -9,8 +9,7 @@ import typer
 from firthshot.cli._screen import echo
 
 if TYPE_CHECKING:
-    from firthshot.experiments.spec.fields import Spec
-    from firthshot.experiments.spec.reading import SpecProblem
+    from firthshot.experiments.spec import GeometricSpec, Spec, SpecProblem
 
 
 def validate(
@@ -24,40 +23,29 @@ def validate(
     ] = None,
 ) -> None:
     """Check a spec and its banks without running anything."""
-    from firthshot.experiments.spec.reading import (
-        build_spec,
-        find_problems,
-        parse_assignment,
-        resolve,
-        source_kind,
-    )
+    from firthshot.experiments.spec import build_any, find_problems, parse_assignment, resolve
 
     given: dict[str, Any] = dict(parse_assignment(item) for item in assignments or [])
     given |= {"banks": bank} if bank else {}
     fields, text = resolve(source, given)
-    if source_kind(source) == "geometric":
-        from firthshot.cli._geometric import check
-
-        check(source, fields, text, {"--bank": bank})
-        return
-    problems = find_problems(fields, text) or _bank_problems(build_spec(fields), text)
+    problems = find_problems(fields, text) or _bank_problems(fields, text)
     for problem in problems:
         echo(f"{source}: {problem}")
     if problems:
         raise typer.Exit(2)
-    for line in _content(build_spec(fields)):
+    for line in _content(build_any(fields)):
         echo(line)
     echo(f"{source} is in order.")
 
 
-def _bank_problems(spec: Spec, text: str) -> list[SpecProblem]:
+def _bank_problems(fields: dict[str, Any], text: str) -> list[SpecProblem]:
     """Return a problem for every bank that cannot be opened."""
     from firthshot.banks import load_bank
     from firthshot.errors import BankError
     from firthshot.experiments.spec.reading import SpecProblem, with_line
 
     found = []
-    for index, name in enumerate(spec.banks):
+    for index, name in enumerate(fields.get("banks", ())):
         try:
             load_bank(name)
         except BankError as error:
@@ -65,13 +53,15 @@ def _bank_problems(spec: Spec, text: str) -> list[SpecProblem]:
     return found
 
 
-def _content(spec: Spec) -> list[str]:
+def _content(spec: Spec | GeometricSpec) -> list[str]:
     """Say what a run of the spec would train, and what it would leave out."""
-    from firthshot.experiments.plan.estimate import count_classifiers
-    from firthshot.experiments.plan.layout import make_plan
-    from firthshot.experiments.plan.notes import condense
-    from firthshot.experiments.spec.choose import bank_remark, open_banks, settle_banks
+    from firthshot.cli._geometric import size as geometric_size
+    from firthshot.experiments.plan import condense, count_classifiers, make_plan
+    from firthshot.experiments.spec import Spec, open_banks, settle_banks
+    from firthshot.experiments.spec.choose import bank_remark
 
+    if not isinstance(spec, Spec):
+        return [f"{geometric_size(spec)}."]
     settled: Any = settle_banks(spec)
     plan = make_plan(settled, open_banks(settled))
     cells = plan.cells

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,14 +14,20 @@ import msgspec
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.plan.layout import Plan, make_plan
 from firthshot.experiments.plan.notes import Note, condense
-from firthshot.experiments.run.folder_spec import claim, record_growth, run_identity, trial_steps
-from firthshot.experiments.run.record import begin_session, put_session, read_sessions
+from firthshot.experiments.run.folder_spec import open_folder, run_identity
+from firthshot.experiments.run.record import (
+    PlanRecord,
+    begin_session,
+    put_session,
+    read_sessions,
+    write_plan,
+)
 from firthshot.experiments.run.rounds import Rounds
 from firthshot.experiments.run.store import RunFolder, sweep
 from firthshot.experiments.run.workers import Compute, Done, on_threads
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.shots import shots_in_words
-from firthshot.files import raise_clearly, write_whole
+from firthshot.experiments.summary import RunSummary, summarise
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
@@ -33,7 +38,10 @@ T = TypeVar("T")
 
 @dataclass
 class RunOutcome:
-    """What a run came to; times are seconds of the main thread, ``compute`` of all workers."""
+    """What a run came to; times are seconds of the main thread, ``compute`` of all workers.
+
+    ``summary`` holds the tables that were written; None where there was nothing to summarise.
+    """
 
     cells: int = 0
     resumed: int = 0
@@ -41,6 +49,7 @@ class RunOutcome:
     failed: dict[str, str] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
+    summary: RunSummary | None = None
 
 
 def run(
@@ -83,18 +92,18 @@ def run(
 
     started = time.perf_counter()
     banks = open_banks(spec)
-    steps = trial_steps(out, spec)
-    plan = make_plan(spec, banks, steps)
+    record = open_folder(out, spec)
+    plan = make_plan(spec, banks, record.steps)
     banks = list({bank.name: bank for bank in [*banks, *plan.sources]}.values())
     for bank in banks:
         bank.verify()
-    begun = msgspec.structs.replace(spec, trials=steps[0])
+    begun = msgspec.structs.replace(spec, trials=record.steps[0])
     folder = RunFolder(out, run_identity(begun, banks))
-    claim(out, spec, banks)
+    record.claim(banks)
     folder.create()
     with folder.lock():
         sweep(out)
-        record_growth(out, spec, steps)
+        record.record_growth()
         work = compute or (lambda cells, by_name: on_threads(cells, by_name, workers))
         task = _CellTask(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
         task.outcome.seconds["plan"] = time.perf_counter() - started
@@ -140,13 +149,14 @@ class _CellTask:
                 f"{self.spec.trial_cap:,} trials are the cap (max_trials)."
             )
         if summary and self.finished:
-            self._timed("summary", self._summarise)
+            self.outcome.summary = self._timed("summary", partial(summarise, self.folder.path))
         self._record_session()
         return self.outcome
 
     def _round(self, cells: list[Cell]) -> None:
         self.wanted |= {cell.identity: cell for cell in cells}
-        self._record_plan()
+        classifiers = sum(cell.classifiers for cell in self.wanted.values())
+        write_plan(self.folder.path, PlanRecord(len(self.wanted), classifiers, self.plan.notes))
         missing = [cell for cell in cells if cell.identity not in self.finished]
         self.outcome.cells += len(cells)
         self.outcome.resumed += len(cells) - len(missing)
@@ -181,19 +191,6 @@ class _CellTask:
         seconds = self.outcome.seconds
         seconds["compute"] = seconds.get("compute", 0.0) + done.seconds
 
-    def _record_plan(self) -> None:
-        """Write what the report and `firthshot status` need to know of the plan."""
-        record = {
-            "cells": len(self.wanted),
-            "classifiers": sum(cell.classifiers for cell in self.wanted.values()),
-            "notes": [asdict(note) for note in self.plan.notes],
-        }
-        text = json.dumps(record, indent=1, ensure_ascii=False)
-        try:
-            write_whole(self.folder.path / "plan.json", text.encode())
-        except OSError as error:
-            raise_clearly(error, self.folder.path)
-
     def _record_session(self) -> None:
         """Add machine, versions and time to the folder's record."""
         cells = self.outcome.cells - self.outcome.resumed - len(self.outcome.failed)
@@ -204,11 +201,6 @@ class _CellTask:
         }
         if cells or not read_sessions(self.folder.path):
             put_session(self.folder.path, msgspec.structs.replace(self.session, **done))
-
-    def _summarise(self) -> None:
-        from firthshot.experiments.summary import summarise
-
-        summarise(self.folder.path)
 
     def _timed(self, what: str, work: Callable[[], T]) -> T:
         start = time.perf_counter()

@@ -14,7 +14,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS
 from firthshot.experiments.spec.writing import toml_value
 from firthshot.report.gather import Gathered
-from firthshot.report.runs import TRIALS, BankFacts, Run
+from firthshot.report.runs import BankFacts, Run
 from firthshot.report.wording import counted, listed
 
 Fact = tuple[str, str]
@@ -136,11 +136,9 @@ def rerun_command(run: Run) -> str:
 
 def _preset(run: Run) -> dict[str, Any]:
     """Return the fields of the preset of a run's name."""
-    from firthshot.experiments.spec.geometric import load_geometric
-    from firthshot.experiments.spec.reading import load_spec
+    from firthshot.experiments.spec import load_any
 
-    load = load_spec if run.kind == TRIALS else load_geometric
-    return load(run.name).as_dict()
+    return load_any(run.name).as_dict()
 
 
 def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:

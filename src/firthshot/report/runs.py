@@ -216,7 +216,7 @@ def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -
     if not banks:  # another kind of run, whose cells are blocks of trials
         return ()
     from firthshot.experiments.plan.layout import make_plan
-    from firthshot.experiments.run.folder_spec import trial_steps
+    from firthshot.experiments.run.folder_spec import open_folder
     from firthshot.experiments.run.store import part_files
     from firthshot.experiments.spec.reading import build_spec
 
@@ -227,7 +227,7 @@ def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -
         if None in opened:
             return ()
         spec = build_spec(fields)
-        plan = make_plan(spec, [b for b in opened if b], trial_steps(path, spec))
+        plan = make_plan(spec, [b for b in opened if b], open_folder(path, spec).steps)
         for cell in plan.cells:
             words = f"{cell.condition.words}, {cell.method.head}, {cell.method.family}"
             count = lacking.setdefault(words, [0, 0])

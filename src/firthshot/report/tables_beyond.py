@@ -152,7 +152,7 @@ def _contrast(row: Row, many: bool) -> Row:
 
 def geometric_tables(gathered: Gathered) -> Iterator[Table]:
     """Return a table for each geometric run."""
-    from firthshot.experiments.geometric.summary import read_geometric
+    from firthshot.experiments.geometric.run import read_geometric
 
     runs = [run for run in gathered.runs if run.kind == "geometric"]
     for number, run in enumerate(runs, 1):

@@ -54,7 +54,7 @@ def _nothing_chosen(gathered: Gathered) -> str:
 
 def _geometric_headline(gathered: Gathered) -> Headline:
     """Answer for all geometric runs together; the least favourable of them decides."""
-    from firthshot.experiments.geometric.summary import read_geometric
+    from firthshot.experiments.geometric.run import read_geometric
 
     results = [read_geometric(run.path) for run in gathered.runs]
     if any(result.firth_is_biased for result in results):

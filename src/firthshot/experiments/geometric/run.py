@@ -2,16 +2,15 @@
 
 A trial tosses a coin until the first head, ``sample_size`` times over; y counts the tosses. From
 the first N counts it estimates p, for every N, by maximum likelihood (1 / ȳ) and by Firth's
-bias-reduced estimator ((N − 1) / (N ȳ − 1)). The run folder has ``spec.toml``, ``parts/`` (sums of
-errors over blocks of trials) and ``summary/``; a run that was stopped goes on where it was.
+bias-reduced estimator ((N − 1) / (N ȳ − 1)). ``parts/`` of the run folder holds the sums of errors
+over blocks of trials, so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,16 @@ import numpy.typing as npt
 import polars as pl
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.run.folder_spec import compare_specs
-from firthshot.experiments.run.record import begin_session, put_session
+from firthshot.experiments.geometric.summary import GeometricResult, result_of
+from firthshot.experiments.run.folder_spec import open_folder
+from firthshot.experiments.run.record import PlanRecord, begin_session, put_session, write_plan
 from firthshot.experiments.run.sealing import sealed_parquet
 from firthshot.experiments.run.store import RunFolder, refuse_damaged, sweep
 from firthshot.experiments.run.workers import default_workers
-from firthshot.experiments.spec.geometric import GeometricSpec, load_geometric
-from firthshot.experiments.spec.reading import source_kind
-from firthshot.experiments.spec.writing import to_toml
+from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.reading import load_geometric
 from firthshot.files import raise_clearly, write_whole
+from firthshot.progress import SILENT, ProgressListener
 
 Array = npt.NDArray[Any]
 Block = tuple[int, int]
@@ -45,9 +45,8 @@ def run_geometric(
     out: Path,
     *,
     workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    say: Callable[[str], None] = lambda _line: None,
-) -> None:
+    listener: ProgressListener = SILENT,
+) -> GeometricResult:
     """Run the experiment into a folder, or go on where it stopped; write its summary.
 
     Parameters
@@ -56,60 +55,37 @@ def run_geometric(
     out : Path
     workers : int, optional
         Threads; all cores by default. The results do not depend on it.
-    progress : callable, optional
-        Told after every block how many are finished, and of how many.
-    say : callable, optional
-        Told that parts were damaged, and what becomes of them.
+    listener : ProgressListener, optional
 
     Raises
     ------
     FirthshotError
         When the folder holds another run or cannot be written to.
     """
-    from firthshot.experiments.geometric.summary import read_geometric
-
-    tell = progress or (lambda _done, _all: None)
+    blocks, folder = spec.blocks(), RunFolder(out)
+    open_folder(out, spec).claim([])
+    folder.create()
     try:
-        _claim(out, spec)
-        folder = RunFolder(out)
         with folder.lock():
             sweep(out)
             for line in folder.set_damaged_aside():
-                say(line)
-            blocks = spec.blocks()
+                listener.say(line)
+            write_plan(out, PlanRecord(len(blocks), spec.trials, (), "trials"))
             missing = [block for block in blocks if not part_path(out, spec, block).is_file()]
             session, started = begin_session(), time.perf_counter()
-            tell(len(blocks) - len(missing), len(blocks))
-            for count, (block, sums) in enumerate(_compute(spec, missing, workers), 1):
-                _write_part(part_path(out, spec, block), block, sums)
-                tell(len(blocks) - len(missing) + count, len(blocks))
-            read_geometric(out).write(out / "summary")
+            listener.start(len(blocks), "blocks", done=len(blocks) - len(missing))
+            for block, sums in _compute(spec, missing, workers):
+                write_whole(part_path(out, spec, block), _part(block, sums))
+                listener.advance()
+            result = read_geometric(out, spec)
+            result.write(out / "summary")
             if missing:
                 seconds = round(time.perf_counter() - started, 1)
                 done = msgspec.structs.replace(session, seconds=seconds, cells=len(missing))
                 put_session(out, done)
+            return result
     except OSError as error:
         raise_clearly(error, out)
-
-
-def _claim(path: Path, spec: GeometricSpec) -> None:
-    """Record the spec in a new folder, or refuse a folder that holds another run."""
-    recorded = path / "spec.toml"
-    if recorded.is_file():
-        if source_kind(str(recorded)) != "geometric":
-            raise FirthshotError(
-                f"{path} holds a run of trials on banks, not of the geometric experiment: choose "
-                "another --out."
-            )
-        compare_specs(path, load_geometric(str(recorded)), spec)
-    elif any((path / "parts").glob("*")):
-        raise FirthshotError(f"{path} has parts but no spec.toml: choose another --out.")
-    for name in ("parts", "summary"):
-        (path / name).mkdir(parents=True, exist_ok=True)
-    plan = {"cells": len(spec.blocks()), "classifiers": spec.trials, "unit": "trials", "notes": []}
-    write_whole(path / "plan.json", json.dumps(plan, indent=1).encode())
-    if not recorded.is_file():
-        write_whole(recorded, to_toml(spec).encode())
 
 
 def part_path(folder: Path, spec: GeometricSpec, block: Block) -> Path:
@@ -139,30 +115,31 @@ def error_sums(spec: GeometricSpec, block: Block) -> Array:
     return sums
 
 
-def _write_part(path: Path, block: Block, sums: Array) -> None:
+def _part(block: Block, sums: Array) -> bytes:
     columns: dict[str, Any] = {
         "size": np.arange(1, len(sums) + 1),
         "trials": np.full(len(sums), block[1] - block[0]),
         **{name: sums[:, column] for column, name in enumerate(SUMS)},
     }
-    write_whole(path, sealed_parquet(pl.DataFrame(columns, schema=_SCHEMA)))
+    return sealed_parquet(pl.DataFrame(columns, schema=_SCHEMA))
 
 
-def read_sums(folder: Path, spec: GeometricSpec) -> tuple[Array, Array]:
-    """Return the finished blocks: their numbers of trials (B,), and sums (B, sample_size, 4).
+def read_geometric(folder: Path, spec: GeometricSpec | None = None) -> GeometricResult:
+    """Compute the result from the blocks that a run folder holds.
 
     Raises
     ------
     FirthshotError
-        When a part is damaged, or none is there.
+        When it holds another kind of run, no finished block, or a damaged one.
     """
+    spec = spec or load_geometric(folder)
     refuse_damaged(folder)
     paths = [part_path(folder, spec, block) for block in spec.blocks()]
     frames = [_read_part(path, spec) for path in paths if path.is_file()]
     if not frames:
         raise FirthshotError(f"{folder} holds no finished block yet: run the experiment first.")
     trials = np.array([frame["trials"][0] for frame in frames])
-    return trials, np.stack([frame.select(SUMS).to_numpy() for frame in frames])
+    return result_of(spec, trials, np.stack([frame.select(SUMS).to_numpy() for frame in frames]))
 
 
 def _read_part(path: Path, spec: GeometricSpec) -> pl.DataFrame:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from firthshot.experiments.geometric.run import read_sums
-from firthshot.experiments.spec.geometric import GeometricSpec, load_geometric
+from firthshot.experiments.run.record import write_record
+from firthshot.experiments.spec.geometric import GeometricSpec
 from firthshot.experiments.statistics import Z, t_quantile
 from firthshot.files import write_whole
 
@@ -106,31 +105,11 @@ class GeometricResult:
     def write(self, folder: Path) -> None:
         """Write ``geometric.csv`` and ``geometric.json``."""
         size, t = self.largest_t
-        record = {
-            "trials": self.trials,
-            "slope": self.slope,
-            "slope_ci": self.slope_ci,
-            "exact_slope": self.exact_slope,
-            "largest_t": t,
-            "largest_t_size": size,
-            "bound_of_t": self.bound_of_t,
-        }
+        record = {name: getattr(self, name) for name in ("trials", "slope", "slope_ci")}
+        record |= {"exact_slope": self.exact_slope, "largest_t": t, "largest_t_size": size}
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / "geometric.csv", self.table.write_csv().encode())
-        text = msgspec.json.format(msgspec.json.encode(record), indent=1)
-        write_whole(folder / "geometric.json", text)
-
-
-def read_geometric(folder: Path) -> GeometricResult:
-    """Compute the result from the blocks that a run folder holds.
-
-    Raises
-    ------
-    FirthshotError
-        When it holds another kind of run, no finished block, or a damaged one.
-    """
-    spec = load_geometric(str(folder))
-    return result_of(spec, *read_sums(folder, spec))
+        write_record(folder / "geometric.json", record | {"bound_of_t": self.bound_of_t})
 
 
 def result_of(spec: GeometricSpec, trials: Array, sums: Array) -> GeometricResult:

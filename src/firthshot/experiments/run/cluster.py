@@ -43,7 +43,7 @@ def connect(address: str, workers: int | None = None) -> Iterator[Compute]:
     try:
         import distributed
     except ImportError:
-        raise MissingExtraError("--dask", "dask") from None
+        raise MissingExtraError("A Dask cluster", "dask") from None
     with _client(distributed, address, workers) as client:
         yield partial(on_cluster, client)
 

@@ -1,23 +1,79 @@
-"""On what machine, with what versions and how long a run was computed, call by call."""
+"""The records of a run folder: what was planned, on what machine, and how long it took."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import platform
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import FORMAT
+from firthshot.experiments.plan.notes import Note
 from firthshot.experiments.run.machine import machine_name
 from firthshot.files import raise_clearly, write_whole
 
+T = TypeVar("T")
 FILE = "sessions.json"
+_PLAN = "plan.json"
 _PACKAGES = ("numpy", "numba", "polars")
+
+
+def write_record(path: Path, content: Any) -> None:
+    """Write JSON, whole or not at all."""
+    try:
+        write_whole(path, msgspec.json.format(msgspec.json.encode(content), indent=1))
+    except OSError as error:
+        raise_clearly(error, path.parent)
+
+
+def read_record(path: Path, kind: type[T], way_out: str, missing: T | None = None) -> T:
+    """Return a record of a type; ``missing`` where there is none.
+
+    Raises
+    ------
+    FirthshotError
+        When it is damaged, or there is none and there should be, with the way out.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        if missing is not None:
+            return missing
+        why = "missing"
+    except OSError as error:
+        raise FirthshotError(f"{path} cannot be read ({error.strerror}).") from None
+    except (ValueError, msgspec.DecodeError, RecursionError):  # not what a run writes
+        why = "damaged"
+    raise FirthshotError(f"{path} is {why}: {way_out}.")
+
+
+class PlanRecord(msgspec.Struct, frozen=True):
+    """What ``plan.json`` says: ``classifiers`` counts what ``unit`` names."""
+
+    cells: int
+    classifiers: int
+    notes: tuple[Note, ...]
+    unit: str = "classifiers"
+
+
+def write_plan(folder: Path, plan: PlanRecord) -> None:
+    """Write what the report and a status need to know of the plan."""
+    write_record(folder / _PLAN, plan)
+
+
+def read_plan(folder: Path) -> PlanRecord:
+    """Return the plan on record; an empty one for a folder of tables alone."""
+    return read_record(
+        folder / _PLAN,
+        PlanRecord,
+        "delete it, or run again, which writes it anew",
+        PlanRecord(0, 0, ()),
+    )
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,10 +81,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    firthshot : str
-        The version that wrote the folder.
-    format : int
-        That of the cells' rows.
+    firthshot, format
+        The version that wrote the folder, and the format of its rows.
     versions : dict of str to str
         Python and the packages that decide the numbers.
     machine : str
@@ -55,36 +109,24 @@ def begin_session() -> Session:
     """Return a session that begins now, on this machine."""
     from firthshot import __version__
 
-    now = datetime.datetime.now(datetime.UTC)
     return Session(
         firthshot=__version__,
         versions={"python": platform.python_version()}
         | {name: metadata.version(name) for name in _PACKAGES},
         machine=machine_name(),
-        started=now.isoformat(timespec="seconds"),
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
 
 
 def put_session(folder: Path, session: Session) -> None:
     """Write a session into the folder's record, over what it said when it began."""
     others = [each for each in read_sessions(folder) if each.started != session.started]
-    text = json.dumps([msgspec.to_builtins(each) for each in (*others, session)], indent=1)
-    try:
-        write_whole(folder / FILE, text.encode())
-    except OSError as error:
-        raise_clearly(error, folder)
+    write_record(folder / FILE, [*others, session])
 
 
 def read_sessions(folder: Path) -> tuple[Session, ...]:
     """Return the sessions on record, none where there is no record."""
-    try:
-        content = (folder / FILE).read_bytes()
-    except OSError:
-        return ()
-    try:
-        return tuple(msgspec.json.decode(content, type=list[Session]))
-    except (ValueError, msgspec.DecodeError, RecursionError):
-        raise FirthshotError(f"{folder / FILE} is damaged: delete it.") from None
+    return read_record(folder / FILE, tuple[Session, ...], "delete it", ())
 
 
 def machines(sessions: Iterable[Session]) -> str:

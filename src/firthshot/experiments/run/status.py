@@ -7,21 +7,9 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from firthshot.errors import FirthshotError
-from firthshot.experiments.plan.notes import Note
 
 _RECENT = 120.0  # seconds over which the rate is taken
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """What ``plan.json`` says."""
-
-    cells: int
-    classifiers: int
-    notes: list[Note]
-    unit: str = "classifiers"
 
 
 @dataclass(frozen=True)
@@ -61,7 +49,7 @@ def read_status(path: Path) -> RunStatus:
     """
     from firthshot.experiments.plan.notes import condense
     from firthshot.experiments.run.dropped import dropped_trials, dropped_words
-    from firthshot.experiments.run.record import machines, read_sessions
+    from firthshot.experiments.run.record import machines, read_plan, read_sessions
     from firthshot.experiments.run.store import damage_in_words, damaged_cells
     from firthshot.experiments.spec.reading import read_source
 
@@ -69,8 +57,8 @@ def read_status(path: Path) -> RunStatus:
         raise FirthshotError(f"There is no folder {path}: name a run folder, such as runs/NAME.")
     if not (path / "spec.toml").is_file():
         raise FirthshotError(f"{path} is not a run folder: it has no spec.toml.")
-    fields, _ = read_source(str(path / "spec.toml"))
-    plan = _plan(path)
+    fields, _ = read_source(path)
+    plan = read_plan(path)
     damaged = damaged_cells(path)
     times = sorted(_part_times(path, damaged))
     return RunStatus(
@@ -96,19 +84,6 @@ def page_outdated(path: Path) -> bool:
     page = path / "report.html"
     times = _part_times(path, ())
     return page.is_file() and bool(times) and page.stat().st_mtime < max(times)
-
-
-def _plan(path: Path) -> _Plan:
-    try:
-        return msgspec.json.decode((path / "plan.json").read_bytes(), type=_Plan)
-    except FileNotFoundError:  # a folder of tables alone
-        return _Plan(0, 0, [])
-    except OSError as error:
-        raise FirthshotError(f"{path / 'plan.json'} cannot be read ({error.strerror}).") from None
-    except (ValueError, msgspec.DecodeError, RecursionError):  # not what a run writes
-        raise FirthshotError(
-            f"{path / 'plan.json'} is damaged: delete it, or run again, which writes it anew."
-        ) from None
 
 
 def _part_times(path: Path, damaged: Container[str]) -> list[float]:

@@ -75,7 +75,7 @@ class RunFolder:
         except BlockingIOError:
             os.close(handle)
             raise FirthshotError(
-                f"Another run is writing to {self.path}: wait for it, or choose another --out."
+                f"Another run is writing to {self.path}: wait for it, or choose another folder."
             ) from None
         except OSError:  # a file system without locks
             pass

@@ -5,38 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.geometric import GeometricSpec
 from firthshot.experiments.spec.idle import idle_fields
 from firthshot.experiments.spec.shots import is_known, is_query_rule, unknown_scheme
-
-if TYPE_CHECKING:
-    from firthshot.experiments.spec.reading import SpecProblem
-
-
-def semantic_problems(spec: Spec) -> list[SpecProblem]:
-    """Return every contradiction in a well-typed spec."""
-    from firthshot.experiments.spec.reading import SpecProblem
-
-    found = [
-        *_name(spec),
-        *_registered(spec),
-        *_lists(spec),
-        *_grids(spec),
-        *_shots_and_queries(spec),
-        *_trials(spec),
-        *_calibration(spec),
-        *_idle(spec),
-    ]
-    return [SpecProblem(*pair) for pair in found or _methods(spec)]
-
 
 Pairs = Iterator[tuple[str, str]]
 
 
-def _name(spec: Spec) -> Pairs:
+def contradictions(spec: Spec | GeometricSpec) -> list[tuple[str, str]]:
+    """Return the place and the sentence of every contradiction in a well-typed spec."""
+    if isinstance(spec, GeometricSpec):
+        return [*_name(spec), *spec.contradictions()]
+    checks = (_name, _registered, _lists, _grids, _shots_and_queries, _trials, _calibration, _idle)
+    return [pair for check in checks for pair in check(spec)] or list(_methods(spec))
+
+
+def _name(spec: Spec | GeometricSpec) -> Pairs:
     """Refuse names that cannot name a folder: runs/NAME is where a run goes."""
     if not re.fullmatch(r"[\w-][\w.-]*", spec.name, re.ASCII):
         yield (

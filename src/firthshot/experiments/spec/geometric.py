@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
-
-from firthshot.experiments.spec.reading import (
-    SpecError,
-    SpecProblem,
-    all_problems,
-    override,
-    read_source,
-    struct_problems,
-    with_line,
-    without_lines,
-)
 
 MOST_TRIALS = 2**32  # a trial's number is one word of the random stream's counter
 GROUPS = 50  # blocks of trials: the parts of the folder, and the groups of the jackknife
@@ -60,42 +48,10 @@ class GeometricSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         starts = range(0, self.trials, size)
         return [(first, min(first + size, self.trials)) for first in starts]
 
-
-def load_geometric(source: str, assignments: dict[str, Any] | None = None) -> GeometricSpec:
-    """Return the geometric spec of a preset, file or run folder, with assignments over it."""
-    fields, text = read_source(source)
-    given = assignments or {}
-    return build_geometric(override(fields, given), without_lines(text, given))
-
-
-def build_geometric(fields: dict[str, Any], text: str = "") -> GeometricSpec:
-    """Return the spec of these fields.
-
-    Raises
-    ------
-    SpecError
-        With all problems, one sentence each.
-    """
-    found = geometric_problems(fields, text)
-    if found:
-        raise SpecError(all_problems(found))
-    return msgspec.convert(fields, GeometricSpec, strict=True)
-
-
-def geometric_problems(fields: dict[str, Any], text: str = "") -> list[SpecProblem]:
-    """Return every problem of a geometric spec's fields; ``text`` is its TOML, for lines."""
-    found = struct_problems(fields, GeometricSpec)
-    if not found:
-        spec = msgspec.convert(fields, GeometricSpec)
-        found = [SpecProblem(*pair) for pair in _contradictions(spec)]
-    return [SpecProblem(with_line(problem.place, text), problem.sentence) for problem in found]
-
-
-def _contradictions(spec: GeometricSpec) -> Iterator[tuple[str, str]]:
-    first, last = spec.slope
-    if not re.fullmatch(r"[\w-][\w.-]*", spec.name, re.ASCII):
-        yield "name", f"{spec.name!r} names no folder: use letters, digits, '-', '_' and '.'."
-    if first >= last:
-        yield "slope", f"It must rise, and {first} is not below {last}."
-    if last > spec.sample_size:
-        yield "slope", f"{last} is above sample_size = {spec.sample_size}."
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and the sentence of whatever the types cannot say."""
+        first, last = self.slope
+        if first >= last:
+            yield "slope", f"It must rise, and {first} is not below {last}."
+        if last > self.sample_size:
+            yield "slope", f"{last} is above sample_size = {self.sample_size}."

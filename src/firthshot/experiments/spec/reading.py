@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -20,7 +20,9 @@ from firthshot.experiments.spec.fields import (
     SgdSettings,
     Spec,
 )
+from firthshot.experiments.spec.geometric import GeometricSpec
 
+S = TypeVar("S", Spec, GeometricSpec)
 PRESETS = Path(__file__).parent / "presets"
 _TABLES: dict[str, type[msgspec.Struct]] = {
     "sgd": SgdSettings,
@@ -55,35 +57,25 @@ def _preset_kinds() -> dict[str, str]:
     return {name: tomllib.loads(text).get("kind", "trials") for name, text in texts.items()}
 
 
-def source_kind(source: str) -> str:
-    """Return the kind of run that a preset, a TOML file or a run folder asks for.
+def run_folder(source: str | Path) -> Path | None:
+    """Return the run folder that a source names, if it does; a preset's name is the preset."""
+    is_folder = source not in _preset_kinds() and Path(source).is_dir()
+    return Path(source) if is_folder else None
 
-    Raises
-    ------
-    SpecError
-        When there is no such source, or no such kind.
+
+def read_source(source: str | Path) -> tuple[dict[str, Any], str]:
+    """Return the fields that a preset, a TOML file or a run folder states, and its text.
+
+    A name that a preset has is the preset's; a ``Path`` is always a file or a folder.
     """
-    kind = read_source(source)[0].get("kind", "trials")
-    if kind not in ("trials", "geometric"):
-        raise SpecError(
-            f"{source}: kind = {kind!r} is no kind of run: use 'geometric', or leave it out for "
-            "trials on banks."
-        )
-    return str(kind)
-
-
-def read_source(source: str) -> tuple[dict[str, Any], str]:
-    """Return the fields that a preset, a TOML file or a run folder states, and its text."""
-    path = Path(source)
-    if source in _preset_kinds():
-        path = PRESETS / f"{source}.toml"
-    elif path.is_dir():
+    path = PRESETS / f"{source}.toml" if source in _preset_kinds() else Path(source)
+    if path.is_dir():
         path = path / "spec.toml"
     if not path.is_file():
-        near = difflib.get_close_matches(source, _preset_kinds(), 1)
+        near = difflib.get_close_matches(str(source), _preset_kinds(), 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise SpecError(
-            f"{source!r} is no preset (`firthshot presets` lists them) and no spec file.{hint}"
+            f"{str(source)!r} is no preset (`firthshot presets` lists them) and no spec file.{hint}"
         )
     try:
         text = path.read_text("utf-8")
@@ -98,14 +90,14 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """Return key and value of ``key=value``; the value is TOML, or else a bare word."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise SpecError(f"--set {text} must read key=value, for example shots=[1,5].")
+        raise SpecError(f"{text!r} must read key=value, for example shots=[1,5].")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         word = value.strip()
         if word.startswith(("[", "{", '"', "'")):  # no bare word: something is not closed
             raise SpecError(
-                f"--set {text} is not valid TOML: close every bracket and quote, and put words of "
+                f"{text!r} is not valid TOML: close every bracket and quote, and put words of "
                 'a list in quotes, for example heads=["linear"].'
             ) from None
         return key.strip(), word
@@ -126,7 +118,34 @@ def override(fields: dict[str, Any], assignments: dict[str, Any]) -> dict[str, A
     return out
 
 
+def load_spec(source: str | Path, assignments: dict[str, Any] | None = None) -> Spec:
+    """Return the spec of a preset, file or run folder, with assignments over it."""
+    return _of_kind(Spec, load_any(source, assignments), str(source))
+
+
+def load_geometric(source: str | Path, assignments: dict[str, Any] | None = None) -> GeometricSpec:
+    """Return the spec of a geometric preset, file or run folder, with assignments over it."""
+    return _of_kind(GeometricSpec, load_any(source, assignments), str(source))
+
+
+def load_any(source: str | Path, assignments: dict[str, Any] | None = None) -> Spec | GeometricSpec:
+    """Return the spec of a preset, file or run folder, of whichever kind."""
+    return build_any(*resolve(source, assignments or {}))
+
+
 def build_spec(fields: dict[str, Any], text: str = "") -> Spec:
+    """Return the spec of these fields, which are those of trials on banks."""
+    return _of_kind(Spec, build_any(fields, text), "The spec")
+
+
+def _of_kind(kind: type[S], spec: Spec | GeometricSpec, source: str) -> S:
+    if isinstance(spec, kind):
+        return spec
+    what = "is of the kind 'geometric'" if kind is Spec else "asks for trials on banks"
+    raise SpecError(f"{source} {what}, which is another kind of run: name another spec or folder.")
+
+
+def build_any(fields: dict[str, Any], text: str = "") -> Spec | GeometricSpec:
     """Return the spec of these fields.
 
     Raises
@@ -136,28 +155,16 @@ def build_spec(fields: dict[str, Any], text: str = "") -> Spec:
     """
     found = find_problems(fields, text)
     if found:
-        raise SpecError(all_problems(found))
-    return msgspec.convert(fields, Spec, strict=True)
+        many = f"{len(found)} problems: " if len(found) > 1 else "a problem: "
+        raise SpecError("The spec has " + many + " ".join(map(str, found)))
+    return msgspec.convert(fields, _kind(fields), strict=True)
 
 
-def all_problems(found: list[SpecProblem]) -> str:
-    """Return the problems of a spec in one line."""
-    many = f"{len(found)} problems: " if len(found) > 1 else "a problem: "
-    return "The spec has " + many + " ".join(map(str, found))
+def _kind(fields: dict[str, Any]) -> type[Spec | GeometricSpec]:
+    return GeometricSpec if fields.get("kind") == "geometric" else Spec
 
 
-def load_spec(source: str, assignments: dict[str, Any] | None = None) -> Spec:
-    """Return the spec of a preset, file or run folder, with assignments over it."""
-    fields, text = resolve(source, assignments or {})
-    if fields.get("kind") == "geometric":
-        raise SpecError(
-            f"{source} is of the kind 'geometric', which trains no classifiers on banks: name "
-            "another spec or folder."
-        )
-    return build_spec(fields, text)
-
-
-def resolve(source: str, assignments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def resolve(source: str | Path, assignments: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return the fields of a source with assignments over them, and its text for line numbers.
 
     What a preset or a run on record sets and the assignments leave without effect is dropped, as
@@ -168,19 +175,23 @@ def resolve(source: str, assignments: dict[str, Any]) -> tuple[dict[str, Any], s
 
     stated, text = read_source(source)
     fields = override(stated, assignments)
-    own_file = source not in _preset_kinds() and not Path(source).is_dir()
-    if not own_file and not struct_problems(fields, Spec):
+    own_file = source not in _preset_kinds() and run_folder(source) is None
+    if not own_file and _kind(fields) is Spec and not struct_problems(fields, Spec):
         fields = without_idle(fields, assignments)
     return fields, without_lines(text, assignments)
 
 
 def find_problems(fields: dict[str, Any], text: str = "") -> list[SpecProblem]:
     """Return every problem of a spec's fields; ``text`` is its TOML, for line numbers."""
-    from firthshot.experiments.spec.checking import semantic_problems
+    from firthshot.experiments.spec.checking import contradictions
 
-    found = struct_problems(fields, Spec)
+    kind = _kind(fields)
+    if kind is Spec and "kind" in fields:
+        sentence = f"{fields['kind']!r} is no kind of run: use 'geometric', or leave it out."
+        return [SpecProblem(with_line("kind", text), sentence)]
+    found = struct_problems(fields, kind)
     if not found:
-        found = semantic_problems(msgspec.convert(fields, Spec))
+        found = [SpecProblem(*pair) for pair in contradictions(msgspec.convert(fields, kind))]
     return [SpecProblem(with_line(problem.place, text), problem.sentence) for problem in found]
 
 

@@ -68,18 +68,19 @@ def differences(one: Training | None, other: Training | None) -> str:
 def _specs(index: Index) -> dict[Path, Spec]:
     """Read the spec of each run folder; tables alone, without a spec, tell nothing."""
     folders = {part.parents[1]: None for parts in index.files.values() for part in parts}
+    if len(folders) < 2:  # one run has one spec
+        return {}
     return {folder: _spec(folder) for folder in folders if (folder / "spec.toml").is_file()}
 
 
 def _spec(folder: Path) -> Spec:
     """Read a spec as it is: the heads and penalties of one's own need not be registered here."""
-    file = folder / "spec.toml"
-    fields, _ = read_source(str(file))
+    fields, _ = read_source(folder)
     try:
         return msgspec.convert(fields, Spec)
     except msgspec.ValidationError as error:
         raise FirthshotError(
-            f"{file} is no spec of this version ({error}): report {folder} apart."
+            f"{folder}/spec.toml is no spec of this version ({error}): report {folder} apart."
         ) from None
 
 

@@ -20,7 +20,7 @@ _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
 
 def draw(gathered: Gathered) -> Iterator[Drawing]:
     """Draw each geometric run."""
-    from firthshot.experiments.geometric.summary import read_geometric
+    from firthshot.experiments.geometric.run import read_geometric
 
     runs = [run for run in gathered.runs if run.kind == "geometric"]
     for number, run in enumerate(runs, 1):
