@@ -14,6 +14,7 @@ import msgspec
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.plan.layout import Plan, make_plan
 from firthshot.experiments.plan.notes import Note, condense
+from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.run.folder_spec import open_folder, run_identity
 from firthshot.experiments.run.record import (
     PlanRecord,
@@ -22,7 +23,6 @@ from firthshot.experiments.run.record import (
     read_sessions,
     write_plan,
 )
-from firthshot.experiments.run.rounds import Rounds
 from firthshot.experiments.run.store import RunFolder, sweep
 from firthshot.experiments.run.workers import Compute, Done, on_threads
 from firthshot.experiments.spec.fields import Spec
@@ -138,7 +138,7 @@ class _CellTask:
             self.listener.say(line)
         self._round(self.plan.cells)
         while not self.outcome.failed:
-            more = self._timed("plan", partial(rounds.next_cells, self.folder))
+            more = self._timed("plan", partial(rounds.next_cells, self.folder.path))
             if not more:
                 break
             self._round(more)

@@ -50,6 +50,11 @@ def half_width(values: Array) -> float:
     return float(t_quantile(n) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
+def first_best(means: Array) -> int:
+    """Return the first of the largest means; those closer than rounding are equal."""
+    return int(np.flatnonzero(means >= means.max() - SAME_MEAN)[0])
+
+
 def paired(differences: Array) -> Paired:
     """Summarise matched differences, ours minus theirs, one per trial.
 

@@ -1,7 +1,6 @@
 """From cells to parts on disk: threads or a Dask cluster, the run folder and its records."""
 
 from firthshot.experiments.run.compute import Tables, compute
-from firthshot.experiments.run.rounds import Rounds
 from firthshot.experiments.run.status import RunStatus, read_status
 from firthshot.experiments.run.store import RunFolder
 from firthshot.experiments.run.workers import Compute, Done, default_workers, on_threads
@@ -9,7 +8,6 @@ from firthshot.experiments.run.workers import Compute, Done, default_workers, on
 __all__ = [
     "Compute",
     "Done",
-    "Rounds",
     "RunFolder",
     "RunStatus",
     "Tables",

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from firthshot.experiments.schema import KEYS
-from firthshot.experiments.statistics import SAME_MEAN, half_width, paired
+from firthshot.experiments.statistics import first_best, half_width, paired
 from firthshot.experiments.summary.choice import Line, choose
 from firthshot.experiments.summary.columns import CHOSEN
 from firthshot.experiments.summary.published import published_for
@@ -71,8 +71,10 @@ def calibration_lines(drawn: list[Drawn]) -> Iterator[Line]:
 
 def _line(some: list[Drawn], judged: list[Scored], chosen_on: str) -> Line:
     coefficients = [choose(one).coefficient for one in judged]
-    before = _best([_mean(one, 0.0) for one in judged])
-    after = _best([_mean(one, lam) for one, lam in zip(judged, coefficients, strict=True)])
+    # They stand in the order of their artificial rows: of equals, the fewest.
+    before = first_best(np.array([_mean(one, 0.0) for one in judged]))
+    pairs = zip(judged, coefficients, strict=True)
+    after = first_best(np.array([_mean(one, lam) for one, lam in pairs]))
     lam = coefficients[after]
     ours, base = some[after].novel, some[before].novel
     _, mine, theirs = np.intersect1d(ours.trials, base.trials, return_indices=True)
@@ -98,11 +100,6 @@ def _line(some: list[Drawn], judged: list[Scored], chosen_on: str) -> Line:
         "p_wilcoxon": found.p,
         **_published(ours.key),
     }
-
-
-def _best(means: list[float]) -> int:
-    """Return the first of the largest: of equals, the fewest artificial rows."""
-    return int(np.flatnonzero(np.array(means) >= max(means) - SAME_MEAN)[0])
 
 
 def _mean(scored: Scored, coefficient: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.experiments.statistics import SAME_MEAN, half_width, paired
+from firthshot.experiments.statistics import first_best, half_width, paired
 from firthshot.experiments.summary.classes import ClassDesign
 from firthshot.experiments.summary.published import Published, published_for
 from firthshot.experiments.summary.reading import SCORES
@@ -55,10 +55,16 @@ def choose(val: Scored) -> LambdaChoice:
     accuracy = val.scores["accuracy"]
     whole = np.isfinite(accuracy).all(axis=1)
     candidates = val.coefficients[whole]
-    means = accuracy[whole].mean(axis=1)
-    best = float(candidates[np.flatnonzero(means >= means.max() - SAME_MEAN)[0]])
+    best = float(candidates[first_best(accuracy[whole].mean(axis=1))])
     at_edge = len(candidates) > 1 and best == candidates[-1]
     return LambdaChoice(best, at_edge, tuple(val.coefficients[~whole].tolist()))
+
+
+def partner(novel: Scored, vals: list[Scored]) -> Scored | None:
+    """Find the val setting of a novel one: the only one, or the one with the same query rule."""
+    if len(vals) > 1:
+        vals = [val for val in vals if val.key["query_rule"] == novel.key["query_rule"]]
+    return vals[0] if len(vals) == 1 else None
 
 
 def every_line(scored: Scored, pooled: dict[float | None, float]) -> list[Line]:

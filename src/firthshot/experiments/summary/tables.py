@@ -28,6 +28,7 @@ from firthshot.experiments.summary.choice import (
     choose,
     chosen_line,
     every_line,
+    partner,
     remarks,
 )
 from firthshot.experiments.summary.classes import ClassDesign
@@ -207,7 +208,7 @@ class _Work:
         line, kept = chosen_line(novel, choice, self.design(key), self.pooled.get(key, {}))
         self.chosen.append(line)
         self.kept.append(kept)
-        val = _partner(novel, vals)
+        val = partner(novel, vals)
         if novel.key["source"] and val is not None:
             self.drawn.append(Drawn(val, novel))
 
@@ -215,7 +216,7 @@ class _Work:
         """Return the choice that belongs to a novel setting, None where there is none to be had."""
         if novel.key["penalty"] == "none":
             return LambdaChoice(0.0)
-        val = _partner(novel, vals)
+        val = partner(novel, vals)
         if val is None:
             which = (
                 "several val settings fit" if vals else "there are no usable val rows to choose on"
@@ -279,13 +280,6 @@ def _by_key(pooled: dict[tuple[Key, float | None], float]) -> dict[Key, dict[flo
     for (key, coefficient), value in pooled.items():
         nested.setdefault(key, {})[coefficient] = value
     return nested
-
-
-def _partner(novel: Scored, vals: list[Scored]) -> Scored | None:
-    """Find the val setting of a novel one: the only one, or the one with the same query rule."""
-    if len(vals) > 1:
-        vals = [val for val in vals if val.key["query_rule"] == novel.key["query_rule"]]
-    return vals[0] if len(vals) == 1 else None
 
 
 def _table(lines: list[Line], schema: dict[str, Any]) -> pl.DataFrame:
