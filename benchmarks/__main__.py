@@ -1,116 +1,84 @@
-"""``python -m benchmarks``: how fast it is here, against the plain way, in one process."""
+"""``python -m benchmarks WHAT``: how fast it is here, against the plain way, in one process."""
 
 from __future__ import annotations
 
+import argparse
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
+from firthshot.errors import FirthshotError
 
-from firthshot.cli._screen import echo, echo_data, screen
-
-if TYPE_CHECKING:
-    from benchmarks.common import Report
-
-app = typer.Typer(
-    help="Measure our speed against the plain way on this machine.", no_args_is_help=True
-)
-
-JSON = typer.Option(None, "--json", metavar="FILE", help="Write the records to this file.")
-QUICK = typer.Option(False, "--quick", help="Fewer cases and repeats: a look in a minute or two.")
+# Each is a module of this package with run(quick, say, …) and show(report, console).
+BENCHES = {
+    "engine": "train heads with the engine and with a batched PyTorch autograd loop",
+    "estimators": "fit linear heads here and with scikit-learn's LogisticRegression",
+    "jeffreys": "fit exact Firth regressions here and with other packages",
+    "calibration": "train on calibrated tasks here and with numpy and scikit-learn",
+    "sweep": "measure what a run costs beside training, its memory, and a cluster's part",
+}
 
 
-@app.command("engine")
-def engine(
-    json: Path | None = JSON,
-    quick: bool = QUICK,
-    scaling: bool = typer.Option(
-        False, "--scaling", help="Print time against shots, ways, coefficients and d instead."
-    ),
-    case: str = typer.Option("", "--case", help="Only cases with this in their name."),
-    threads: int = typer.Option(2, "--threads", min=1, help="Threads, the same for both sides."),
-) -> None:
-    """Train heads with the engine and with a batched PyTorch autograd loop."""
-    _check_writable(json)
-    if scaling:
-        from benchmarks.engine_scaling import run_scaling, scaling_markdown
-
-        report = run_scaling(quick=quick, threads=threads, say=_say)
-        echo_data(scaling_markdown(report) + "\n")
-    else:
-        report = _engine_report(quick, threads, case)
-    _write(json, report)
+def main(words: Sequence[str] | None = None) -> None:
+    """Run a bench; an error of ours is one sentence on standard error."""
+    given = vars(parse(words))
+    try:
+        measure(**given)
+    except FirthshotError as error:
+        raise SystemExit(f"Error: {error}") from None
 
 
-def _engine_report(quick: bool, threads: int, case: str) -> Report:
-    from benchmarks.common import require_torch
-
-    require_torch("The plain way of the engine bench")
-    from benchmarks.engine import run
-    from benchmarks.engine_profile import profile_linear
-    from benchmarks.engine_report import show
-
-    report = run(quick=quick, threads=threads, only=case, say=_say)
-    if any(record["head"] == "linear" for record in report.records):
-        _say("profile of the linear step")
-        report.extra["profile"] = profile_linear()
-    show(report, screen())
-    return report
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; a bench has no option that it does not use."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    for name, about in BENCHES.items():
+        bench = commands.add_parser(name, help=about, description=about)
+        bench.add_argument("--json", type=Path, metavar="FILE", help="write the records here")
+        bench.add_argument("--quick", action="store_true", help="fewer cases: a look in minutes")
+        if name == "engine":
+            _add_engine_options(bench)
+    return parser.parse_args(words)
 
 
-@app.command("jeffreys")
-def jeffreys(json: Path | None = JSON, quick: bool = QUICK) -> None:
-    """Fit exact Firth regressions here and with other packages."""
-    _run_and_show("jeffreys", json, quick)
+def _add_engine_options(bench: argparse.ArgumentParser) -> None:
+    bench.add_argument("--threads", type=int, default=2, help="for both sides (default: 2)")
+    either = bench.add_mutually_exclusive_group()
+    either.add_argument(
+        "--case", dest="only", default=argparse.SUPPRESS, help="only cases with this in the name"
+    )
+    either.add_argument(
+        "--scaling",
+        dest="what",
+        action="store_const",
+        const="engine_scaling",
+        default="engine",
+        help="time against shots, ways, coefficients and d, our side alone",
+    )
 
 
-@app.command("estimators")
-def estimators(json: Path | None = JSON, quick: bool = QUICK) -> None:
-    """Fit linear heads here and with scikit-learn's LogisticRegression."""
-    _run_and_show("estimators", json, quick)
+def measure(what: str, json: Path | None, quick: bool, **options: Any) -> None:
+    """Run a bench, print its tables, and write its file where one is asked for."""
+    from rich.console import Console
 
+    from benchmarks.common import write_json
 
-@app.command("calibration")
-def calibration(json: Path | None = JSON, quick: bool = QUICK) -> None:
-    """Train on calibrated tasks here and with numpy's draws and scikit-learn's solver."""
-    _run_and_show("calibration", json, quick)
-
-
-@app.command("sweep")
-def sweep(json: Path | None = JSON, quick: bool = QUICK) -> None:
-    """Measure what a run costs beside training, its memory, and a cluster's part."""
-    _run_and_show("sweep", json, quick)
-
-
-def _run_and_show(name: str, json: Path | None, quick: bool) -> None:
-    bench: Any = import_module(f"benchmarks.{name}")
-    _check_writable(json)
-    report = bench.run(quick=quick, say=_say)
-    bench.show(report, screen())
-    _write(json, report)
+    if json is not None and not json.resolve().parent.is_dir():  # before minutes of work
+        raise FirthshotError(f"The folder of {json} does not exist; create it or choose another.")
+    bench: Any = import_module(f"benchmarks.{what}")
+    report = bench.run(quick=quick, say=_say, **options)
+    bench.show(report, Console(markup=False, emoji=False, highlight=False))
+    if json is not None:
+        write_json(json, report)
+        _say(f"wrote {json}")
 
 
 def _say(line: str) -> None:
     """Print a progress line where it does not mix with the results."""
-    echo(line, err=True)
-
-
-def _check_writable(path: Path | None) -> None:
-    """Refuse a folder that is not there before minutes of work, not after."""
-    from firthshot.errors import FirthshotError
-
-    if path is not None and not path.resolve().parent.is_dir():
-        raise FirthshotError(f"The folder of {path} does not exist; create it or choose another.")
-
-
-def _write(path: Path | None, report: Any) -> None:
-    from benchmarks.common import write_json
-
-    if path is not None:
-        write_json(path, report)
-        _say(f"wrote {path}")
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    app()
+    main()

@@ -21,6 +21,7 @@ from firthshot.files import write_whole
 if TYPE_CHECKING:
     from rich.table import Table
 
+ROOT = Path(__file__).parents[1]  # where child processes find this package
 Record = dict[str, Any]
 Say = Callable[[str], None]
 

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.common import (
+    ROOT,
     OtherWork,
     Record,
     Report,
@@ -33,6 +34,8 @@ from benchmarks.common import (
     sgemm_peak,
 )
 from benchmarks.engine_cases import Case, all_cases, quick_cases
+from benchmarks.engine_profile import profile_linear
+from benchmarks.engine_report import show
 from benchmarks.engine_timing import (
     QUICK,
     Effort,
@@ -43,6 +46,8 @@ from benchmarks.engine_timing import (
 )
 from firthshot.engine import Linear, Mlp
 from firthshot.errors import FirthshotError
+
+__all__ = ["run", "show"]
 
 
 def run(
@@ -72,6 +77,9 @@ def run(
         "compile_seconds": compile_seconds,
         "full_run_check": check,
     }
+    if any(isinstance(case.head, Linear) for case in cases):
+        say("profile of the linear step")
+        extra["profile"] = profile_linear()
     return Report(machine, records, extra)
 
 
@@ -151,6 +159,7 @@ def _cold_compile(code: str) -> float:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
         done = subprocess.run(
             [sys.executable, "-c", code],
+            cwd=ROOT,
             env=environment,
             capture_output=True,
             text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from benchmarks.common import (
     Record,
@@ -16,6 +17,9 @@ from benchmarks.common import (
 from benchmarks.engine_cases import Case
 from benchmarks.engine_timing import QUICK, Effort, time_engine, trainer
 from firthshot.engine import Linear
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 BASE = Case(Linear(), 16, 5, 512)
 COLUMNS = (
@@ -33,7 +37,7 @@ def scaling_cases(base: Case = BASE) -> list[tuple[str, Case]]:
     return cases
 
 
-def run_scaling(*, quick: bool = False, threads: int = 2, say: Say = print) -> Report:
+def run(*, quick: bool = False, threads: int = 2, say: Say = print) -> Report:
     """Time our side alone on every case of the table."""
     effort, cases = QUICK if quick else Effort(), scaling_cases()
     trainer(BASE, BASE.episodes(threads), threads)()  # compile outside the timing
@@ -62,6 +66,11 @@ def _record(doubled: str, case: Case, threads: int, effort: Effort) -> Record:
 
 def _ms(record: Record) -> float:
     return 1e3 / float(record["classifiers_per_s"])
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the table as Markdown."""
+    console.print(scaling_markdown(report), soft_wrap=True)
 
 
 def scaling_markdown(report: Report) -> str:

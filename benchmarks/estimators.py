@@ -109,7 +109,7 @@ def _sentences(ways: int, shots: int, rng: np.random.Generator) -> Array:
     return np.asarray(bank.features[rows], np.float64)
 
 
-def run(*, quick: bool = False, say: Say | None = None) -> Report:
+def run(*, quick: bool = False, say: Say = print) -> Report:
     """Measure every case; see the module."""
     # Only libraries that are loaded can be limited to one thread.
     import sklearn.linear_model  # noqa: F401
@@ -117,15 +117,14 @@ def run(*, quick: bool = False, say: Say | None = None) -> Report:
 
     import firthshot.estimators  # noqa: F401
 
-    tell, others = say or (lambda _: None), OtherWork()
-    machine = describe_machine(1)
+    machine, others = describe_machine(1), OtherWork()
     records, large = [], []
     with threadpool_limits(limits=1):
         for case in QUICK_CASES if quick else CASES:
-            tell(case.name)
+            say(case.name)
             records.append(_measure(case, 0.5 if quick else 4.0))
         for case in QUICK_LARGE if quick else LARGE:
-            tell(f"large: {case.name}")
+            say(f"large: {case.name}")
             large.append(_measure(case, 0.0, at_least=1 if quick else 3, path=False))
     extra = {
         "path_geomean": geometric_mean(record["path_in_fits"] for record in records),

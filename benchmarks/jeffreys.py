@@ -25,13 +25,10 @@ from benchmarks.common import (
     geometric_mean,
     machine_line,
     make_table,
-    write_json,
 )
 from firthshot.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from rich.console import Console
 
@@ -62,8 +59,8 @@ def make_data(n: int, p: int, classes: int = 2, seed: int = 0) -> Arrays:
     return X, (steps < rng.random((n, 1))).sum(axis=1).astype(np.int64)
 
 
-def run(json_path: Path | None = None, *, quick: bool = False, say: Say | None = None) -> Report:
-    """Measure, and write the records to ``json_path`` if given.
+def run(*, quick: bool = False, say: Say = print) -> Report:
+    """Measure binary and multinomial fits, alone and with inference.
 
     Raises
     ------
@@ -79,24 +76,20 @@ def run(json_path: Path | None = None, *, quick: bool = False, say: Say | None =
 
     import firthshot.jeffreys  # noqa: F401
 
-    tell = say or (lambda _: None)
     seconds = 0.5 if quick else 4.0
     sizes = SIZES[:3] if quick else SIZES
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        records = _binary_records(sizes, TOLERANCE, seconds, tell)
-        loose = [] if quick else _binary_records(sizes, OTHERS_DEFAULT, seconds, tell)
-        multinomial = _multinomial_records(MULTINOMIAL[:3] if quick else MULTINOMIAL, seconds, tell)
+        records = _binary_records(sizes, TOLERANCE, seconds, say)
+        loose = [] if quick else _binary_records(sizes, OTHERS_DEFAULT, seconds, say)
+        multinomial = _multinomial_records(MULTINOMIAL[:3] if quick else MULTINOMIAL, seconds, say)
     extra = {
         **_geomeans(records, ""),
         **(_geomeans(loose, "_against_default_tolerance") if loose else {}),
         "against_default_tolerance": loose,
         "multinomial": multinomial,
     }
-    report = Report(describe_machine(1), records, extra)
-    if json_path is not None:
-        write_json(json_path, report)
-    return report
+    return Report(describe_machine(1), records, extra)
 
 
 def _geomeans(records: list[Record], suffix: str) -> dict[str, float]:

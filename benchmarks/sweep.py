@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import (
+    ROOT,
     OtherWork,
     Record,
     Report,
@@ -116,7 +117,7 @@ def measure_memory(quick: bool, say: Say) -> Record:
     with tempfile.TemporaryDirectory(prefix="firthshot-bench-") as folder:
         done = subprocess.run(
             [sys.executable, "-c", code, folder, str(ways)],
-            capture_output=True, text=True, check=False,
+            capture_output=True, text=True, check=False, cwd=ROOT,
         )  # fmt: skip
     if done.returncode:
         raise FirthshotError(f"The largest cell failed: {done.stderr.strip().splitlines()[-1]}")

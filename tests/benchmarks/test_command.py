@@ -1,18 +1,12 @@
+import importlib
 import json
 import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from benchmarks.__main__ import app
-from firthshot.errors import FirthshotError, MissingExtraError
-
-RUNNER = CliRunner()
-
-
-def _invoke(*arguments):
-    return RUNNER.invoke(app, list(arguments), catch_exceptions=True)
+from benchmarks.__main__ import BENCHES, main, parse
+from benchmarks.common import ROOT
 
 
 @pytest.fixture
@@ -30,17 +24,17 @@ def tiny(monkeypatch):
     monkeypatch.setattr(engine_timing, "STACKS", (2,))
     monkeypatch.setattr(engine, "sgemm_peak", lambda threads: 100.0)
     profile = {"product and momentum (sweep)": 0.7}
-    monkeypatch.setattr("benchmarks.engine_profile.profile_linear", lambda: profile)
+    monkeypatch.setattr(engine, "profile_linear", lambda: profile)
     monkeypatch.setenv("COLUMNS", "100")
 
 
-def test_engine_prints_a_table_and_writes_the_file(tiny, tmp_path):
-    result = _invoke("engine", "--quick", "--threads", "1", "--json", str(tmp_path / "b.json"))
-    assert result.exit_code == 0, result.output
-    assert "linear 4w 1s d16" in result.stdout
-    assert "not for quoting" in result.stdout
-    assert "product and momentum" in result.stdout
-    assert max(len(line) for line in result.stdout.splitlines()[1:]) <= 100
+def test_engine_prints_a_table_and_writes_the_file(tiny, tmp_path, capsys):
+    main(["engine", "--quick", "--threads", "1", "--json", str(tmp_path / "b.json")])
+    printed = capsys.readouterr().out
+    assert "linear 4w 1s d16" in printed
+    assert "not for quoting" in printed
+    assert "product and momentum" in printed
+    assert max(len(line) for line in printed.splitlines()[1:]) <= 100
     content = json.loads((tmp_path / "b.json").read_text())
     assert content["quick"] is True
     assert content["records"][0]["case"] == "linear 4w 1s d16"
@@ -48,16 +42,30 @@ def test_engine_prints_a_table_and_writes_the_file(tiny, tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_refused_before_the_work(tmp_path):
-    result = _invoke("engine", "--json", str(tmp_path / "nowhere" / "b.json"))
-    assert isinstance(result.exception, FirthshotError)
-    assert "nowhere" in str(result.exception)
+    with pytest.raises(SystemExit, match=r"Error: The folder of .*nowhere.* does not exist"):
+        main(["engine", "--json", str(tmp_path / "nowhere" / "b.json")])
 
 
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    result = _invoke("engine", "--quick")
-    assert isinstance(result.exception, MissingExtraError)
-    assert "firthshot[bench]" in str(result.exception)
+    with pytest.raises(SystemExit, match=r"firthshot\[bench\]"):
+        main(["engine", "--quick"])
+
+
+def test_every_bench_can_be_run_and_shown():
+    for name in (*BENCHES, "engine_scaling"):
+        bench = importlib.import_module(f"benchmarks.{name}")
+        assert callable(bench.run)
+        assert callable(bench.show)
+
+
+def test_scaling_is_a_bench_of_its_own_without_cases():
+    assert vars(parse(["engine", "--scaling"])) == {
+        "what": "engine_scaling", "json": None, "quick": False, "threads": 2,
+    }  # fmt: skip
+    assert parse(["engine", "--case", "cosine"]).only == "cosine"
+    with pytest.raises(SystemExit):
+        parse(["engine", "--scaling", "--case", "cosine"])
 
 
 def test_help_imports_nothing_heavy():
@@ -65,5 +73,7 @@ def test_help_imports_nothing_heavy():
         "import sys; import benchmarks.__main__; "
         "print(sorted({'torch', 'numba', 'sklearn'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.strip() == "[]"

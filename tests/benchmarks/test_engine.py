@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import engine, engine_timing
 from benchmarks.engine_cases import Case, all_cases
-from benchmarks.engine_scaling import run_scaling, scaling_cases, scaling_markdown
+from benchmarks.engine_scaling import run, scaling_cases, scaling_markdown
 from firthshot.engine import Cosine, Linear, Mlp
 from firthshot.errors import FirthshotError
 
@@ -24,6 +24,7 @@ def _tiny(monkeypatch):
     monkeypatch.setattr(engine, "QUICK", TINY)
     monkeypatch.setattr(engine_timing, "STACKS", (2, 4))
     monkeypatch.setattr(engine, "sgemm_peak", lambda threads: 100.0)
+    monkeypatch.setattr(engine, "profile_linear", dict)
 
 
 def test_every_head_gives_the_promised_record():
@@ -87,7 +88,7 @@ def test_the_scaling_table_doubles_one_size_at_a_time(monkeypatch):
     monkeypatch.setattr("benchmarks.engine_scaling.QUICK", TINY)
     monkeypatch.setattr("benchmarks.engine_scaling.scaling_cases", lambda: cases)
     monkeypatch.setattr("benchmarks.engine_scaling.sgemm_peak", lambda threads: 100.0)
-    report = run_scaling(quick=True, threads=1, say=lambda line: None)
+    report = run(quick=True, threads=1, say=lambda line: None)
     assert len(scaling_markdown(report).splitlines()) == 2 + 9
     assert report.records[0]["relative_time"] == 1.0
 
