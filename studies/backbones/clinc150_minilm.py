@@ -149,6 +149,7 @@ def compare(built: Bank, shipped: Bank) -> str:
 
 
 def main() -> None:
+    """Build the bank, or compare a new build with the shipped one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=RAW)
     parser.add_argument("texts", type=Path, help="CLINC150's data_full.json")
     parser.add_argument("domains", type=Path, help="CLINC150's domains.json")

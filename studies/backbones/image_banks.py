@@ -121,6 +121,7 @@ def report(bank: Bank) -> None:
 
 
 def main() -> None:
+    """Build what is asked for and not there yet, and report on every bank."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     for source in ("mini", "cub", "cifar"):

@@ -5,30 +5,28 @@ maximum likelihood is exactly c / N and c is known (Cox and Snell). The score at
 parameter, whose mean is zero, serves as control variate: β̂ - β - F⁻¹U is of order 1 / N
 instead of 1 / sqrt(N). So do the products of its components, whose means are the entries of
 F⁻¹: they explain the second-order term of a model whose observed information is not random.
-
-    python -m studies.jeffreys_bias [--replicates 100000] [--out FOLDER] [--redraw]
-
-writes results.csv and bias.png and prints the table of docs/jeffreys.md.
 """
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numba import njit
 from scipy.stats import norm
 
+from firthshot.arrays import Array
 from firthshot.jeffreys._design import make_design
 from firthshot.jeffreys._kernels.memory import Data
 from firthshot.jeffreys._kernels.solve import maximise
 from firthshot.jeffreys._model import Model
 
 SIZES = (128, 192, 256, 384, 512, 1024, 2048)
+Row = dict[str, Any]
 ESTIMATORS = ("ML", "Firth", "ridge")
+COEFFICIENTS = ("intercept", "x1", "x2")
 FAR = 15.0  # a maximum likelihood coefficient beyond this is on its way to infinity
 
 
@@ -37,19 +35,20 @@ class Truth:
     """A model to simulate: design points (G, p) and true coefficients (J, p)."""
 
     name: str
-    X: np.ndarray
-    beta: np.ndarray
+    X: Array
+    beta: Array
     shown: tuple[int, int]  # the coefficient of the figure
 
     @property
-    def probabilities(self) -> np.ndarray:
+    def probabilities(self) -> Array:
         """Return the true probabilities at the design points, shape (G, K)."""
         eta = np.column_stack([np.zeros(len(self.X)), self.X @ self.beta.T])
         odds = np.exp(eta)
-        return odds / odds.sum(axis=1, keepdims=True)
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
 def truths() -> list[Truth]:
+    """Return the two models."""
     levels = norm.ppf((np.arange(8) + 0.5) / 8)
     X = np.array([[1.0, a, b] for a in levels for b in (0.0, 1.0)])
     return [
@@ -58,15 +57,15 @@ def truths() -> list[Truth]:
     ]
 
 
-def information(truth: Truth, N: int) -> np.ndarray:
+def information(truth: Truth, N: int) -> Array:
     """Return the Fisher information of N observations, shape (J p, J p)."""
-    total = 0.0
+    total = np.zeros((truth.beta.size, truth.beta.size))
     for x, p in zip(truth.X, truth.probabilities[:, 1:], strict=True):
         total = total + np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
     return total * N / len(truth.X)
 
 
-def first_order_bias(truth: Truth) -> np.ndarray:
+def first_order_bias(truth: Truth) -> Array:
     """Return c with bias of ML = c / N + ...: minus F⁻¹ times the gradient of ½ log det F."""
     step, gradient = 1e-5, np.zeros(truth.beta.size)
     for k in range(truth.beta.size):
@@ -81,7 +80,7 @@ def first_order_bias(truth: Truth) -> np.ndarray:
 
 
 @njit(nogil=True)
-def fit_all(data, work, counts, limit):
+def fit_all(data: Data, work: Any, counts: Array, limit: float) -> Array:
     """Fit every row of ``counts`` (replicates, G K); NaN where ML runs off or nothing converges."""
     q = work.F.shape[0]
     estimates = np.empty((counts.shape[0], q))
@@ -96,7 +95,7 @@ def fit_all(data, work, counts, limit):
     return estimates
 
 
-def ridge_fits(truth: Truth, counts: np.ndarray, start: np.ndarray, ridge: float) -> np.ndarray:
+def ridge_fits(truth: Truth, counts: Array, start: Array, ridge: float) -> Array:
     """Fit many replicates by Newton's method with a ridge on the slopes, shape (R, J p)."""
     R, G = counts.shape[:2]
     J, p = truth.beta.shape
@@ -115,7 +114,8 @@ def ridge_fits(truth: Truth, counts: np.ndarray, start: np.ndarray, ridge: float
     return beta
 
 
-def simulate(truth: Truth, N: int, replicates: int, rng: np.random.Generator) -> list[dict]:
+def simulate(truth: Truth, N: int, replicates: int, rng: np.random.Generator) -> list[Row]:
+    """Fit replicates of N observations by every estimator; return a row per coefficient."""
     G = len(truth.X)
     counts = rng.multinomial(N // G, truth.probabilities, size=(replicates, G))
     residual = counts[:, :, 1:] - (N // G) * truth.probabilities[:, 1:]
@@ -137,7 +137,8 @@ def simulate(truth: Truth, N: int, replicates: int, rng: np.random.Generator) ->
     return rows
 
 
-def exact_fits(truth: Truth, counts: np.ndarray, tau: float) -> np.ndarray:
+def exact_fits(truth: Truth, counts: Array, tau: float) -> Array:
+    """Fit replicates with τ log det F: maximum likelihood (0) or Firth (½)."""
     G, K = truth.probabilities.shape
     design = make_design(np.repeat(truth.X, K, axis=0))
     data = Data(
@@ -150,10 +151,11 @@ def exact_fits(truth: Truth, counts: np.ndarray, tau: float) -> np.ndarray:
     model = Model(design, data)
     flat = counts.reshape(len(counts), -1).astype(float)
     theta = fit_all(data, model.make_work(), flat, FAR if tau == 0.0 else np.inf)
-    return (theta.reshape(len(counts), K - 1, -1) @ design.T.T).reshape(len(counts), -1)
+    coefficients = theta.reshape(len(counts), K - 1, -1) @ design.T.T
+    return np.asarray(coefficients.reshape(len(counts), -1))
 
 
-def mean_with_controls(values: np.ndarray, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_with_controls(values: Array, controls: Array) -> tuple[Array, Array]:
     """Return means and 95 % half widths after regression on controls whose mean is zero."""
     centred = controls - controls.mean(axis=0)
     slopes = np.linalg.lstsq(centred, values - values.mean(axis=0), rcond=None)[0]
@@ -162,8 +164,8 @@ def mean_with_controls(values: np.ndarray, controls: np.ndarray) -> tuple[np.nda
 
 
 def describe(
-    truth: Truth, N: int, estimator: str, error: np.ndarray, control: np.ndarray, lost: float
-) -> list[dict]:
+    truth: Truth, N: int, estimator: str, error: Array, control: Array, lost: float
+) -> list[Row]:
     """Return one row per coefficient, with 95 % intervals of N x bias and N x MSE."""
     covariance = np.linalg.inv(information(truth, N))
     a, b = np.triu_indices(control.shape[1])
@@ -175,7 +177,7 @@ def describe(
         {
             "model": truth.name,
             "contrast": k // p + 1,
-            "coefficient": ("intercept", "x1", "x2")[k % p],
+            "coefficient": COEFFICIENTS[k % p],
             "true": float(truth.beta.flat[k]),
             "N": N,
             "estimator": estimator,
@@ -192,98 +194,8 @@ def describe(
     ]
 
 
-def draw(table: pl.DataFrame, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(3, 2, figsize=(9.5, 9.0), sharex=True, layout="constrained")
-    colours = {"ML": "C3", "Firth": "C0", "ridge": "C2"}
-    for column, truth in enumerate(truths()):
-        j, k = truth.shown
-        part = table.filter(
-            (pl.col("model") == truth.name)
-            & (pl.col("contrast") == j + 1)
-            & (pl.col("coefficient") == ("intercept", "x1", "x2")[k])
-        )
-        top, middle, bottom = axes[:, column]
-        middle.axhline(0.0, color="0.8", lw=1)
-        top.axhline(0.0, color="0.8", lw=1)
-        constant = part["N_bias_first_order_ML"][0]
-        top.axhline(constant, color="C3", lw=1, ls=":", label="first order (Cox and Snell)")
-        reference = part.filter(pl.col("estimator") == "ML")
-        for name in ESTIMATORS:
-            rows = part.filter(pl.col("estimator") == name)
-            style = {"color": colours[name], "marker": "o", "ms": 4, "lw": 1.5, "label": name}
-            top.errorbar(rows["N"], rows["N_bias"], rows["N_bias_half_width"], capsize=3, **style)
-            if name == "Firth":
-                middle.errorbar(
-                    rows["N"], rows["N_bias"], rows["N_bias_half_width"], capsize=3, **style
-                )
-            ratio = rows["N_mse"].to_numpy() / reference["N_mse"].to_numpy()
-            bottom.plot(rows["N"], ratio, **style)
-        top.set_title(f"{truth.name}: slope of x1 = {truth.beta[j, k]:g}")
-        top.set_xscale("log", base=2)
-        bottom.set_xlabel("sample size N")
-        bottom.set_xticks(SIZES, [str(size) for size in SIZES], rotation=45)
-        bottom.minorticks_off()
-    axes[0, 0].set_ylabel("N × bias, 95 % intervals")
-    axes[1, 0].set_ylabel("N × bias, Firth alone")
-    axes[2, 0].set_ylabel("mean squared error, ML = 1")
-    axes[0, 0].legend(frameon=False, fontsize=9, loc="center right", bbox_to_anchor=(1.0, 0.7))
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-
-
-def print_table(table: pl.DataFrame) -> None:
-    print("| model | N | estimator | N × bias (95 %) | N × variance | N × MSE (95 %) |")
-    print("|---|---|---|---|---|---|")
-    for truth in truths():
-        j, k = truth.shown
-        part = table.filter(
-            (pl.col("model") == truth.name)
-            & (pl.col("contrast") == j + 1)
-            & (pl.col("coefficient") == ("intercept", "x1", "x2")[k])
-            & pl.col("N").is_in([128, 256, 512, 2048])
-        ).sort("N", "estimator", maintain_order=True)
-        for row in part.iter_rows(named=True):
-            print(
-                f"| {row['model']} | {row['N']} | {row['estimator']} | "
-                f"{row['N_bias']:+.3f} ± {row['N_bias_half_width']:.3f} | "
-                f"{row['N_variance']:.3f} | {row['N_mse']:.3f} ± {row['N_mse_half_width']:.3f} |"
-            )
-    for name, c in (
-        table.group_by("model", maintain_order=True).agg(pl.col("separated").max()).iter_rows()
-    ):
-        print(f"largest share of separated replicates, {name}: {c:.1e}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replicates", type=int, default=100_000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
-    parser.add_argument("--redraw", action="store_true", help="use the table that is there")
-    arguments = parser.parse_args()
-    if arguments.redraw:
-        table = pl.read_csv(arguments.out / "results.csv")
-        draw(table, arguments.out / "bias.png")
-        print_table(table)
-        return
+def simulate_all(replicates: int) -> pl.DataFrame:
+    """Simulate both models at every size; numbers have six significant digits."""
     rng = np.random.default_rng(20220512)
-    rows = [
-        row
-        for truth in truths()
-        for N in SIZES
-        for row in simulate(truth, N, arguments.replicates, rng)
-    ]
-    table = pl.DataFrame(rows)
-    table.with_columns(pl.col(pl.Float64).round_sig_figs(6)).write_csv(
-        arguments.out / "results.csv"
-    )
-    draw(table, arguments.out / "bias.png")
-    print_table(table)
-
-
-if __name__ == "__main__":
-    main()
+    rows = [row for truth in truths() for N in SIZES for row in simulate(truth, N, replicates, rng)]
+    return pl.DataFrame(rows).with_columns(pl.col(pl.Float64).round_sig_figs(6))

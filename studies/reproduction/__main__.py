@@ -41,11 +41,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def specs(_: argparse.Namespace) -> int:
+    """Write the spec files."""
     print(f"Wrote {write_specs()} specs.")
     return 0
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Train, or go on."""
     tasks = [t for t in read_tasks() if not arguments.study or t.study.name in arguments.study]
     failed = run_tasks(tasks, where_to(arguments), arguments.tenth, arguments.workers)
     print(f"{len(tasks) - failed} of {len(tasks)} tasks ended well or were left out.", flush=True)
@@ -59,12 +61,14 @@ def where_to(arguments: argparse.Namespace) -> Where:
 
 
 def keep(arguments: argparse.Namespace) -> int:
+    """Keep the summaries of all finished runs."""
     where = where_to(arguments)
     print(f"Kept the summaries of {len(collect(where.runs, where.kept))} runs in {where.kept}.")
     return 0
 
 
 def page(arguments: argparse.Namespace) -> int:
+    """Write tables and figures of the page."""
     out = TENTH / "page" if arguments.tenth else PAGE.parent
     out.mkdir(parents=True, exist_ok=True)
     kept = TENTH / "kept" if arguments.tenth else KEPT
@@ -75,6 +79,7 @@ def page(arguments: argparse.Namespace) -> int:
 
 
 def print_budget(arguments: argparse.Namespace) -> int:
+    """Print what it took and what the paper would take."""
     print("\n".join(budget(Kept(TENTH / "kept" if arguments.tenth else KEPT))))
     return 0
 

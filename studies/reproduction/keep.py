@@ -6,7 +6,6 @@ A kept table has the column ``study`` first; bank, ways, shots and method tell i
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from firthshot.experiments.spec.writing import to_toml
 from firthshot.experiments.summary.calibration import CALIBRATION
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.files import write_whole
+from studies.parts import write_table
 from studies.reproduction.pairs import BETWEEN, THEORY, against_theory, between
 from studies.reproduction.plan import FOLDER, Task, read_pairs, read_plan, read_tasks
 
@@ -193,6 +193,4 @@ def _pairs(
 
 
 def _write(path: Path, frame: pl.DataFrame) -> None:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", compression_level=19)
-    write_whole(path, buffer.getvalue())
+    write_table(path, frame, compression="zstd", compression_level=19)

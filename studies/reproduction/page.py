@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from firthshot.errors import FirthshotError
+from studies import pages
 from studies.reproduction.agreement import agreement
 from studies.reproduction.budget import budget
 from studies.reproduction.compared import study_table
@@ -19,7 +19,6 @@ from studies.reproduction.questions import TABLES as QUESTIONS
 
 Maker = Callable[[Kept], list[str]]
 PAGE = FOLDER / "README.md"
-_MARK = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
 
 
 def makers() -> dict[str, Maker]:
@@ -40,14 +39,12 @@ def fill(text: str, kept: Kept) -> str:
     """
     known = makers()
 
-    def made(found: re.Match[str]) -> str:
-        mark = found[1]
+    def make(mark: str) -> list[str]:
         if mark not in known:
             raise FirthshotError(f"The page has a mark {mark!r}, for which there is no table.")
-        lines = "\n".join(known[mark](kept))
-        return f"<!-- {mark} -->\n{lines}\n<!-- end of {mark} -->"
+        return known[mark](kept)
 
-    return _MARK.sub(made, text)
+    return pages.fill(text, make)
 
 
 def write_page(kept: Path, page: Path, template: Path = PAGE) -> None:

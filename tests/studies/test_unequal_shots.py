@@ -1,9 +1,6 @@
 """Unequal shots: the correction and the choice do what they say; the page is that of its CSV."""
 
-import re
-import shutil
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,10 +10,11 @@ from sklearn.linear_model import LogisticRegression
 from firthshot import FirthClassifier, load_bank, sample_episodes
 from firthshot.experiments.spec.shots import SCHEMES
 from firthshot.objective import softmax
-from studies.defaults.tables import insert
+from studies.pages import fill, marks
 from studies.unequal_shots import experiment as study
+from studies.unequal_shots import tables
 
-CSV = Path(study.__file__).parent / "results.csv"
+CSV = tables.RESULTS
 PAGE = CSV.with_name("README.md")
 
 
@@ -62,9 +60,9 @@ def test_scores_of_a_trial_worked_by_hand():
 
 
 def test_the_best_on_val_is_chosen_and_of_equal_ones_the_smaller():
-    assert study.choose((0.0, 1.0, 3.0), (0.5, 0.7, 0.6)) == 1.0
-    assert study.choose((0.0, 1.0, 3.0), (0.5, 0.7, 0.7)) == 1.0
-    assert study.choose((0.0, 1.0, 3.0), (0.7 - 2.0**-30, 0.6, 0.7)) == 0.0
+    assert tables.choose((0.0, 1.0, 3.0), (0.5, 0.7, 0.6)) == 1.0
+    assert tables.choose((0.0, 1.0, 3.0), (0.5, 0.7, 0.7)) == 1.0
+    assert tables.choose((0.0, 1.0, 3.0), (0.7 - 2.0**-30, 0.6, 0.7)) == 0.0
 
 
 def made_up_cell(best_on_val: float) -> pl.DataFrame:
@@ -87,8 +85,8 @@ def made_up_cell(best_on_val: float) -> pl.DataFrame:
 
 
 def test_coefficients_come_from_val_trials_and_scores_from_novel_ones():
-    found = study.settle(made_up_cell(best_on_val=1.0))
-    for head, (name, (treatment, score)) in product(study.HEADS, study.METHODS.items()):
+    found = tables.settle(made_up_cell(best_on_val=1.0))
+    for head, (name, (treatment, score)) in product(study.HEADS, tables.METHODS.items()):
         at, novel = found[head, name]
         assert at == (1.0 if score else 0.0), name
         assert set(novel["split"]) == {"novel"}
@@ -97,7 +95,7 @@ def test_coefficients_come_from_val_trials_and_scores_from_novel_ones():
 
 
 def test_a_summary_pairs_trials_and_corrects_all_tests_together():
-    table = study.summarise(made_up_cell(best_on_val=study.LAMBDAS[-1]))
+    table = tables.summarise(made_up_cell(best_on_val=study.LAMBDAS[-1]))
     line = table.filter(head=study.SCALE, method="Firth", against="nothing").row(0, named=True)
     assert (line["accuracy"], line["accuracy_ci"], line["trials"]) == (1.0, 0.0, 3)
     assert line["accuracy_p"] == 1.0  # three trials alone have 1/4, of many tests
@@ -144,11 +142,11 @@ def test_a_run_goes_on_where_it_stopped_and_its_table_has_every_method(tiny_run)
     study.run([load_bank("clinc150-minilm")], tiny_run)
     assert sorted(tiny_run.iterdir()) == parts
     assert {path: path.stat().st_mtime_ns for path in parts[1:]} == before
-    table = study.summarise(pl.read_parquet(tiny_run / "*.parquet"))
+    table = tables.summarise(pl.read_parquet(tiny_run / "*.parquet"))
     assert set(table["scheme"]) == set(SCHEMES)
     for head in study.HEADS:
-        unweighted = {name for name in study.METHODS if not name.startswith("weights")}
-        expected = set(study.METHODS) if head != study.PAPER else unweighted
+        unweighted = {name for name in tables.METHODS if not name.startswith("weights")}
+        expected = set(tables.METHODS) if head != study.PAPER else unweighted
         alone = table.filter(pl.col("against").is_null(), head=head)
         assert set(alone["method"]) == {*expected, study.MEANS}
     assert table.select(pl.col(study.SCORES).is_finite().all()).row(0) == (True,) * 6
@@ -157,13 +155,10 @@ def test_a_run_goes_on_where_it_stopped_and_its_table_has_every_method(tiny_run)
 # What is committed
 
 
-def test_the_page_has_the_tables_that_the_csv_file_makes(tmp_path):
-    text, made = PAGE.read_text("utf-8"), study.tables(pl.read_csv(CSV))
-    assert set(re.findall(r"<!-- end of (\w+) -->", text)) == set(made)
-    again = Path(shutil.copy(PAGE, tmp_path))
-    for mark, lines in made.items():
-        insert(again, mark, lines)
-    assert again.read_text("utf-8") == text
+def test_the_page_has_the_tables_that_the_csv_file_makes():
+    text, made = PAGE.read_text("utf-8"), tables.tables(pl.read_csv(CSV))
+    assert set(marks(text)) == set(made)
+    assert fill(text, made.__getitem__) == text
 
 
 def test_the_csv_file_has_whole_cells_with_coefficients_of_the_grids():
