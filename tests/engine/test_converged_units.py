@@ -75,7 +75,7 @@ def test_scaled_objectives_are_one_path():
         weight_decay=form.weight_decay * factor,
     )
     for one in (form, scaled):
-        guesses = {id(known) for _, known in walk(one, [0, 1, 2, 3], together=True)}
+        guesses = {id(known) for _, known in walk(one, [0, 1, 2, 3], warm_start=True)}
         assert len(guesses) == 1
     settings = {"tolerance": 1e-10, "warm_start": True}
     np.testing.assert_allclose(
@@ -84,4 +84,4 @@ def test_scaled_objectives_are_one_path():
         atol=1e-7,
     )
     two = replace(form, weight_decay=form.weight_decay * [1, 1, 2, 2])
-    assert len({id(known) for _, known in walk(two, [0, 1, 2, 3], together=True)}) == 2
+    assert len({id(known) for _, known in walk(two, [0, 1, 2, 3], warm_start=True)}) == 2

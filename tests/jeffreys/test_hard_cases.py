@@ -157,7 +157,7 @@ def test_a_spoiled_start_ends_the_solver(spoiled):
     assert not maximise(model, work, np.full(2, spoiled), 1e-8, 50).converged
     found = solve.profile_bound(
         model.data, work, np.zeros(2), np.zeros((2, 2)), np.array([[spoiled, 1.0]]),
-        -6.0, 2.0, 1.0, 1e-8, 50,
+        (-6.0, 2.0), 1.0, 1e-8, 50,
     )  # fmt: skip
     assert found[-1] != solve.CONVERGED
 

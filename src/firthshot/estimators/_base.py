@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from firthshot.arrays import Array
 from firthshot.estimators._input import (
     COEFFICIENT_WORDS,
     Input,
@@ -32,7 +33,7 @@ from firthshot.estimators._input import (
 from firthshot.estimators._left_out import LeftOut, choose, leavable_rows, left_out
 from firthshot.estimators._optimum import plain_logits
 from firthshot.estimators._saving import Saving
-from firthshot.estimators._support import Array, Support, scale_l2
+from firthshot.estimators._support import Support, scale_l2
 from firthshot.estimators._temperature import (
     average,
     fit_temperature,
@@ -73,7 +74,7 @@ class FittedHead:
 
 
 class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators: subclasses declare their parameters in their own ``__init__``.
+    """Base of the estimators: subclasses are dataclasses, whose fields are their parameters.
 
     Expected parameters: ``lam``, ``l2``, ``prior``, ``class_weight`` and ``calibrate``.
     """

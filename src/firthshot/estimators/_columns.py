@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-from firthshot.estimators._support import Array
 from firthshot.kernels import kernel
 
 UNLIKE = 10.0  # times the spread of the median column

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.engine import Cosine
 from firthshot.errors import FirthshotError
 from firthshot.estimators._columns import offset_columns
-from firthshot.estimators._linear import DEFAULT_L2, DEFAULT_LAM, FirthClassifier
-from firthshot.estimators._support import Array
+from firthshot.estimators._linear import FirthClassifier
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FirthCosineClassifier(FirthClassifier):
     """The paper's cosine head with Firth bias reduction, at its optimum.
 
@@ -60,32 +62,11 @@ class FirthCosineClassifier(FirthClassifier):
         As in `FirthClassifier`.
     """
 
-    fit_intercept = False
+    fit_intercept: ClassVar[bool] = False  # type: ignore[misc]
+    scale: float | None = None
+    tol: float = 1e-11
 
     _length_says_something: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        *,
-        lam: float | str = DEFAULT_LAM,
-        l2: float | str = DEFAULT_L2,
-        prior: Any = "uniform",
-        scale: float | None = None,
-        class_weight: Any = None,
-        calibrate: bool = True,
-        standardize: bool = False,
-        tol: float = 1e-11,
-        max_iter: int = 200,
-    ) -> None:
-        self.lam = lam
-        self.l2 = l2
-        self.prior = prior
-        self.scale = scale
-        self.class_weight = class_weight
-        self.calibrate = calibrate
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
 
     @property
     def scale_(self) -> float:

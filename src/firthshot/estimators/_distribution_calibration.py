@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.engine import Status
 from firthshot.errors import FirthshotError
 from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._linear import FirthClassifier
 from firthshot.estimators._optimum import logits, public, ridge_rows, take_shared_away
-from firthshot.estimators._support import Array, Support
+from firthshot.estimators._support import Support
 from firthshot.objective import theory_lambda
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from firthshot.calibration import CalibratedLinear
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DistributionCalibrationClassifier(HeadEstimator):
     """Multinomial logistic regression on a support set enlarged by Distribution Calibration.
 
@@ -67,37 +70,20 @@ class DistributionCalibrationClassifier(HeadEstimator):
         As in `FirthClassifier`; ``coef_`` acts on transformed features.
     """
 
-    fit_intercept = True
+    base: Any = field(default=None, kw_only=False)
+    artificial: int = 750
+    neighbours: int = 2
+    alpha: float = 0.21
+    power: float = 0.5
+    lam: float | str = 0.01
+    l2: float | str = 1.0
+    prior: Any = "uniform"
+    calibrate: bool = False
+    random_state: int = 0
+    tol: float = 3e-6
+    max_iter: int = 200
 
-    def __init__(
-        self,
-        base: Any = None,
-        *,
-        artificial: int = 750,
-        neighbours: int = 2,
-        alpha: float = 0.21,
-        power: float = 0.5,
-        lam: float | str = 0.01,
-        l2: float | str = 1.0,
-        prior: Any = "uniform",
-        calibrate: bool = False,
-        random_state: int = 0,
-        tol: float = 3e-6,
-        max_iter: int = 200,
-    ) -> None:
-        self.base = base
-        self.artificial = artificial
-        self.neighbours = neighbours
-        self.alpha = alpha
-        self.power = power
-        self.lam = lam
-        self.l2 = l2
-        self.prior = prior
-        self.calibrate = calibrate
-        self.random_state = random_state
-        self.tol = tol
-        self.max_iter = max_iter
-
+    fit_intercept: ClassVar[bool] = True
     class_weight = None
 
     def _prepare(self, X: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import xlogy
 
-from firthshot.estimators._support import Array
+from firthshot.arrays import Array
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from firthshot.arrays import FLOATS, Array, is_plain
 from firthshot.errors import FirthshotError, ScaleWarning
 from firthshot.estimators._columns import ColumnScale, column_scale, wide_columns
 from firthshot.estimators._support import (
-    FLOATS,
-    Array,
     Support,
     check_labels,
     check_weights,
     encode,
-    is_plain,
     used_rows,
     weigh_classes,
 )

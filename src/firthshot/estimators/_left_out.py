@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from firthshot.estimators._support import Array, Support
+from firthshot.arrays import Array
+from firthshot.estimators._support import Support
 from firthshot.objective import log_softmax, softmax
 
 if TYPE_CHECKING:

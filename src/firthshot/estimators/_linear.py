@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.engine.results import Status
 from firthshot.estimators._base import FittedHead, HeadEstimator
-from firthshot.estimators._centre import centre_if_far
 from firthshot.estimators._left_out import LinearOptimum, left_out_logits
 from firthshot.estimators._optimum import dense_columns, logits, public, ridge_rows, solve_linear
-from firthshot.estimators._support import Array, Support
+from firthshot.estimators._support import Support, centre_if_far
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ DEFAULT_LAM: float | str = "shots"
 DEFAULT_L2: float | str = "scale"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FirthClassifier(HeadEstimator):
     """Multinomial logistic regression with Firth bias reduction, for few rows of many features.
 
@@ -83,31 +85,18 @@ class FirthClassifier(HeadEstimator):
     feature_names_in_ : ndarray of str, where the features have names
     """
 
+    lam: float | str = DEFAULT_LAM
+    l2: float | str = DEFAULT_L2
+    prior: Any = "uniform"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    calibrate: bool = True
+    standardize: bool = False
+    tol: float = 1e-9
+    max_iter: int = 200
+
     _accepts_sparse: ClassVar[bool] = True
     _refit_work: ClassVar[float] = 5e7
-
-    def __init__(
-        self,
-        *,
-        lam: float | str = DEFAULT_LAM,
-        l2: float | str = DEFAULT_L2,
-        prior: Any = "uniform",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        calibrate: bool = True,
-        standardize: bool = False,
-        tol: float = 1e-9,
-        max_iter: int = 200,
-    ) -> None:
-        self.lam = lam
-        self.l2 = l2
-        self.prior = prior
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.calibrate = calibrate
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
 
     def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
         found, _, columns = solve_linear(

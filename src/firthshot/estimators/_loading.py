@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot import __version__
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.estimators._columns import ColumnScale
 from firthshot.estimators._input import COEFFICIENT_WORDS
@@ -27,7 +28,6 @@ from firthshot.estimators._saving import (
     ORIGIN,
     PARAMETERS,
     SHAPES,
-    Array,
     Shapes,
     checksum,
     class_of,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.estimators._base import LAM_GRID, FittedHead, HeadEstimator
-from firthshot.estimators._centre import centre_of
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
 from firthshot.estimators._linear import DEFAULT_LAM
 from firthshot.estimators._optimum import dense_columns
-from firthshot.estimators._support import Array, Support
+from firthshot.estimators._support import Support, centre_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ L2_GRID, L2_FALLBACK = (0.001, 0.01, 0.03, 0.1, 0.3), 0.1
 ONE_BY_ONE, FOLDS = 10, 5  # rows that are left out singly; folds of more
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FirthMLPClassifier(HeadEstimator):
     """A small ReLU network with Firth bias reduction, trained to a tolerance.
 
@@ -71,33 +72,19 @@ class FirthMLPClassifier(HeadEstimator):
         As in `FirthClassifier`.
     """
 
+    lam: float | str = DEFAULT_LAM
+    l2: float | str = DEFAULT_L2
+    prior: Any = "uniform"
+    hidden: tuple[int, ...] = (100, 50)
+    class_weight: Any = None
+    calibrate: bool = True
+    standardize: bool = False
+    tol: float = 1e-3
+    max_iter: int = 1000
+    random_state: Any = 0
+
     _accepts_sparse: ClassVar[bool] = True
     fit_intercept: ClassVar[bool] = True  # every layer has a bias
-
-    def __init__(
-        self,
-        *,
-        lam: float | str = DEFAULT_LAM,
-        l2: float | str = DEFAULT_L2,
-        prior: Any = "uniform",
-        hidden: tuple[int, ...] = (100, 50),
-        class_weight: Any = None,
-        calibrate: bool = True,
-        standardize: bool = False,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: Any = 0,
-    ) -> None:
-        self.lam = lam
-        self.l2 = l2
-        self.prior = prior
-        self.hidden = hidden
-        self.class_weight = class_weight
-        self.calibrate = calibrate
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
 
     @property
     def coefs_(self) -> list[Array]:

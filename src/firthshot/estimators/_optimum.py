@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.engine import solve
-from firthshot.estimators._centre import centre_if_far
-from firthshot.estimators._support import Array, Support
+from firthshot.estimators._support import Support, centre_if_far
 from firthshot.objective import PenaltyTables
 
 if TYPE_CHECKING:

@@ -19,16 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from firthshot import __version__
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Array = npt.NDArray[Any]
 Shapes = dict[str, tuple[int, ...]]
 
 FORMAT = 2

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-Array = npt.NDArray[Any]
-FLOATS = (np.float64, np.float32)
 
 
 @dataclass(frozen=True)
@@ -67,22 +64,6 @@ class Support:
         kept = np.ones(len(self.labels), bool)
         kept[rows] = False
         return replace(self, X=self.X[kept], labels=self.labels[kept], weights=self.weights[kept])
-
-
-def is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[Array]:
-    """Tell whether ``values`` is an ordinary, finite, non-empty array that needs no conversion.
-
-    scikit-learn's own validation, to which everything else goes, takes longer than fitting a few
-    rows does.
-    """
-    if type(values) is not np.ndarray or values.ndim != ndim or values.dtype.kind not in kinds:
-        return False
-    if not values.size:
-        return False
-    if values.dtype.kind != "f":
-        return True
-    # A sum is finite when all its terms are; overflow sends a rare case the long way round.
-    return values.dtype in FLOATS and bool(np.isfinite(np.add.reduce(values, axis=None)))
 
 
 def check_labels(y: Array) -> None:
@@ -153,6 +134,7 @@ def weigh_classes(class_weight: Any, classes: Array, labels: Array, weights: Arr
     return np.asarray(weights * factors[labels])
 
 
+FAR = 1e-3  # the spread of the rows as a share of their mean square, below which they are centred
 SMALLEST_SQUARE = 1e-280  # below, products with other small numbers vanish
 LEAST_SHARE = 0.25
 MANY_ROWS = 1000  # beyond that a quarter of as many directions is not to be expected
@@ -186,7 +168,7 @@ def moments(X: Any, weights: Array) -> Moments:
             f"The largest feature is {abs(X).max():.3g}, whose square cannot be computed: "
             "scale the features."
         )
-    if spread < 1e-3 * square:  # the difference has lost digits
+    if spread < FAR * square:  # the difference has lost digits
         spread = _centred_square(X if dense else X[:, np.unique(X.indices)].toarray(), share)
     return Moments(square or 1.0, spread or 1.0)
 
@@ -220,6 +202,24 @@ def _centred_square(X: Array, share: Array) -> float:
     away = X - np.asarray(X[0], np.float64)
     away -= share @ away
     return float(share @ np.einsum("ij,ij->i", away, away))
+
+
+def centre_of(X: Array, weights: Array) -> Array:
+    """Return the weighted mean of rows in float64; that of a constant column is its value."""
+    first = np.asarray(X[0], np.float64)
+    mean: Array = first + (weights / weights.sum()) @ (X - first)
+    return mean
+
+
+def centre_if_far(X: Array, weights: Array, moments: Moments) -> tuple[Array, Array | None]:
+    """Return the rows less their mean, and that mean, or the rows as they are and None.
+
+    In the products of rows far from the origin the digits that differ drown in those that do not.
+    """
+    if moments.spread >= FAR * moments.square:
+        return X, None
+    centre = centre_of(X, weights)
+    return X - centre, centre
 
 
 def scale_l2(support: Support) -> float:

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
-from firthshot.estimators._centre import FAR
+from firthshot.estimators._support import FAR
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from firthshot.arrays import Array
     from firthshot.estimators._left_out import LeftOut
-    from firthshot.estimators._support import Array, Support
+    from firthshot.estimators._support import Support
 
 # Each settled on base and validation classes (studies/defaults).
 ROUNDS = 5  # as in five-fold cross-validation; ten would double the time of a fit

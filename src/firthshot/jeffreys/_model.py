@@ -12,7 +12,7 @@ from firthshot.errors import check_choice
 from firthshot.jeffreys._design import Design, make_design, orthonormal_design
 from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._kernels.evaluate import value
-from firthshot.jeffreys._kernels.memory import Data, make_work
+from firthshot.jeffreys._kernels.memory import Data, Top, make_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,6 +160,11 @@ class Fit:
     def inverse_information(self) -> FloatArray:
         """F⁻¹ in θ."""
         return invert(self.information)
+
+    @property
+    def top(self) -> Top:
+        """What restricted fits and profiles start from."""
+        return Top(self.maximum.theta, self.inverse_information, self.curvature)
 
     @cached_property
     def suspect(self) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels.memory import FloatArray, Work
     from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
+_MOST_STEPS = 50  # of one bound; it takes five, and a harder one is searched for otherwise
 _RETRIES = 4  # shorter steps outwards where a restricted fit fails: 0.6⁴ is an eighth
 # In log-likelihood: Brent's rule ends within 1e-10 of a standard error, so a gap is another branch.
 _JUMP = 1e-3
@@ -69,41 +70,20 @@ def chi2_quantile(level: float) -> float:
 
 
 def profile_intervals(
-    fitted: Fit,
-    indices: Sequence[int],
-    level: float = 0.95,
-    *,
-    tol: float = 1e-8,
-    max_iter: int = 50,
+    fitted: Fit, indices: Sequence[int], confidence: float = 0.95, *, tol: float = 1e-8
 ) -> FloatArray:
-    """Find where each coefficient's profile falls by half the χ² quantile.
+    """Find where each coefficient's profile falls by half the χ² quantile, shape (m, 2).
 
-    Parameters
-    ----------
-    fitted : Fit
-    indices : sequence of int
-        Positions in the coefficients flattened as (J, p).
-    level : float
-
-    Returns
-    -------
-    ndarray of shape (m, 2)
-        NaN where a bound was not found.
+    ``indices`` are positions in the coefficients flattened as (J, p). NaN where a bound was not
+    found.
     """
-    drop = 0.5 * chi2_quantile(level)
+    drop = 0.5 * chi2_quantile(confidence)
     model, estimable = fitted.model, fitted.estimable[list(indices)]
     work = model.make_work()
+    forms = model.to_theta(np.eye(fitted.beta.size)[list(indices)])
+    level = fitted.penalised_loglik - model.shift - drop, drop
     bounds, steps, status = solve.profile_each(
-        model.data,
-        work,
-        fitted.maximum.theta,
-        fitted.inverse_information,
-        fitted.curvature,
-        model.to_theta(np.eye(fitted.beta.size)[list(indices)]),
-        fitted.penalised_loglik - model.shift,
-        drop,
-        tol,
-        max_iter,
+        model.data, work, fitted.top, forms, level, tol, _MOST_STEPS
     )
     easy = (status == solve.CONVERGED) & (steps <= SLOW) & estimable[:, None]
     easy &= not fitted.suspect

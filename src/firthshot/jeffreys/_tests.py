@@ -134,9 +134,7 @@ def each_coefficient(
     lp, decrements, steps, status = solve.restricted_fits(
         model.data,
         model.make_work(),
-        fitted.maximum.theta,
-        fitted.inverse_information,
-        fitted.curvature,
+        fitted.top,
         model.to_theta(eye),
         10.0 * np.sqrt(tol),
         max_iter,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -11,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from firthshot.arrays import is_plain
 from firthshot.errors import FirthshotError, check_choice, listed
 from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
@@ -35,6 +37,7 @@ class CollinearityError(FirthshotError):
     """Some columns are linear combinations of others, and ``collinear="refuse"``."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic regression, binary or multinomial, penalised by the exact Jeffreys prior.
 
@@ -92,26 +95,14 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
     ([[3.8918]], [0.439, 9.748])
     """
 
-    def __init__(
-        self,
-        *,
-        reference: Any = None,
-        fit_intercept: bool = True,
-        tau: float = 0.5,
-        standard_errors: Literal["inverse-information", "augmented"] = "inverse-information",
-        correction: Literal["none", "flic", "flac"] = "none",
-        collinear: Literal["minimal-norm", "refuse"] = "minimal-norm",
-        tol: float = 1e-8,
-        max_iter: int = 100,
-    ) -> None:
-        self.reference = reference
-        self.fit_intercept = fit_intercept
-        self.tau = tau
-        self.standard_errors = standard_errors
-        self.correction = correction
-        self.collinear = collinear
-        self.tol = tol
-        self.max_iter = max_iter
+    reference: Any = None
+    fit_intercept: bool = True
+    tau: float = 0.5
+    standard_errors: Literal["inverse-information", "augmented"] = "inverse-information"
+    correction: Literal["none", "flic", "flac"] = "none"
+    collinear: Literal["minimal-norm", "refuse"] = "minimal-norm"
+    tol: float = 1e-8
+    max_iter: int = 100
 
     def fit(
         self,
@@ -155,9 +146,10 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         self._publish()
         return self
 
-    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
+    def _validated(self, X: Any, y: Any) -> tuple[FloatArray, NDArray[Any]]:
         """Return features and labels as arrays; plain ones take a short way to the same checks."""
-        if _is_plain(X, 2, "f") and _is_plain(y, 1, "iub") and len(X) == len(y):
+        plain = is_plain(X, 2, "f") and X.dtype == np.float64 and is_plain(y, 1, "iub")
+        if plain and len(X) == len(y) > 1:
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             return X, y
@@ -310,17 +302,6 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         """Return the most probable class of each row."""
         best = self._predictors(X, offset).argmax(axis=1)
         return np.asarray(self.classes_[best])
-
-
-def _is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[NDArray[Any]]:
-    """Tell whether ``values`` is an ordinary, finite, non-empty array that needs no conversion."""
-    if type(values) is not np.ndarray or values.ndim != ndim or values.dtype.kind not in kinds:
-        return False
-    if values.dtype.kind == "f" and values.dtype != np.float64:
-        return False
-    # A sum is finite when all its terms are; overflow sends a rare case the long way round.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.size > 0 and len(values) > 1 and bool(np.isfinite(values.sum()))
 
 
 def _checked_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:

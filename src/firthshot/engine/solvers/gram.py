@@ -6,17 +6,15 @@ final weights is computed in N dimensions (:mod:`firthshot.engine.solvers.newton
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from firthshot.arrays import Array, pad_columns, round_up
-from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
 from firthshot.engine.solvers.newton_cg_gram import GramData, centre, mirror, newton_cg_gram, weigh
-from firthshot.engine.solvers.path import Guesses
+from firthshot.engine.solvers.path import walk
 from firthshot.engine.solvers.problem import LinearProblem, Solution
 from firthshot.engine.solvers.span import Bias
 from firthshot.kernels.mean_loss import loss_state
@@ -147,33 +145,33 @@ def minimise_by_gram(
     problem: LinearProblem,
     rows: GramRows,
     shared: tuple[Array, float] | None,
-    order: Iterator[tuple[int, Guesses]],
-    stop: Converged,
-    audit: bool,
+    chosen: list[int],
     found: Solution,
 ) -> None:
-    """Write the optimum of every coefficient of ``order``, in that order."""
+    """Write the optimum of every chosen coefficient."""
+    limits = problem.limits
     form, shape, at_end = problem.form, (len(problem.Y), len(rows.weights)), {}
     each = len(form.label)
     nu, b, image = np.zeros((each, *shape)), np.zeros((each, shape[0])), np.zeros((each, *shape))
     at, plain = loss_state(shape, np.float64), (rows.data.gram_single, 0.0)
     drift = ROUNDING * float(np.sqrt(len(problem.X) * rows.mean_square))
-    for l, guesses in order:
+    for l, guesses in walk(form, chosen, problem.warm_start):
         loss, decay = problem.loss(l, rows.weights), float(form.weight_decay[l])
         point, at = (nu[l], b[l], image[l]), at._replace(gradient=np.empty(shape))
-        guesses.fill(b[l], nu[l], image[l])
+        if guesses is not None:
+            guesses.fill(b[l], nu[l], image[l])
         matrix, ridge = plain if shared is None or form.label[l] >= loss.probability else shared
         curvature = loss.probability / shape[0]
         level = decay + curvature * rows.mean_square
         found.iterations[l], found.gradient_norm[l], found.objective[l] = newton_cg_gram(
             tuple(rows.data), tuple(loss), decay,
             (matrix, np.float32(level), np.float32(curvature), np.float32(ridge)),
-            (stop.tolerance, drift * loss.probability, stop.max_iterations), point, tuple(at),
+            (limits.tolerance, drift * loss.probability, limits.max_iterations), point, tuple(at),
         )  # fmt: skip
         at_end[l] = at.gradient
         if rows.bias == "free" and not (form.target[:, l].all() or loss.targets.any(1).all()):
             found.status[l] = Status.NO_OPTIMUM  # a class without targets: b falls for ever
-        elif found.gradient_norm[l] <= stop.tolerance:
+        elif guesses is not None and found.gradient_norm[l] <= limits.tolerance:
             guesses.add(at.gradient, b[l], nu[l], image[l])
     part: Any = sorted(at_end)
     if len(part) == len(found.coef):
@@ -182,6 +180,6 @@ def minimise_by_gram(
     rows.write_weights(nu[part], b[part], coef, intercept)
     if coef.base is not found.coef:
         found.coef[part], found.intercept[part] = coef, intercept
-    if audit:
+    if problem.audit:
         for l, by_logits in at_end.items():
             found.gradient_norm[l] = problem.largest_entry(l, by_logits, found)

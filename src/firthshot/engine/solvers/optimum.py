@@ -8,7 +8,6 @@ W = log(1 + K/λ) [X 1]⁺ (Y − 1/K) for independent rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +23,7 @@ from firthshot.engine.solvers.gram import (
 )
 from firthshot.engine.solvers.lbfgs import MANY_ROWS, approach
 from firthshot.engine.solvers.newton_cg import SpanData, newton_cg
-from firthshot.engine.solvers.path import Guesses, walk
+from firthshot.engine.solvers.path import walk
 from firthshot.engine.solvers.problem import LinearProblem, Solution
 from firthshot.engine.solvers.separable import has_recession_direction
 from firthshot.engine.solvers.span import Bias, span_of_rows
@@ -82,59 +81,54 @@ def solve(
     -------
     Solution
     """
-    problem = LinearProblem.pose(X, targets, form, sample_weight, fit_intercept, unit)
-    stop = Converged(tolerance=tolerance, max_iterations=max_iterations)
-    return _solve(problem, stop, warm_start, audit)
+    limits = Converged(tolerance=tolerance, max_iterations=max_iterations)
+    problem = LinearProblem.pose(
+        X, targets, form, sample_weight, unit,
+        limits=limits, fit_intercept=fit_intercept, warm_start=warm_start, audit=audit,
+    )  # fmt: skip
+    return _solve(problem)
 
 
-def _solve(problem: LinearProblem, stop: Converged, warm_start: bool, audit: bool) -> Solution:
+def _solve(problem: LinearProblem) -> Solution:
     form = problem.form
     found = Solution.empty(len(form.label), len(form.target), problem.X.shape[1])
     kinds = [problem.bias_of(l) for l in range(len(form.label))]
     for kind in dict.fromkeys(kinds):
         chosen = [l for l, other in enumerate(kinds) if other == kind]
-        _minimise_all(problem, kind, chosen, stop, warm_start, audit, found)
-    late = ~(found.gradient_norm <= stop.tolerance)
+        _minimise_all(problem, kind, chosen, found)
+    late = ~(found.gradient_norm <= problem.limits.tolerance)
     if not late.any():
         return found
     late &= found.converged
-    if warm_start and len(late) > 1 and late.any():  # a guess far off can lead nowhere
-        cold = replace(problem, form=form.take(np.flatnonzero(late)))
-        found.put(late, _solve(cold, stop, False, audit))
+    if problem.warm_start and len(late) > 1 and late.any():  # a guess far off can lead nowhere
+        cold = replace(problem, form=form.take(np.flatnonzero(late)), warm_start=False)
+        found.put(late, _solve(cold))
         return found
     found.status[late] = Status.NOT_CONVERGED
     found.status[~np.isfinite(found.gradient_norm)] = Status.DIVERGED
     return found
 
 
-def _minimise_all(
-    problem: LinearProblem,
-    kind: Bias,
-    chosen: list[int],
-    stop: Converged,
-    warm_start: bool,
-    audit: bool,
-    found: Solution,
-) -> None:
+def _minimise_all(problem: LinearProblem, kind: Bias, chosen: list[int], found: Solution) -> None:
     """Minimise for the coefficients whose intercept is of one kind, and write what was found."""
-    steepness, left = problem.steepness(chosen), chosen
-    rows = _gram_rows(problem, kind, chosen, float(steepness.max()), stop.tolerance)
+    steepness, left, limits = problem.steepness(chosen), chosen, problem.limits
+    rows = _gram_rows(problem, kind, chosen, float(steepness.max()))
     if rows is not None:
-        order, shared = walk(problem.form, chosen, warm_start), None
-        if warm_start and len(chosen) >= ENOUGH_COEFFICIENTS:
+        shared = None
+        if problem.warm_start and len(chosen) >= ENOUGH_COEFFICIENTS:
             shared = path_inverse(problem.form.take(np.array(chosen)), rows)
-        minimise_by_gram(problem, rows, shared, order, stop, audit, found)
-        late = ~(found.gradient_norm <= stop.tolerance) & (found.iterations < stop.max_iterations)
+        minimise_by_gram(problem, rows, shared, chosen, found)
+        late = ~(found.gradient_norm <= limits.tolerance)
+        late &= found.iterations < limits.max_iterations
         # The Gram matrix led nowhere, with steps to spare.
         again = [at for at, l in enumerate(chosen) if late[l] and found.status[l] == Status.OK]
         left, steepness = [chosen[at] for at in again], steepness[again]
     if left:
-        order = walk(problem.form, left, warm_start)
-        _minimise_in_span(problem, kind, steepness, order, stop, audit, found)
+        _minimise_in_span(problem, kind, steepness, left, found)
 
 
 def _gram_rows(
-    problem: LinearProblem, kind: Bias, chosen: list[int], steepest: float, tolerance: float
+    problem: LinearProblem, kind: Bias, chosen: list[int], steepest: float
 ) -> GramRows | None:
     """Return the rows as a Gram matrix, None where the span of the rows is the better place.
 
@@ -145,23 +139,18 @@ def _gram_rows(
     n, d = problem.X.shape
     if n > 2 * d or not np.isfinite(steepest) or problem.form.confidence[chosen].any():
         return None
-    loose = tolerance >= _LOOSE
+    loose = problem.limits.tolerance >= _LOOSE
     rows = GramRows.of(problem.X, problem.weights, kind, problem.unit, loose=loose)
     most = _FAIRLY_CONDITIONED if n <= d and loose else _WELL_CONDITIONED
     return rows if steepest * rows.largest <= most else None
 
 
 def _minimise_in_span(
-    problem: LinearProblem,
-    kind: Bias,
-    steepness: Array,
-    order: Iterator[tuple[int, Guesses]],
-    stop: Converged,
-    audit: bool,
-    found: Solution,
+    problem: LinearProblem, kind: Bias, steepness: Array, chosen: list[int], found: Solution
 ) -> None:
-    """Write the optimum of every coefficient of ``order``, on features rotated to their span."""
+    """Write the optimum of every chosen coefficient, on features rotated to their span."""
     form, n, n_classes = problem.form, len(problem.X), len(problem.Y)
+    tolerance, max_iterations = problem.limits.tolerance, problem.limits.max_iterations
     X = problem.X if problem.unit == 1.0 else problem.X / problem.unit
     span = span_of_rows(X, problem.weights, kind, steepness, n_classes)
     padded = round_up(n, lanes_of(np.float32))
@@ -174,26 +163,28 @@ def _minimise_in_span(
     )  # fmt: skip
     theta, slopes = np.zeros((n_classes, rank)), rank - (kind == "free")
     at = loss_state((n_classes, padded), np.float64, confidence=bool(form.confidence.any()))
-    for l, guesses in order:
+    for l, guesses in walk(form, chosen, problem.warm_start):
         loss, decay = problem.loss(l, weights), np.full(rank, float(form.weight_decay[l]))
         decay[slopes:] = form.bias_decay[l]
         data = data._replace(decay=decay)
-        guesses.fill(theta[:, slopes:], theta[:, :slopes])
+        theta[:] = 0.0
+        if guesses is not None:
+            guesses.fill(theta[:, slopes:], theta[:, :slopes])
         steps = 0
         if n >= MANY_ROWS and not loss.confidence and decay[:-1].all():
-            steps = approach(data, loss, stop.tolerance, stop.max_iterations, theta)
-        most = max(1, stop.max_iterations - steps)
+            steps = approach(data, loss, tolerance, max_iterations, theta)
+        most = max(1, max_iterations - steps)
         iterations, bound, found.objective[l] = newton_cg(
-            tuple(data), tuple(loss), stop.tolerance, most, theta, tuple(at)
+            tuple(data), tuple(loss), tolerance, most, theta, tuple(at)
         )
         found.iterations[l] = steps + iterations
         found.coef[l], found.intercept[l] = span.weights(theta)
         found.coef[l] /= problem.unit
         found.gradient_norm[l] = bound
-        if audit or not bound <= stop.tolerance:
+        if problem.audit or not bound <= tolerance:
             found.gradient_norm[l] = problem.largest_entry(l, at.gradient, found)
         if has_recession_direction(span, loss.targets[:, :n], decay, loss.confidence, theta):
             found.status[l] = Status.NO_OPTIMUM
-        elif found.gradient_norm[l] <= stop.tolerance:
+        elif guesses is not None and found.gradient_norm[l] <= tolerance:
             optimum = theta.copy()
             guesses.add(at.gradient, optimum[:, slopes:], optimum[:, :slopes])

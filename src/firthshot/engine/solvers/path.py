@@ -17,20 +17,17 @@ _MOST = 5
 _LEAST_SLACK = 1e-6
 
 
-def walk(form: PenaltyTables, chosen: list[int], together: bool) -> Iterator[tuple[int, Guesses]]:
+def walk(
+    form: PenaltyTables, chosen: list[int], warm_start: bool
+) -> Iterator[tuple[int, Guesses | None]]:
     """Return coefficients in the order of solving, each with the optima known by then.
 
-    Parameters
-    ----------
-    together : whether optima may serve as starting points at all
-
-    Notes
-    -----
-    The smallest λ, the hardest problem, comes first; then always the one farthest from all that is
+    There are none, and the order is that given, where every coefficient starts at zero. Else the
+    smallest λ, the hardest problem, comes first; then always the one farthest from all that is
     known, so that the others are interpolated.
     """
-    if not together or len(chosen) == 1 or form.confidence[chosen].any():
-        yield from ((l, Guesses(len(form.target))) for l in chosen)
+    if not warm_start or len(chosen) == 1 or form.confidence[chosen].any():
+        yield from ((l, None) for l in chosen)
         return
     share = (form.label / form.probability).tolist()
     # objectives may be scaled: what is the same along a path is L2 beside the labels

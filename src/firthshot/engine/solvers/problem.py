@@ -11,10 +11,12 @@ labels for label smoothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from firthshot.arrays import Array
+from firthshot.engine.options import Converged
 from firthshot.engine.results import Status
 from firthshot.engine.solvers.span import Bias
 from firthshot.errors import FirthshotError
@@ -64,19 +66,22 @@ class Solution:
 
 @dataclass(frozen=True)
 class LinearProblem:
-    """Rows of positive weight with their target distributions; the weights sum to one."""
+    """Rows of positive weight with their target distributions, and how they are solved."""
 
     X: Array  # (N, d)
     Y: Array  # (K, N)
-    weights: Array  # (N,)
+    weights: Array  # (N,), sum to one
     form: PenaltyTables  # with the L2 factor of weights on X / unit
+    limits: Converged
     fit_intercept: bool
+    warm_start: bool
+    audit: bool
     unit: float
 
     @classmethod
     def pose(
         cls, X: Array, targets: Array, form: PenaltyTables, sample_weight: Array | None,
-        fit_intercept: bool, unit: float,
+        unit: float, **settings: Any,
     ) -> LinearProblem:  # fmt: skip
         """Spread labels out, drop rows without weight and scale the weights to sum one."""
         X, targets = np.asarray(X, np.float64), np.asarray(targets)
@@ -96,7 +101,7 @@ class LinearProblem:
             Y = np.ascontiguousarray(targets.T, np.float64)
         if unit != 1.0:
             form = replace(form, weight_decay=form.weight_decay / unit**2)
-        return cls(X, Y, weights / total, form, fit_intercept, unit)
+        return cls(X, Y, weights / total, form, unit=unit, **settings)
 
     def bias_of(self, l: int) -> Bias:
         """Return how the intercept of coefficient l enters the rotation."""

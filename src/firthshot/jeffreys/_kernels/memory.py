@@ -25,6 +25,14 @@ class Data(NamedTuple):
     tau: float
 
 
+class Top(NamedTuple):
+    """A free maximum, from which restricted fits and profiles start."""
+
+    theta: FloatArray  # (q,)
+    inverse: FloatArray  # (q, q), of the information
+    curvature: FloatArray  # (q, q), what the solver has learnt of that of the penalty
+
+
 class Work(NamedTuple):
     """Scratch memory; after `value` and `gradient` it describes the point last evaluated."""
 

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firthshot.jeffreys._kernels.evaluate import gradient, value
-from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
+from firthshot.jeffreys._kernels.memory import Data, FloatArray, Top, Work
 from firthshot.kernels import kernel
 from firthshot.kernels.blas import LOWER, dpotrf, dpotrs
 from firthshot.kernels.elementary import add, apply, copy, dot, fill
 
+Level = tuple[float, float]
 CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
 # Shorter steps change no digit that is printed; twice as short costs one more halving.
 SHORTEST_STEP = 1e-10
@@ -169,13 +170,14 @@ def profile_bound(
     theta: FloatArray,
     A: FloatArray,
     C: FloatArray,
-    target: float,
-    depth: float,
+    level: Level,
     side: float,
     tol: float,
     max_iter: int,
 ) -> tuple[float, int, int]:
-    """Find where the profile of ``C[0]'θ`` falls to ``target``, from a first guess ``theta``.
+    """Find where the profile of ``C[0]'θ`` falls to the level, from a first guess ``theta``.
+
+    ``level`` is how high that is, and how far below the maximum.
 
     Venzon and Moolgavkar's method in the metric of B: with t = B⁻¹c / c'B⁻¹c the path of the
     profile, d the nuisance step and g = U't, κ = t'Bt, the model of the profile is
@@ -185,8 +187,7 @@ def profile_bound(
     -------
     bound, iterations, status
     """
-    q = theta.size
-    c = C[0]
+    q, c, (target, drop) = theta.size, C[0], level
     B, S, step = np.empty((q, q)), np.empty((2, q)), np.empty(q)
     width = 0.0
     lp = value(data, work, theta)
@@ -215,7 +216,7 @@ def profile_bound(
         add(step, move * kappa, S[1], step)
         # How far the step goes in standard errors is not known: its length in θ decides. It may
         # fall short of the level by four times the drop, from where the model finds back.
-        reached = _backtrack(data, work, theta, step, A, target - 4.0 * depth, 0.0)
+        reached = _backtrack(data, work, theta, step, A, target - 4.0 * drop, 0.0)
         if reached == -np.inf:
             return dot(c, theta), iteration, NO_ASCENT
         lp = reached
@@ -224,47 +225,31 @@ def profile_bound(
 
 @kernel(error_model="numpy")
 def restricted_fits(
-    data: Data,
-    work: Work,
-    top: FloatArray,
-    inverse: FloatArray,
-    A: FloatArray,
-    forms: FloatArray,
-    tol: float,
-    max_iter: int,
+    data: Data, work: Work, top: Top, forms: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int64], NDArray[np.int64]]:
-    """Maximise under ``forms[k]'θ = 0`` for each k, from the free maximum ``top``.
+    """Maximise under ``forms[k]'θ = 0`` for each k, from the free maximum.
 
     Returns
     -------
     lp, decrements, iterations, status
         Arrays with one entry per form.
     """
-    m = forms.shape[0]
+    m, q = forms.shape
     lp, decrements = np.empty(m), np.empty(m)
     iterations, status = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
-    path, theta = np.empty(top.size), np.empty(top.size)
+    path, theta = np.empty(q), np.empty(q)
     for k in range(m):
-        apply(inverse, forms[k], path)
-        add(top, -dot(forms[k], top) / dot(forms[k], path), path, theta)
+        apply(top.inverse, forms[k], path)
+        add(top.theta, -dot(forms[k], top.theta) / dot(forms[k], path), path, theta)
         lp[k], decrements[k], iterations[k], status[k] = maximise(
-            data, work, theta, A.copy(), forms[k : k + 1], tol, max_iter, 0.0
+            data, work, theta, top.curvature.copy(), forms[k : k + 1], tol, max_iter, 0.0
         )
     return lp, decrements, iterations, status
 
 
 @kernel(error_model="numpy")
 def profile_each(
-    data: Data,
-    work: Work,
-    top: FloatArray,
-    inverse: FloatArray,
-    A: FloatArray,
-    forms: FloatArray,
-    highest: float,
-    drop: float,
-    tol: float,
-    max_iter: int,
+    data: Data, work: Work, top: Top, forms: FloatArray, level: Level, tol: float, max_iter: int
 ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
     """Find both profile bounds of each form, starting from its Wald bounds.
 
@@ -273,26 +258,18 @@ def profile_each(
     bounds, iterations, status
         Arrays of shape (m, 2).
     """
-    m = forms.shape[0]
+    m, q = forms.shape
     bounds = np.empty((m, 2))
     iterations, status = np.empty((m, 2), dtype=np.int64), np.empty((m, 2), dtype=np.int64)
-    path, theta = np.empty(top.size), np.empty(top.size)
+    path, theta = np.empty(q), np.empty(q)
     for k in range(m):
-        apply(inverse, forms[k], path)
-        reach = np.sqrt(2.0 * drop / dot(forms[k], path))
+        apply(top.inverse, forms[k], path)
+        reach = np.sqrt(2.0 * level[1] / dot(forms[k], path))
         for end in range(2):
             side = 2.0 * end - 1.0
-            add(top, side * reach, path, theta)
+            add(top.theta, side * reach, path, theta)
+            A, C = top.curvature.copy(), forms[k : k + 1]
             bounds[k, end], iterations[k, end], status[k, end] = profile_bound(
-                data,
-                work,
-                theta,
-                A.copy(),
-                forms[k : k + 1],
-                highest - drop,
-                drop,
-                side,
-                tol,
-                max_iter,
+                data, work, theta, A, C, level, side, tol, max_iter
             )
     return bounds, iterations, status
