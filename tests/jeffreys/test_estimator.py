@@ -69,6 +69,8 @@ def test_collinear_columns_are_named():
     assert np.isnan(model.test("x0").p_value)
     with pytest.raises(FirthshotError, match="undetermined"):
         model.test(["x0", "x1"])
+    with pytest.raises(FirthshotError, match="do not determine 'x0'"):
+        model.profile("x0")
     assert "–" in str(model.summary())
 
 

@@ -156,7 +156,7 @@ def test_a_spoiled_start_ends_the_solver(spoiled):
     work = model.make_work()
     assert not maximise(model, work, np.full(2, spoiled), 1e-8, 50).converged
     found = solve.profile_bound(
-        model.data, work, np.zeros(2), np.zeros((2, 2)), np.array([[spoiled, 1.0]]),
+        model.data, work, np.zeros(2), np.array([[spoiled, 1.0]]),
         (-6.0, 2.0), 1.0, 1e-8, 50,
     )  # fmt: skip
     assert found[-1] != solve.CONVERGED
@@ -202,9 +202,9 @@ def test_the_solver_leaves_a_flat_place():
 def test_a_failed_line_search_is_no_convergence():
     model = make_model(np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1]), 2)
     theta = np.zeros(1)
-    ended = make_maximum(model, theta, 1e-8, -4.0, 0.3, 2, solve.NO_ASCENT)
+    ended = make_maximum(model, theta, 1e-8, (-4.0, 0.3, 2, solve.NO_ASCENT))
     assert not ended.converged
-    ended = make_maximum(model, theta, 1e-8, -4.0, 3e-6, 2, solve.NO_ASCENT)
+    ended = make_maximum(model, theta, 1e-8, (-4.0, 3e-6, 2, solve.NO_ASCENT))
     assert ended.converged
     assert "3.0e-06" in ended.reason
 

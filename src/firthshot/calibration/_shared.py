@@ -2,8 +2,8 @@
 
 The authors stack ten tasks into one problem, the mean of their losses, and minimise it by L-BFGS
 with history 20: ten rounds of at most ten iterations and twelve evaluations each, one strong-Wolfe
-line search and one stopping test (gradient 1e-5, change 1e-9) for all ten tasks. A task therefore
-ends where its company lets it. It is here to reproduce that; nothing else should use it.
+line search and one stopping test (gradient 1e-5, change 1e-9) for all ten tasks, which therefore
+stop together. It is here to reproduce that; nothing else should use it.
 
 Which tasks are stacked depends on the trial numbers alone: 0 … 9, 10 … 19 and so on.
 """
@@ -24,10 +24,13 @@ from firthshot.calibration._kernels.passes import logits, pull_back
 from firthshot.calibration._solver import Pairs, dot, two_loop_recursion
 from firthshot.calibration._task import F32, CalibrationObjective
 from firthshot.engine import Penalty, Results, Solver, Trial, TrialSource, record_trial
+from firthshot.engine.solvers.line_search import DECREASE
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
 
 TOGETHER = 10
+# As in torch's line search: the share of the slope that may be left, and evaluations at most.
+_FLATTEN, _MOST_EVALUATIONS = 0.9, 25
 Objective = Callable[[Array], tuple[float, Array]]
 
 
@@ -44,25 +47,19 @@ class SharedLbfgs(Solver):
 
 
 def train_shared(
-    features: Array,
-    episodes: Episodes,
-    head: CalibratedLinear,
-    solver: SharedLbfgs,
+    features: Array, episodes: Episodes, head: CalibratedLinear, solver: SharedLbfgs,
     penalty: Penalty,
-) -> Results:
+) -> Results:  # fmt: skip
     """Train and score trials as `firthshot.engine.train` does (in float32), ten at a time.
 
-    Raises
-    ------
-    FirthshotError
-        Unless the trials are whole tens: what a task comes to depends on its company.
+    Trials that are not whole tens are refused: all ten tasks stop together.
     """
     check_tens(episodes.trials)
     results = Results.empty(episodes.trials, penalty.coefficients)
-    source = TrialSource(features, np.dtype(F32), 2e9)
+    source = TrialSource(features, episodes, np.dtype(F32), 2e9)
     with threadpool_limits(limits=1), np.errstate(all="ignore"):
         for first in range(0, len(episodes), TOGETHER):
-            _train_ten(source, episodes, first, head, solver, penalty, results)
+            _train_ten(source, first, head, solver, penalty, results)
     return results
 
 
@@ -80,7 +77,6 @@ def check_tens(trials: Array) -> None:
 
 def _train_ten(
     source: TrialSource,
-    episodes: Episodes,
     first: int,
     head: CalibratedLinear,
     solver: SharedLbfgs,
@@ -91,10 +87,10 @@ def _train_ten(
     places, tasks = [], []
     for t in range(first, first + TOGETHER):
         try:
-            tasks.append(source.trial(episodes[t], episodes.key, episodes.ways))
+            tasks.append(source.trial(t))
             places.append(t)
         except FirthshotError as error:
-            results.notes[int(episodes.trials[t])] = str(error)
+            results.notes[int(results.trials[t])] = str(error)
     if not tasks:
         return
     trials = [task[0] for task in tasks]
@@ -163,14 +159,16 @@ def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
                 break
             first = 1.0 if begun else min(1.0, 1.0 / float(np.abs(gradient).sum()))
             begun = True
-            step, new, there, used = strong_wolfe(
-                objective, theta, direction, value, gradient, first, solver.tolerance_change
+            here = _Point(0.0, value, gradient, slope)
+            found, used = strong_wolfe(
+                objective, theta, direction, here, first, solver.tolerance_change
             )
-            moved, turned = step * direction, there - gradient
+            moved, turned = found.step * direction, found.gradient - gradient
             curvature = dot(moved, turned)
             if curvature > 1e-10:
                 pairs.append((moved, turned, curvature))
-            change, theta, value, gradient = abs(new - value), theta + moved, new, there
+            change, theta = abs(found.value - value), theta + moved
+            value, gradient = found.value, found.gradient
             evaluations += used
             still = np.abs(moved).max() <= solver.tolerance_change
             if evaluations >= most_evaluations or still or change < solver.tolerance_change:
@@ -196,59 +194,50 @@ class _Point:
 
 
 def strong_wolfe(
-    objective: Objective,
-    theta: Array,
-    direction: Array,
-    value: float,
-    gradient: Array,
-    step: float,
+    objective: Objective, theta: Array, direction: Array, start: _Point, step: float,
     shortest: float,
-    *,
-    decrease: float = 1e-4,
-    flatten: float = 0.9,
-    most: int = 25,
-) -> tuple[float, float, Array, int]:
-    """Return a step under the strong Wolfe conditions, value and gradient there, evaluations.
+) -> tuple[_Point, int]:  # fmt: skip
+    """Return a step from ``start`` under the strong Wolfe conditions, and the evaluations used.
 
     Bracket by growing the step, then shrink the bracket by cubic interpolation.
     """
     used = 0
 
-    def at(step: float) -> _Point:
+    def look(step: float) -> _Point:
         nonlocal used
         used += 1
         new, there = objective(theta + step * direction)
         return _Point(step, new, there, float(there @ direction))
 
-    start = _Point(0.0, value, gradient, float(gradient @ direction))
-
     def too_high(point: _Point, best: _Point | None) -> bool:
-        above = point.value > value + decrease * point.step * start.slope
+        above = point.value > start.value + DECREASE * point.step * start.slope
         return above or (best is not None and point.value >= best.value)
 
-    before, now = start, at(step)
-    while used < most and not too_high(now, None if before is start else before):
-        if abs(now.slope) <= -flatten * start.slope:
-            return now.step, now.value, now.gradient, used
+    before, now = start, look(step)
+    while used < _MOST_EVALUATIONS and not too_high(now, None if before is start else before):
+        if abs(now.slope) <= -_FLATTEN * start.slope:
+            return now, used
         if now.slope >= 0:
             break
         longer = _cubic(before, now, now.step + 0.01 * (now.step - before.step), now.step * 10)
-        before, now = now, at(longer)
+        before, now = now, look(longer)
     low, high = (before, now) if before.value <= now.value else (now, before)
-    while used < most and abs(high.step - low.step) * np.abs(direction).max() >= shortest:
+    while (
+        used < _MOST_EVALUATIONS and abs(high.step - low.step) * np.abs(direction).max() >= shortest
+    ):
         ends = sorted((low.step, high.step))
         margin = 0.1 * (ends[1] - ends[0])
-        middle = at(_cubic(low, high, ends[0] + margin, ends[1] - margin))
+        middle = look(_cubic(low, high, ends[0] + margin, ends[1] - margin))
         if too_high(middle, low):
             high = middle
             continue
-        if abs(middle.slope) <= -flatten * start.slope:
+        if abs(middle.slope) <= -_FLATTEN * start.slope:
             low = middle
             break
         if middle.slope * (high.step - low.step) >= 0:
             high = low
         low = middle
-    return low.step, low.value, low.gradient, used
+    return low, used
 
 
 def _cubic(a: _Point, b: _Point, lowest: float, highest: float) -> float:

@@ -22,23 +22,16 @@ F32 = np.float32
 class CalibrationRows:
     """Training rows of one task, as the kernels want them.
 
-    Attributes
-    ----------
-    x : (n, width) float32: features minus ``centre``, then a column of ones, then zeros; n and
-        width are multiples of 16, rows past ``count`` are zero
-    labels : (count,)
-    count : rows that count
-    centre : (d,) what was subtracted
-    moments : (width, width) float32, (about) x'x / count; ones on the diagonal past the features
-    class_means : (C, width) float32, (about) the mean row of every class
+    The rows ``x`` are features minus ``centre``, then a column of ones, then zeros; n and width are
+    multiples of 16, and rows past ``count`` are zero.
     """
 
-    x: Array
-    labels: Array
+    x: Array  # (n, width) float32
+    labels: Array  # (count,)
     count: int
-    centre: Array
-    moments: Array
-    class_means: Array
+    centre: Array  # (d,)
+    moments: Array  # (width, width) float32, about x'x / count; past the features the identity
+    class_means: Array  # (C, width) float32, about the mean row of every class
 
     @property
     def d(self) -> int:

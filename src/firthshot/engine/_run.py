@@ -17,7 +17,7 @@ from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.heads import Head, TrialShape, check_trainable
 from firthshot.engine.options import Sgd, Solver
 from firthshot.engine.results import Results, Status
-from firthshot.episodes import Episode, Episodes
+from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
 from firthshot.objective import Penalty, class_prior
 
@@ -67,7 +67,7 @@ def train(
     if isinstance(solver, Sgd):
         for passes in set(solver.score_after) - {solver.epochs}:
             results.earlier[passes] = Results.empty(episodes.trials, penalty.coefficients, wanted)
-    source = TrialSource(features, precision, memory)
+    source = TrialSource(features, episodes, precision, memory)
     n, queries = episodes.support.shape[1], int(np.diff(episodes.offsets).max())
     shape = TrialShape(n, queries, features.shape[1], episodes.ways, len(penalty.coefficients))
     each = head.working_bytes(shape, precision.itemsize)
@@ -75,7 +75,7 @@ def train(
 
     def work(t: int) -> None:
         with np.errstate(all="ignore"):  # divergence is an outcome that Results records
-            _train_one(source, episodes, t, head, solver, penalty, results)
+            _train_one(source, t, head, solver, penalty, results)
 
     import scipy.linalg  # noqa: F401  (solvers use its BLAS, which is only limited once loaded)
 
@@ -137,10 +137,12 @@ def _bounded(
 
 
 class TrialSource:
-    """The features in the precision of the computation, and which rows are not finite."""
+    """Trials with their features in the precision of the computation."""
 
-    def __init__(self, features: Array, dtype: np.dtype[Any], memory: float) -> None:
-        self.dtype = dtype
+    def __init__(
+        self, features: Array, episodes: Episodes, dtype: np.dtype[Any], memory: float
+    ) -> None:
+        self.episodes, self.dtype = episodes, dtype
         fits = features.size * dtype.itemsize <= memory / 2
         # Too large to convert at once: trials convert the rows they gather.
         self.features = features.astype(dtype, copy=False) if fits else features
@@ -150,8 +152,9 @@ class TrialSource:
         """Return copies of rows in the precision of the computation."""
         return self.features[rows].astype(self.dtype, copy=False)
 
-    def trial(self, episode: Episode, key: int, ways: int) -> tuple[Trial, Array, Array]:
+    def trial(self, t: int) -> tuple[Trial, Array, Array]:
         """Return the trial, the label of every column of its logits, and each query's column."""
+        episode, key, ways = self.episodes[t], self.episodes.key, self.episodes.ways
         if self.broken[episode.support].any() or self.broken[episode.query].any():
             raise FirthshotError("It has features that are not finite; ask the bank's doctor.")
         if self.features.dtype == self.dtype:
@@ -177,22 +180,15 @@ def _rows_not_finite(features: Array) -> Array:
 
 
 def _train_one(
-    source: TrialSource,
-    episodes: Episodes,
-    t: int,
-    head: Head,
-    solver: Solver,
-    penalty: Penalty,
-    results: Results,
+    source: TrialSource, t: int, head: Head, solver: Solver, penalty: Penalty, results: Results
 ) -> None:
-    episode = episodes[t]
     try:
-        trial, labels, columns = source.trial(episode, episodes.key, episodes.ways)
+        trial, labels, columns = source.trial(t)
         parameters = head.parameter_count(trial.support.shape[1], trial.n_classes)
         form = penalty.tables(trial.labels, trial.n_classes, parameters)
         fitted = head.fit(trial, solver, form, "weights" in results.kept)
     except FirthshotError as error:
-        results.notes[episode.trial] = str(error)
+        results.notes[int(results.trials[t])] = str(error)
         return
     for passes, outcome in fitted.items():
         record_trial(results.earlier.get(passes, results), t, labels, columns, outcome)
@@ -208,9 +204,7 @@ def record_trial(results: Results, t: int, labels: Array, columns: Array, fitted
         results.accuracy[t], results.nll[t], results.brier[t], results.ece[t], results.bins[t],
     )  # fmt: skip
     results.norm[t] = fitted.norms
-    status = (
-        np.zeros(len(results.coefficients), np.int8) if fitted.status is None else fitted.status
-    )
+    status = np.zeros_like(results.status[t]) if fitted.status is None else fitted.status
     diverged = ~np.isfinite(results.nll[t]) | ~np.isfinite(fitted.norms)
     for scores in (results.accuracy, results.nll, results.brier, results.ece, results.bins):
         scores[t, diverged] = 0 if scores is results.bins else np.nan

@@ -21,16 +21,8 @@ WAYS, SHOTS, QUERIES, TRIALS = 5, (1, 5), 15, 600
 def baseline_accuracies(bank: Bank, split: str = "novel") -> dict[str, list[np.ndarray]]:
     """Return the accuracies of the nearest class mean, for each of `SHOTS` those of all trials.
 
-    Parameters
-    ----------
-    bank : Bank
-    split : str
-        The trials are those of every run on its classes (`sample_episodes`).
-
-    Returns
-    -------
-    dict of str to list of ndarray, shape (trials,)
-        Of the features "as they are", and with rows of "unit length".
+    They are by the features "as they are" and with rows of "unit length"; the trials are those of
+    every run on the classes of the split (`sample_episodes`).
     """
     rows = bank.features.astype(np.float32)
     units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -57,20 +57,12 @@ L2_FALLBACK = 1.0
 
 @dataclass(frozen=True)
 class FittedHead:
-    """A fitted head.
+    """A fitted head, and how the solver ended."""
 
-    Attributes
-    ----------
-    parameters : arrays by the name of the attribute that will hold them, such as ``coef_``
-    n_iter : iterations of the solver
-    converged : whether the solver's tolerance was reached
-    problem : where it was not, why and what to do, in one sentence
-    """
-
-    parameters: dict[str, Array]
+    parameters: dict[str, Array]  # by the name of the attribute that will hold them
     n_iter: int
     converged: bool
-    problem: str = ""
+    problem: str = ""  # why it has not converged and what to do, in one sentence
 
 
 class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

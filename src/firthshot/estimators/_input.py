@@ -31,14 +31,9 @@ COEFFICIENT_WORDS = {"lam": ("shots", "theory", "loo"), "l2": ("scale", "loo")}
 
 
 def check_coefficient(name: str, value: Any, *, called: str | None = None) -> None:
-    """Refuse a coefficient that is neither a number that can be used nor one of its words.
+    """Refuse λ or l2 that is neither a number that can be used nor one of its words.
 
-    Parameters
-    ----------
-    name : {"lam", "l2"}
-    value : Any
-    called : str, optional
-        What the user calls it, such as ``--lam``.
+    ``name`` is "lam" or "l2"; ``called`` is what the user calls it, such as ``--lam``.
     """
     words = COEFFICIENT_WORDS[name]
     if isinstance(value, str) and value in words:

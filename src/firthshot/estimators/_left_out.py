@@ -94,29 +94,17 @@ def choose(
 
 @dataclass(frozen=True)
 class LinearOptimum:
-    """A fitted linear head: the rows' weights, targets and logits, and its coefficients.
+    """A fitted linear head: what leaving a row out needs to know of it."""
 
-    Attributes
-    ----------
-    weights : (N,); targets : (N, K), y + λ u; logits : (N, K)
-    scale : 1 + λ
-    l2 : ridge on K rows of weights
-    """
-
-    weights: Array
-    targets: Array
-    logits: Array
-    scale: float
-    l2: float
+    weights: Array  # (N,), of the rows
+    targets: Array  # (N, K), y + λ u
+    logits: Array  # (N, K)
+    scale: float  # 1 + λ
+    l2: float  # ridge on K rows of weights
 
 
 def left_out_logits(gram: Array, optimum: LinearOptimum, rows: Array, intercept: bool) -> Array:
-    """Return logits (R, K) of some rows by the head without each, after one Newton step.
-
-    Parameters
-    ----------
-    gram : (N, N), products of the rows
-    """
+    """Return logits (R, K) of some rows by the head without each, after one Newton step."""
     p = softmax(optimum.logits)
     kernel = _kernel(gram, optimum, intercept)
     n, n_classes = p.shape

@@ -18,20 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Support:
-    """What a head is fitted to: rows of positive weight only.
+    """What a head is fitted to: rows of positive weight only."""
 
-    Attributes
-    ----------
-    X : (N, d), float32 or float64; a SciPy CSR array where the estimator accepts sparse input
-    labels : (N,), class numbers 0 … K − 1, every one of them present
-    weights : (N,), positive: sample weight times class weight
-    prior : (K,), the u of λ KL(u‖p)
-    """
-
-    X: Any
-    labels: Array
-    weights: Array
-    prior: Array
+    X: Any  # (N, d), float32 or float64; a SciPy CSR array where sparse input is accepted
+    labels: Array  # (N,), class numbers 0 … K − 1, every one of them present
+    weights: Array  # (N,), positive: sample weight times class weight
+    prior: Array  # (K,), the u of λ KL(u‖p)
 
     @property
     def n_classes(self) -> int:
@@ -142,16 +134,10 @@ MANY_ROWS = 1000  # beyond that a quarter of as many directions is not to be exp
 
 @dataclass(frozen=True)
 class Moments:
-    """How large rows are, as weighted means; 1 where they would be zero.
+    """How large rows are, as weighted means; 1 where they would be zero."""
 
-    Attributes
-    ----------
-    square : mean squared length
-    spread : mean squared distance from the mean of the rows
-    """
-
-    square: float
-    spread: float
+    square: float  # mean squared length
+    spread: float  # mean squared distance from the mean of the rows
 
 
 def moments(X: Any, weights: Array) -> Moments:

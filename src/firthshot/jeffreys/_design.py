@@ -33,33 +33,16 @@ _ESTIMABLE = 1e-8  # of a projection that is 1 or well below: rounding, with roo
 
 @dataclass(frozen=True)
 class Design:
-    """A basis Z of the columns of X, with ``X = (R' Z)'`` and ``β = T θ``.
+    """A basis Z of the columns of X, with ``X = (R' Z)'`` and ``β = T θ``."""
 
-    Attributes
-    ----------
-    Z : ndarray of shape (r, n)
-        The basis, one row per basis vector.
-    R : ndarray of shape (r, p)
-    T : ndarray of shape (p, r)
-        The pseudo-inverse of R.
-    log_scale : float
-        log det(R R'): what the log-determinant of one class's block gains in β.
-    kept : tuple of int
-        Columns of X that are independent of the ones before them.
-    dependent : tuple of (int, tuple of int)
-        Each other column with the earlier columns of which it is a combination; left empty
-        when there are more columns than rows.
-    orthonormal : bool
-    estimable : ndarray of shape (p,)
-        For each column whether its coefficient is determined by the data.
-    """
-
-    Z: FloatArray
-    R: FloatArray
-    T: FloatArray
-    log_scale: float
-    kept: tuple[int, ...]
-    estimable: NDArray[np.bool_]
+    Z: FloatArray  # (r, n), one row per basis vector
+    R: FloatArray  # (r, p)
+    T: FloatArray  # (p, r), the pseudo-inverse of R
+    log_scale: float  # log det(R R'): what log det of one class's block gains in β
+    kept: tuple[int, ...]  # columns of X that are independent of the ones before them
+    estimable: NDArray[np.bool_]  # (p,), whether the data determine a column's coefficient
+    # Each other column with the earlier columns of which it is a combination; empty when there are
+    # more columns than rows.
     dependent: tuple[tuple[int, tuple[int, ...]], ...] = ()
     orthonormal: bool = False
 

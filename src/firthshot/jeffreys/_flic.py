@@ -22,27 +22,18 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels.memory import FloatArray
 
 
-def flic(fitted: Fit, intercept: int, *, tol: float = 1e-8) -> tuple[FloatArray, FloatArray]:
+def flic(fitted: Fit, intercept: int) -> tuple[FloatArray, FloatArray]:
     """Re-estimate the intercepts by maximum likelihood, all else held at Firth's estimate.
 
-    Parameters
-    ----------
-    fitted : Fit
-    intercept : int
-        Which column of the design is constant.
-
-    Returns
-    -------
-    beta : ndarray of shape (J, p)
-        The coefficients with their new intercepts.
-    errors : ndarray of shape (J,)
-        Standard errors of the intercepts: inverse Fisher information at the new coefficients.
+    ``intercept`` is the column of the design that is constant. Returns the coefficients (J, p) with
+    their new intercepts, and the standard errors (J,) of these: from the inverse Fisher information
+    at the new coefficients.
     """
     model, data = fitted.model, fitted.model.data
     eta = fitted.maximum.theta.reshape(model.contrasts, -1) @ data.Z
     design = make_design(np.ones((data.y.size, 1)))
     shifts = Model(design, data._replace(Z=design.Z, offset=data.offset + eta, tau=0.0))
-    moved = fit(shifts, tol=tol)
+    moved = fit(shifts, tol=fitted.tol)
     if not moved.maximum.converged:
         raise FirthshotError(
             f"FLIC found no intercept ({moved.maximum.reason}): every class must be observed."
@@ -71,7 +62,7 @@ def pseudo_weights(fitted: Fit) -> FloatArray:
     return np.asarray(data.tau * probabilities * (data.w * forms + fitted.hat))
 
 
-def flac(fitted: Fit, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
+def flac(fitted: Fit, max_iter: int) -> Fit:
     """Fit by maximum likelihood to the augmented data.
 
     The design has one more column, last: 1 for pseudo-observations. Predictions set it to 0.
@@ -87,4 +78,4 @@ def flac(fitted: Fit, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
         offset=np.ascontiguousarray(np.tile(data.offset, (1, K + 1))),
         tau=0.0,
     )
-    return fit(Model(design, augmented), tol=tol, max_iter=max_iter)
+    return fit(Model(design, augmented), tol=fitted.tol, max_iter=max_iter)

@@ -50,7 +50,6 @@ class InferenceMixin:
     tau: float
     correction: str
     standard_errors: str
-    tol: float
     coef_: FloatArray
     intercept_: FloatArray
     contrasts_: NDArray[Any]
@@ -137,12 +136,12 @@ class InferenceMixin:
         if not fitted.maximum.converged:
             return np.full((len(positions), 2), np.nan)
         if method == "profile" and self.correction != "flic":
-            return profile_intervals(fitted, positions, level, tol=self.tol)
+            return profile_intervals(fitted, positions, level)
         margin = quantile * self.bse()
         bounds = np.column_stack([self.params_ - margin, self.params_ + margin])
         if method == "profile":
             rows = sorted(set(positions) - set(self._intercept_rows()))
-            bounds[rows] = profile_intervals(fitted, rows, level, tol=self.tol)
+            bounds[rows] = profile_intervals(fitted, rows, level)
         return bounds
 
     def test(
@@ -176,7 +175,7 @@ class InferenceMixin:
         if hypothesis is None:
             plain = (method, penalty) == ("likelihood-ratio", "full-information")
             if plain and fitted.maximum.converged and self.correction != "flic":
-                return each_coefficient(fitted, positions, tol=self.tol)
+                return each_coefficient(fitted, positions)
             eye = np.eye(len(self.parameter_names_))
             return tuple(self._test(row[None], np.zeros(1), method, penalty) for row in eye)
         C, values = self._forms(hypothesis, value)
@@ -195,7 +194,7 @@ class InferenceMixin:
         full[:, positions] = C
         if method == "wald":
             return wald_test(fitted, full, values, self.standard_errors)
-        return likelihood_ratio_test(fitted, full, values, penalty, tol=self.tol)
+        return likelihood_ratio_test(fitted, full, values, penalty)
 
     def _forms(self, hypothesis: Hypothesis, value: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return C and the values of a hypothesis ``C β = values``."""
@@ -238,7 +237,12 @@ class InferenceMixin:
             raise FirthshotError(
                 f"{name!r} has a coefficient in each class: name one, as 'class:{name}'."
             )
-        return profile_curve(fitted, positions[rows[0]], name, level, points, tol=self.tol)
+        if not fitted.estimable[positions[rows[0]]]:
+            raise FirthshotError(
+                f"The data do not determine {name!r}, which has no profile: remove the columns in "
+                "`dependent_columns_` and fit again."
+            )
+        return profile_curve(fitted, positions[rows[0]], name, level, points)
 
     def plot_profile(self, name: str, level: float = 0.95, ax: Any = None) -> Any:
         """Draw the profile of one coefficient and return the matplotlib axes."""
@@ -281,7 +285,7 @@ class InferenceMixin:
         odds_ratios : bool, default=False
             Show exp(estimate) and its bounds.
         """
-        from firthshot.jeffreys._summary import summarise
+        from firthshot.jeffreys._summarise import summarise
 
         model = cast("JeffreysLogisticRegression", self)
         return summarise(model, level, method, odds_ratios=odds_ratios)

@@ -30,18 +30,10 @@ CONVENTIONS = ("inverse-information", "augmented")
 
 @dataclass(frozen=True)
 class Model:
-    """The penalised likelihood of one data set: n rows, p columns, J = K - 1 contrasts.
+    """The penalised likelihood of one data set: n rows, p columns, J = K - 1 contrasts."""
 
-    Attributes
-    ----------
-    design : Design
-        Basis of the columns of X (intercept column included).
-    data : Data
-        What the kernels need, in the coordinates θ of the basis.
-    """
-
-    design: Design
-    data: Data
+    design: Design  # basis of the columns of X, intercept column included
+    data: Data  # what the kernels need, in the coordinates θ of the basis
 
     @property
     def contrasts(self) -> int:
@@ -84,61 +76,30 @@ class Model:
 
 @dataclass(frozen=True)
 class Maximum:
-    """A maximum of the penalised log-likelihood, free or restricted.
+    """A maximum of the penalised log-likelihood, free or restricted."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (J r,)
-    penalised_loglik : float
-        In the coordinates β, that is with the determinant of the information as reported by
-        statistics packages.
-    converged : bool
-    reason : str
-        One sentence: how it converged, or why it did not.
-    n_iter : int
-    decrement : float
-        Length of the next step in standard errors, sqrt(U'B⁻¹U).
-    """
-
-    theta: FloatArray
-    penalised_loglik: float
+    theta: FloatArray  # (J r,)
+    penalised_loglik: float  # with the determinant by β, as statistics packages report it
     converged: bool
-    reason: str
+    reason: str  # how it converged, or why it did not
     n_iter: int
-    decrement: float
+    decrement: float  # length of the next step in standard errors, sqrt(U'B⁻¹U)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A free maximum with what inference needs at it.
-
-    Attributes
-    ----------
-    model : Model
-    maximum : Maximum
-    information : ndarray of shape (J r, J r)
-        Fisher information in θ.
-    hat : ndarray of shape (n,)
-        Hat values w_i tr(M_i V_i); they sum to J r.
-    V : ndarray of shape (J, J, n)
-        Quadratic forms z_i' (F⁻¹)_{jk} z_i.
-    P, P0 : ndarray of shape (J, n) and (n,)
-        Fitted probabilities of the other classes and of the reference.
-    curvature : ndarray of shape (J r, J r)
-        What the solver has learnt of the curvature of the penalty.
-    several : bool
-        Whether another maximum was met, lower but not far below.
-    """
+    """A free maximum with what inference needs at it."""
 
     model: Model
     maximum: Maximum
-    information: FloatArray
-    hat: FloatArray
-    V: FloatArray
-    P: FloatArray
-    P0: FloatArray
-    curvature: FloatArray
-    several: bool = False
+    information: FloatArray  # (J r, J r), Fisher's, in θ
+    hat: FloatArray  # (n,), w_i tr(M_i V_i); they sum to J r
+    V: FloatArray  # (J, J, n), quadratic forms z_i' (F⁻¹)_{jk} z_i
+    P: FloatArray  # (J, n), fitted probabilities of the classes besides the reference
+    P0: FloatArray  # (n,), of the reference
+    curvature: FloatArray  # (J r, J r), what the solver has learnt of that of the penalty
+    tol: float  # standard errors of a next step at which a fit ends
+    several: bool = False  # whether another maximum was met, lower but not far below
 
     @cached_property
     def beta(self) -> FloatArray:
@@ -251,22 +212,19 @@ def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
     Where the columns prove to be nearly dependent the fit starts again in an orthonormal basis,
     and the model of the result is the one in that basis.
     """
-    work = model.make_work()
-    curvature = np.zeros((model.size, model.size))
-    free = np.zeros((0, model.size))
-    theta = _first_guess(model)
+    work, theta, free = model.make_work(), _first_guess(model), np.zeros((0, model.size))
     least = 0.0 if model.design.orthonormal else _WELL_CONDITIONED
-    ended = solve.maximise(model.data, work, theta, curvature, free, tol, max_iter, least)
+    ended = solve.maximise(model.data, work, theta, free, tol, max_iter, least)
     if ended[-1] in (solve.ILL_CONDITIONED, solve.SINGULAR) and not model.design.orthonormal:
         design = orthonormal_design(model.design)
         return fit(Model(design, model.data._replace(Z=design.Z)), tol=tol, max_iter=max_iter)
-    maximum = make_maximum(model, theta, tol, *ended)
-    fitted = Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, curvature)
+    maximum = make_maximum(model, theta, tol, ended)
+    fitted = Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, work.A, tol)
     if model.data.tau == 0.0 or not maximum.converged or model.design.rank == model.data.y.size:
         return fitted
     from firthshot.jeffreys._several_maxima import highest  # which maximises with this file
 
-    return highest(fitted, tol, max_iter)
+    return highest(fitted, max_iter)
 
 
 def maximise(
@@ -281,25 +239,20 @@ def maximise(
 ) -> Maximum:
     """Run the solver from ``theta``, keeping the values of the linear forms ``constraints``.
 
-    ``curvature``, an estimate of that of the penalty, is zero unless given, and is improved.
+    ``curvature``, an estimate of that of the penalty, is zero unless given; ``work.A`` improves it.
     """
-    A = np.zeros((model.size, model.size)) if curvature is None else curvature
+    work.A[:] = 0.0 if curvature is None else curvature
     C = np.zeros((0, model.size)) if constraints is None else constraints
     theta = theta.copy()
-    ended = solve.maximise(model.data, work, theta, A, C, tol, max_iter, 0.0)
-    return make_maximum(model, theta, tol, *ended)
+    ended = solve.maximise(model.data, work, theta, C, tol, max_iter, 0.0)
+    return make_maximum(model, theta, tol, ended)
 
 
 def make_maximum(
-    model: Model,
-    theta: FloatArray,
-    tol: float,
-    lp: float,
-    decrement: float,
-    n_iter: int,
-    status: int,
+    model: Model, theta: FloatArray, tol: float, ended: tuple[float, float, int, int]
 ) -> Maximum:
-    """Say how the solver ended."""
+    """Say how the solver ended; ``ended`` is what it returned."""
+    lp, decrement, n_iter, status = ended
     # Rounding can stop the ascent just short of tol; that is convergence to what doubles hold.
     stalled = status == solve.NO_ASCENT and decrement <= max(100.0 * tol, _STALLED)
     converged = status == solve.CONVERGED or stalled

@@ -69,9 +69,7 @@ def chi2_quantile(level: float) -> float:
     return float(chdtri(1, 1.0 - level))
 
 
-def profile_intervals(
-    fitted: Fit, indices: Sequence[int], confidence: float = 0.95, *, tol: float = 1e-8
-) -> FloatArray:
+def profile_intervals(fitted: Fit, indices: Sequence[int], confidence: float = 0.95) -> FloatArray:
     """Find where each coefficient's profile falls by half the χ² quantile, shape (m, 2).
 
     ``indices`` are positions in the coefficients flattened as (J, p). NaN where a bound was not
@@ -83,7 +81,7 @@ def profile_intervals(
     forms = model.to_theta(np.eye(fitted.beta.size)[list(indices)])
     level = fitted.penalised_loglik - model.shift - drop, drop
     bounds, steps, status = solve.profile_each(
-        model.data, work, fitted.top, forms, level, tol, _MOST_STEPS
+        model.data, work, fitted.top, forms, level, fitted.tol, _MOST_STEPS
     )
     easy = (status == solve.CONVERGED) & (steps <= SLOW) & estimable[:, None]
     easy &= not fitted.suspect
@@ -94,7 +92,7 @@ def profile_intervals(
         bounds[row, end] = np.nan
         if estimable[row]:
             side = 2.0 * end - 1.0
-            bounds[row, end] = _search_bound(fitted, work, indices[row], drop, side, tol)
+            bounds[row, end] = _search_bound(fitted, work, indices[row], drop, side)
         listener.advance()
     return np.asarray(bounds)
 
@@ -110,8 +108,8 @@ class _Path:
     restricted likelihood has several maxima.
     """
 
-    def __init__(self, fitted: Fit, work: Work, index: int, tol: float) -> None:
-        self.fitted, self.work, self.tol = fitted, work, tol
+    def __init__(self, fitted: Fit, work: Work, index: int) -> None:
+        self.fitted, self.work = fitted, work
         self.form = np.eye(fitted.beta.size)[[index]]
         self.last = float(fitted.beta.flat[index])
         self.solved = {self.last: fitted.maximum}
@@ -127,9 +125,7 @@ class _Path:
         near = sorted(self.solved, key=lambda other: abs(other - value))[:2]
         origins = [self.solved[other].theta for other in near]
         target = np.array([value])
-        found = restricted_maximum(
-            self.fitted, self.work, self.form, target, self.tol, 200, origins
-        )
+        found = restricted_maximum(self.fitted, self.work, self.form, target, 200, origins)
         if not found.converged:
             raise _NotFoundError(found.reason)
         if found.penalised_loglik > self.fitted.penalised_loglik + HIGHER_BY:
@@ -153,16 +149,14 @@ class _Path:
         return self(near + step)
 
 
-def _search_bound(
-    fitted: Fit, work: Work, index: int, drop: float, side: float, tol: float
-) -> float:
+def _search_bound(fitted: Fit, work: Work, index: int, drop: float, side: float) -> float:
     """Follow the profile outwards until it has fallen far enough, then use Brent's rule.
 
     Infinite where the profile never falls to the level, NaN where a restricted fit failed.
     """
     from scipy.optimize import brentq
 
-    path = _Path(fitted, work, index, tol)
+    path = _Path(fitted, work, index)
     error = float(fitted.standard_errors()[index])
     level = fitted.penalised_loglik - drop
     near = float(fitted.beta.flat[index])
@@ -182,10 +176,10 @@ def _search_bound(
 
 
 def profile_curve(
-    fitted: Fit, index: int, name: str, level: float = 0.95, points: int = 61, *, tol: float = 1e-8
+    fitted: Fit, index: int, name: str, level: float = 0.95, points: int = 61
 ) -> Profile:
     """Evaluate the profile of one coefficient on a grid reaching beyond its interval."""
-    interval = profile_intervals(fitted, [index], level, tol=tol)[0]
+    interval = profile_intervals(fitted, [index], level)[0]
     estimate = float(fitted.beta.flat[index])
     error = float(fitted.standard_errors()[index])
     wald = estimate + 4.0 * error * np.array([-1.0, 1.0])
@@ -193,7 +187,7 @@ def profile_curve(
     margin = 0.35 * (upper - lower)
     grid = np.linspace(lower - margin, upper + margin, points)
     grid = np.sort(np.append(grid, estimate))
-    path = _Path(fitted, fitted.model.make_work(), index, tol)
+    path = _Path(fitted, fitted.model.make_work(), index)
     outwards = sorted(grid, key=lambda value: abs(value - estimate))
     heights = {value: path.height(value) for value in outwards}
     return Profile(
@@ -211,13 +205,7 @@ def profile_curve(
 def plot_profile(profile: Profile, ax: Any = None, label: str | None = None) -> Any:
     """Draw a profile, the parabola of the Wald approximation, and the interval.
 
-    Parameters
-    ----------
-    profile : Profile
-    ax : matplotlib axes, default=None
-        New ones if None.
-    label : str, default=None
-        What to call the coefficient; its name if None.
+    On new axes unless given; the coefficient is called by its name unless there is a ``label``.
     """
     if ax is None:
         import matplotlib.pyplot as plt

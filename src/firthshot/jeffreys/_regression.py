@@ -73,7 +73,7 @@ class Regression:
 
         Parameters are those of `JeffreysLogisticRegression.summary`.
         """
-        from firthshot.jeffreys._summary import summarise
+        from firthshot.jeffreys._summarise import summarise
 
         tests = self.test_terms(method="wald" if method == "wald" else "likelihood-ratio")
         several = any(test.df > 1 for test in tests.values())

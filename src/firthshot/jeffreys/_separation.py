@@ -19,7 +19,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError, reason
 from firthshot.jeffreys._design import make_design, orthonormal_design
-from firthshot.jeffreys._model import fit, make_model
+from firthshot.jeffreys._model import Model, fit, make_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +124,8 @@ def detect_separation(
     """
     names = coefficient_names(columns, labels)
     try:
-        return _examine(X, y, columns, names, len(labels) + 1, weights, offset)
+        model = make_model(X, y, len(labels) + 1, weights=weights, offset=offset, tau=0.0)
+        return _examine(X, y, columns, names, model, weights)
     except (FirthshotError, MemoryError, RuntimeError, np.linalg.LinAlgError) as error:
         # the fit is worth having without its diagnosis
         directions = dict.fromkeys(names, UNKNOWN)
@@ -132,15 +133,10 @@ def detect_separation(
 
 
 def _examine(
-    X: FloatArray,
-    y: NDArray[np.int64],
-    columns: Sequence[str],
-    names: Sequence[str],
-    classes: int,
-    weights: FloatArray | None,
-    offset: FloatArray | None,
-) -> Separation:
-    n, p = X.shape
+    X: FloatArray, y: NDArray[np.int64], columns: Sequence[str], names: Sequence[str],
+    model: Model, weights: FloatArray | None,
+) -> Separation:  # fmt: skip
+    (n, p), classes = X.shape, model.contrasts + 1
     used = np.ones(n, dtype=bool) if weights is None else np.asarray(weights) > 0.0
     kept = orthonormal_design(make_design(X[used])).kept
     positions = [j * p + k for j in range(classes - 1) for k in kept]
@@ -148,7 +144,7 @@ def _examine(
     directions |= dict.fromkeys([names[k] for k in positions], "finite")
     separated = np.zeros(n, dtype=bool)
     # Reaching an inner maximum of the likelihood itself is a proof, and cheap.
-    ml = fit(make_model(X, y, classes, weights=weights, offset=offset, tau=0.0), max_iter=40)
+    ml = fit(model, max_iter=40)
     if ml.maximum.converged and min(ml.P.min(), ml.P0.min()) > _SURELY_INSIDE:
         return Separation("none", (), directions, separated)
     first, back = _distinct(X[used][:, kept], y[used])

@@ -71,7 +71,7 @@ def _has_rival(fitted: Fit) -> bool:
     return False
 
 
-def highest(fitted: Fit, tol: float, max_iter: int) -> Fit:
+def highest(fitted: Fit, max_iter: int) -> Fit:
     """Return the fit, or a higher one from another start where that may matter.
 
     It may where one value has a large share in the sum of squares of its column, and in a small
@@ -93,10 +93,9 @@ def highest(fitted: Fit, tol: float, max_iter: int) -> Fit:
         top = end if gap > _SAME else top
     if top is fitted.maximum:
         return replace(fitted, several=several)
-    curvature = np.zeros((model.size, model.size))
-    end = maximise(model, work, top.theta, tol, max_iter, curvature=curvature)
-    parts = work.F, work.hat, work.V, work.P, work.P0
-    return Fit(model, end, *parts, curvature, several=True)
+    end = maximise(model, work, top.theta, fitted.tol, max_iter)
+    parts = work.F, work.hat, work.V, work.P, work.P0, work.A
+    return Fit(model, end, *parts, fitted.tol, several=True)
 
 
 def _is_sound(fitted: Fit, work: Work, end: Maximum) -> bool:

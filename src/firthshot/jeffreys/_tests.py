@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels.memory import FloatArray, Work
 
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
+_MOST_ITERATIONS = 100  # of a restricted fit; from the full maximum it takes four
 _PATH_STEPS = 10  # from estimate to hypothesis; twice as many double the time of hard tests
 _KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
 HIGHER_BY = 1e-4  # in log-likelihood: above the rounding of long sums, below any printed digit
@@ -79,26 +80,14 @@ def wald_test(fitted: Fit, C: FloatArray, values: FloatArray, convention: str) -
 
 
 def likelihood_ratio_test(
-    fitted: Fit,
-    C: FloatArray,
-    values: FloatArray,
-    penalty: str = "full-information",
-    *,
-    tol: float = 1e-8,
-    max_iter: int = 100,
+    fitted: Fit, C: FloatArray, values: FloatArray, penalty: str = PENALTIES[0]
 ) -> TestResult:
-    """Test ``C β = values`` by twice the difference of penalised log-likelihoods.
+    """Test ``C β = values``, C (m, J p), by twice the difference of penalised log-likelihoods.
 
-    Parameters
-    ----------
-    fitted : Fit
-    C : ndarray of shape (m, J p)
-    values : ndarray of shape (m,)
-    penalty : {"full-information", "drop-column", "null-calibrated"}
-        ``full-information``: the restricted fit is penalised by the information of the full
-        model (logistf). The other two remove whole columns, and the smaller model is penalised
-        by its own information; ``null-calibrated`` compares each model with its own null model
-        first, so that the statistic does not depend on the units of the dropped columns.
+    With ``full-information`` the restricted fit is penalised by the information of the full model
+    (logistf). The other two remove whole columns, and the smaller model is penalised by its own
+    information; ``null-calibrated`` compares each model with its own null model first, so that the
+    statistic does not depend on the units of the dropped columns.
     """
     check_choice("penalty", penalty, PENALTIES)
     if not np.all(fitted.estimable[np.any(C != 0.0, axis=0)]):
@@ -107,37 +96,29 @@ def likelihood_ratio_test(
             "remove the columns named in `dependent_columns_` and fit again."
         )
     if penalty == "full-information":
-        work = fitted.model.make_work()
-        restricted = restricted_maximum(fitted, work, C, values, tol, max_iter)
+        restricted = restricted_maximum(fitted, fitted.model.make_work(), C, values)
         return _compare(fitted.penalised_loglik, restricted, len(C))
     columns = _whole_columns(fitted, C, values)
-    smaller = fit(_without_columns(fitted.model, columns), tol=tol, max_iter=max_iter)
+    smaller = fit(_without_columns(fitted.model, columns), tol=fitted.tol)
     if penalty == "drop-column":
         return _compare(fitted.penalised_loglik, smaller.maximum, len(C), nested=False)
-    gains = [_gain_over_null(one, tol, max_iter) for one in (fitted, smaller)]
+    gains = [_gain_over_null(one) for one in (fitted, smaller)]
     full = gains[0] - gains[1] + smaller.penalised_loglik
     if not np.isfinite(full):
         return no_test("a null model has no maximum", len(C))
     return _compare(full, smaller.maximum, len(C), nested=False)
 
 
-def each_coefficient(
-    fitted: Fit, indices: Sequence[int], *, tol: float = 1e-8, max_iter: int = 100
-) -> tuple[TestResult, ...]:
+def each_coefficient(fitted: Fit, indices: Sequence[int]) -> tuple[TestResult, ...]:
     """Test each coefficient against zero by the penalised likelihood ratio.
 
     The restricted fits keep the information of the full model. One compiled loop does the easy
     ones; those in which several maxima are suspected go to `likelihood_ratio_test`.
     """
-    model = fitted.model
+    model, tol = fitted.model, 10.0 * np.sqrt(fitted.tol)
     eye = np.eye(fitted.beta.size)[list(indices)]
     lp, decrements, steps, status = solve.restricted_fits(
-        model.data,
-        model.make_work(),
-        fitted.top,
-        model.to_theta(eye),
-        10.0 * np.sqrt(tol),
-        max_iter,
+        model.data, model.make_work(), fitted.top, model.to_theta(eye), tol, _MOST_ITERATIONS
     )
     reached = lp + 0.5 * decrements**2 + model.shift
     chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
@@ -155,8 +136,7 @@ def each_coefficient(
             why = explain(0, decrements[k], steps[k])
             results.append(TestResult(chi2[k], 1, p_values[k], reached[k], True, why))
         else:
-            one, zero = eye[k : k + 1], np.zeros(1)
-            results.append(likelihood_ratio_test(fitted, one, zero, tol=tol, max_iter=max_iter))
+            results.append(likelihood_ratio_test(fitted, eye[k : k + 1], np.zeros(1)))
         listener.advance()
     return tuple(results)
 
@@ -166,8 +146,7 @@ def restricted_maximum(
     work: Work,
     C: FloatArray,
     values: FloatArray,
-    tol: float,
-    max_iter: int,
+    max_iter: int = _MOST_ITERATIONS,
     origins: Sequence[FloatArray] = (),
 ) -> Maximum:
     """Maximise under ``C β = values`` with the penalty of the full model.
@@ -183,16 +162,9 @@ def restricted_maximum(
 
     def restricted(origin: FloatArray, goal: FloatArray) -> Maximum:
         start = origin - path @ (forms @ origin - goal)
-        found = maximise(
-            model,
-            work,
-            start,
-            # An error of the decrement is squared in the log-likelihood, hence the looser one.
-            np.sqrt(tol),
-            max_iter,
-            curvature=fitted.curvature.copy(),
-            constraints=forms,
-        )
+        # An error of the decrement is squared in the log-likelihood, hence the looser one.
+        loose, A = np.sqrt(fitted.tol), fitted.curvature
+        found = maximise(model, work, start, loose, max_iter, curvature=A, constraints=forms)
         lost = np.abs(forms @ found.theta - goal).max() > _KEPT * (1.0 + np.abs(goal).max())
         # So far out, a likelihood is made of rounding errors.
         above = found.penalised_loglik > fitted.penalised_loglik + _KEPT
@@ -246,7 +218,7 @@ def _without_columns(model: Model, columns: list[int]) -> Model:
     return Model(design, model.data._replace(Z=design.Z))
 
 
-def _gain_over_null(fitted: Fit, tol: float, max_iter: int) -> float:
+def _gain_over_null(fitted: Fit) -> float:
     """Return the gain over the model with intercepts only, penalised by the same information."""
     model = fitted.model
     J, p = fitted.beta.shape
@@ -256,5 +228,5 @@ def _gain_over_null(fitted: Fit, tol: float, max_iter: int) -> float:
     C = np.eye(J * p)[[j * p + k for j in range(J) for k in others]]
     if not len(C):
         return 0.0
-    null = restricted_maximum(fitted, model.make_work(), C, np.zeros(len(C)), tol, max_iter)
+    null = restricted_maximum(fitted, model.make_work(), C, np.zeros(len(C)))
     return fitted.penalised_loglik - null.penalised_loglik if null.converged else np.nan

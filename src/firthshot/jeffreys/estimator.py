@@ -256,9 +256,9 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             warnings.warn(f"{self.reason_}.", ConvergenceWarning, stacklevel=3)
         beta = self.fit_.beta
         if self.correction == "flic":
-            beta, self._flic_errors = flic(self.fit_, 0, tol=self.tol)
+            beta, self._flic_errors = flic(self.fit_, 0)
         elif self.correction == "flac":
-            self.flac_fit_ = flac(self.fit_, tol=self.tol, max_iter=self.max_iter)
+            self.flac_fit_ = flac(self.fit_, self.max_iter)
             beta = self.flac_fit_.beta[:, :-1]
         constant = 1 if self.fit_intercept else 0
         self.coef_ = np.ascontiguousarray(beta[:, constant:])

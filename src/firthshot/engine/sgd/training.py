@@ -73,10 +73,7 @@ def train_groups(
 ) -> dict[int, Fitted]:
     """Train group after group, and return what to score by number of passes.
 
-    Parameters
-    ----------
-    groups : of the coefficients of the form
-    begin : make the state of a group from its part of the form
+    ``begin`` makes the state of a group of coefficients from its part of the form.
     """
     parts: dict[int, list[Fitted]] = {}
     for group in groups:

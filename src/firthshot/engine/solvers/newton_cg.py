@@ -67,11 +67,8 @@ def forcing_term(size, loosest, tightest, enough):
 def newton_direction(data, hessian, preconditioner, enough, g, d):
     """Write to ``d`` an approximate solution of H d = −g by preconditioned conjugate gradients.
 
-    Parameters
-    ----------
-    preconditioner : (r,) float32, the inverse of H's diagonal
-    enough : share of the residual that may remain whatever else is asked for
-    g, d : (C, r) in float64
+    ``preconditioner`` (r,) is the inverse of H's diagonal in float32, and ``enough`` the part of
+    the residual that may remain whatever else is asked for; g and d (C, r) are float64.
     """
     n_classes, rank = g.shape
     size = 0.0

@@ -19,13 +19,8 @@ def has_recession_direction(
 
     Along V the loss −Σ T log p stays bounded if and only if, on every sample, all classes with
     T > 0 share the largest logit of V; it then falls for ever if some other class lies below. L2 on
-    all parameters, the confidence penalty and T > 0 everywhere each exclude it.
-
-    Parameters
-    ----------
-    targets : (K, N), T
-    decay : (r,) L2 factor of each coordinate
-    theta : (K, r), the last iterate
+    all parameters, the confidence penalty and T > 0 everywhere each exclude it. ``targets`` are
+    T (K, N), ``decay`` (r,) the L2 factors of the coordinates, ``theta`` (K, r) the last iterate.
     """
     supported = targets > 0
     if decay.all() or confidence or supported.all():

@@ -25,20 +25,13 @@ class RowSpan:
 
     The rows are [X 1] (``joint``: the intercept is a weight like the others), X − mean (``free``:
     the intercept is on its own, and appended as the last coordinate) or X (``none``).
-
-    Attributes
-    ----------
-    features : (N, r), the rows in the basis; with a free intercept the last column is ones
-    squares : (r,), weighted mean squares of the columns
-    independent : whether the rows [X 1], or X without an intercept, are linearly independent
-    mean : (d,), what a free intercept subtracts
     """
 
-    features: Array
-    squares: Array
-    independent: bool
+    features: Array  # (N, r), the rows in the basis; with a free intercept the last column is ones
+    squares: Array  # (r,), weighted mean squares of the columns
+    independent: bool  # whether the rows [X 1], or X without an intercept, are independent
     bias: Bias
-    mean: Array
+    mean: Array  # (d,), what a free intercept subtracts
     _rows: Array
     _basis: Basis
 

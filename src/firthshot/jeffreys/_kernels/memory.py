@@ -30,7 +30,7 @@ class Top(NamedTuple):
 
     theta: FloatArray  # (q,)
     inverse: FloatArray  # (q, q), of the information
-    curvature: FloatArray  # (q, q), what the solver has learnt of that of the penalty
+    curvature: FloatArray  # (q, q), as `Work.A`
 
 
 class Work(NamedTuple):
@@ -41,6 +41,7 @@ class Work(NamedTuple):
     F: FloatArray  # (q, q) Fisher information, both triangles
     L: FloatArray  # (q, q) its Cholesky factor
     Linv: FloatArray  # (q, q)
+    A: FloatArray  # (q, q), what the solver has learnt of the curvature of the penalty
     score: FloatArray  # (2, q): of the penalised log-likelihood, and of the penalty alone
     hat: FloatArray  # (n,) w_i tr(M_i V_i)
     V: FloatArray  # (J, J, n), filled when the penalty is on
@@ -64,6 +65,7 @@ def make_work(n: int, r: int, J: int) -> Work:
         F=np.zeros((q, q)),
         L=np.zeros((q, q)),
         Linv=np.zeros((q, q)),
+        A=np.zeros((q, q)),
         score=np.zeros((2, q)),
         hat=np.zeros(n),
         V=np.zeros((J, J, n)),

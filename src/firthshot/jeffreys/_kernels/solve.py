@@ -19,25 +19,25 @@ MOST_HALVINGS = 100  # 2⁻¹⁰⁰ of any step is below the one above; only a N
 
 
 @kernel(error_model="numpy")
-def _factor_curvature(work: Work, A: FloatArray, B: FloatArray) -> None:
+def _factor_curvature(work: Work, B: FloatArray) -> None:
     """Factor F + A into ``B``; forget A where the sum is not positive definite."""
     q = B.shape[0]
     for i in range(q):
         for j in range(q):
-            B[i, j] = work.F[i, j] + A[i, j]
+            B[i, j] = work.F[i, j] + work.A[i, j]
     dpotrf((LOWER, q, B, q, work.info))
     if work.info[0] != 0:
-        fill(A, 0.0)
+        fill(work.A, 0.0)
         copy(work.L, B)
 
 
 @kernel(error_model="numpy")
 def _newton_parts(
-    work: Work, A: FloatArray, B: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
+    work: Work, B: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
 ) -> None:
     """Fill ``step`` with B⁻¹U projected on C δ = 0, and the rows of ``S`` with B⁻¹U and B⁻¹C'."""
     q, m = B.shape[0], C.shape[0]
-    _factor_curvature(work, A, B)
+    _factor_curvature(work, B)
     copy(work.score[:1], S[:1])
     copy(C, S[1:])
     dpotrs((LOWER, q, m + 1, B, q, S, q, work.info))
@@ -77,13 +77,7 @@ def _sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
 
 @kernel(error_model="numpy")
 def _backtrack(
-    data: Data,
-    work: Work,
-    theta: FloatArray,
-    step: FloatArray,
-    A: FloatArray,
-    least: float,
-    errors: float,
+    data: Data, work: Work, theta: FloatArray, step: FloatArray, least: float, errors: float
 ) -> float:
     """Halve ``step`` until l* is at least ``least``, then take it and update A.
 
@@ -109,7 +103,7 @@ def _backtrack(
     add(theta, 1.0, step, theta)
     gradient(data, work)
     add(change, -1.0, work.score[1], change)
-    _sr1_update(A, step, change)
+    _sr1_update(work.A, step, change)
     return reached
 
 
@@ -118,7 +112,6 @@ def maximise(
     data: Data,
     work: Work,
     theta: FloatArray,
-    A: FloatArray,
     C: FloatArray,
     tol: float,
     max_iter: int,
@@ -126,7 +119,8 @@ def maximise(
 ) -> tuple[float, float, int, int]:
     """Maximise l* from ``theta`` (overwritten by the maximum), keeping ``C θ`` as it is.
 
-    Gives up at once where a pivot of F is below ``least_pivot``, relative to its diagonal.
+    ``work.A`` is improved. Gives up at once where a pivot of F is below ``least_pivot``, relative
+    to its diagonal.
 
     Returns
     -------
@@ -143,7 +137,7 @@ def maximise(
             return lp, np.inf, 0, ILL_CONDITIONED
     gradient(data, work)
     for iteration in range(max_iter + 1):
-        _newton_parts(work, A, B, C, S, step)
+        _newton_parts(work, B, C, S, step)
         gain = dot(work.score[0], step)
         if not np.isfinite(gain):
             return lp, np.inf, iteration, NO_ASCENT
@@ -154,7 +148,7 @@ def maximise(
             break
         # Below the resolution of lp in double precision a decrease means nothing.
         slack = 4e-15 * (q + abs(lp))
-        reached = _backtrack(data, work, theta, step, A, lp - slack, decrement)
+        reached = _backtrack(data, work, theta, step, lp - slack, decrement)
         if reached == -np.inf:
             value(data, work, theta)
             gradient(data, work)
@@ -168,7 +162,6 @@ def profile_bound(
     data: Data,
     work: Work,
     theta: FloatArray,
-    A: FloatArray,
     C: FloatArray,
     level: Level,
     side: float,
@@ -195,7 +188,7 @@ def profile_bound(
         return np.nan, 0, SINGULAR
     gradient(data, work)
     for iteration in range(max_iter):
-        _newton_parts(work, A, B, C, S, step)
+        _newton_parts(work, B, C, S, step)
         kappa = 1.0 / dot(c, S[1])
         slope = kappa * dot(c, S[0])
         gain = 0.5 * dot(work.score[0], step)
@@ -216,7 +209,7 @@ def profile_bound(
         add(step, move * kappa, S[1], step)
         # How far the step goes in standard errors is not known: its length in θ decides. It may
         # fall short of the level by four times the drop, from where the model finds back.
-        reached = _backtrack(data, work, theta, step, A, target - 4.0 * drop, 0.0)
+        reached = _backtrack(data, work, theta, step, target - 4.0 * drop, 0.0)
         if reached == -np.inf:
             return dot(c, theta), iteration, NO_ASCENT
         lp = reached
@@ -241,8 +234,9 @@ def restricted_fits(
     for k in range(m):
         apply(top.inverse, forms[k], path)
         add(top.theta, -dot(forms[k], top.theta) / dot(forms[k], path), path, theta)
+        copy(top.curvature, work.A)
         lp[k], decrements[k], iterations[k], status[k] = maximise(
-            data, work, theta, top.curvature.copy(), forms[k : k + 1], tol, max_iter, 0.0
+            data, work, theta, forms[k : k + 1], tol, max_iter, 0.0
         )
     return lp, decrements, iterations, status
 
@@ -268,8 +262,8 @@ def profile_each(
         for end in range(2):
             side = 2.0 * end - 1.0
             add(top.theta, side * reach, path, theta)
-            A, C = top.curvature.copy(), forms[k : k + 1]
+            copy(top.curvature, work.A)
             bounds[k, end], iterations[k, end], status[k, end] = profile_bound(
-                data, work, theta, A, C, level, side, tol, max_iter
+                data, work, theta, forms[k : k + 1], level, side, tol, max_iter
             )
     return bounds, iterations, status

@@ -1,0 +1,170 @@
+"""Collect the table of a fitted estimator: numbers, header and notes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names
+from firthshot.jeffreys._summary import Row, Summary, TermRow
+from firthshot.jeffreys._tests import HIGHER, TestResult, chi2_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from firthshot.jeffreys.estimator import JeffreysLogisticRegression
+
+_PENALTIES = {0.0: "maximum likelihood (no penalty)", 0.5: "Firth's penalised likelihood (τ = ½)"}
+
+_NO_ESTIMATE_NOTE = (
+    "Warning: the classes are separated and tau is 0, so the estimates only tell where the "
+    "solver stopped on its way to infinity, and standard errors mean nothing: use tau = 0.5."
+)
+_LOST_NOTE = (
+    "Warning: a profile bound (–) of {} was not found, because a restricted fit failed; use the "
+    "Wald interval or another level."
+)
+_RANK_NOTE = (
+    "The design has rank {} < {} columns: coefficients of least norm; those that the data do not "
+    "determine have no standard error."
+)
+_NOT_CONVERGED_NOTE = "Warning: {}; there are no tests and intervals (–) until then."
+_LOCAL_NOTE = (
+    "Warning: the penalised likelihood has several maxima, and this one is not the highest: a "
+    "test without a value (–) found a higher one. Fit a simpler model."
+)
+
+
+def summarise(
+    model: JeffreysLogisticRegression,
+    level: float,
+    method: str,
+    *,
+    odds_ratios: bool = False,
+    terms: Mapping[str, TestResult] | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> Summary:
+    """Collect the table of a fitted estimator.
+
+    Parameters
+    ----------
+    terms : mapping of str to TestResult, default=None
+        Tests of the terms of a formula.
+    source : mapping, default=None
+        What the header says of formula, weights and offset besides what the estimator knows.
+    """
+    bounds = model.conf_int(level, method)
+    tests = model.test(method="wald" if method == "wald" else "likelihood-ratio")
+    tests = _wald_where_needed(model, tests)
+    pairs = [(str(label), column) for label in model.contrasts_ for column in model._columns()]
+    errors, of_tests = model.bse(), [(test.chi2, test.p_value) for test in tests]
+    numbers = np.column_stack([model.params_, errors, bounds, of_tests]).tolist()
+    tested = tuple(
+        TermRow(k, t.df, float(t.chi2), float(t.p_value)) for k, t in (terms or {}).items()
+    )
+    header = _header(model, level, source or {})
+    separated = model.tau == 0.0 and bool(model.separation())
+    if separated:
+        header |= {"converged": False, "reason": NO_ESTIMATE.rstrip(".")}
+    missing = np.isnan(bounds).any(axis=1) & ~np.isnan(errors)
+    lost = [name for name, is_lost in zip(model.parameter_names_, missing, strict=True) if is_lost]
+    local = any(test.reason == HIGHER for test in (*tests, *(terms or {}).values()))
+    notes = [
+        *_notes(model, method, odds_ratios),
+        (bool(tested), "Test of term: all its coefficients are zero, those of the others free."),
+        (odds_ratios, "Odds ratios: exp(estimate), and the odds at the intercept."),
+        (local, _LOCAL_NOTE),
+        (separated, _NO_ESTIMATE_NOTE),
+        (lost and model.converged_ and not separated, _LOST_NOTE.format(", ".join(lost))),
+    ]
+    rows = tuple(Row(*pair, *line) for pair, line in zip(pairs, numbers, strict=True))
+    said = tuple(note for holds, note in notes if holds)
+    return Summary(header, rows, said, tested, odds_ratios)
+
+
+def _wald_where_needed(
+    model: JeffreysLogisticRegression, tests: Sequence[TestResult]
+) -> Sequence[TestResult]:
+    """Give FLIC's intercepts, which do not maximise the penalised likelihood, their Wald test."""
+    if model.correction != "flic":
+        return tests
+    tests = list(tests)
+    for k in model._intercept_rows():
+        chi2 = float((model.params_[k] / model.bse()[k]) ** 2)
+        tests[k] = TestResult(chi2, 1, float(chi2_tail(chi2, 1)), np.nan, True, "Wald test")
+    return tests
+
+
+def _header(
+    model: JeffreysLogisticRegression, level: float, source: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Say what was fitted, how, and how it ended."""
+    from firthshot import __version__
+
+    data = model.fit_.model.data
+    counts = np.bincount(data.y, weights=data.w)
+    names = [str(model.reference_), *map(str, model.contrasts_)]
+    penalty = _PENALTIES.get(float(model.tau), f"Jeffreys penalty with τ = {model.tau:g}")
+    overall = _overall_test(model)
+    return {
+        "version": __version__,
+        "weights": None if np.all(data.w == 1.0) else "sample_weight",
+        "offset": "offset" if np.any(data.offset) else None,
+        **source,
+        "kind": "Binary" if len(names) == 2 else "Multinomial",
+        "method": penalty + ("" if model.correction == "none" else f", {model.correction.upper()}"),
+        "tau": float(model.tau),
+        "correction": model.correction,
+        "level": level,
+        "rows": int(data.y.size),
+        "weights_sum": float(data.w.sum()),
+        "classes": dict(zip(names, counts.tolist(), strict=True)),
+        "contrasts": len(names) - 1,
+        "reference": names[0],
+        "rank": model.rank_,
+        "loglik": model.loglik_,
+        "penalised_loglik": model.penalised_loglik_,
+        "converged": bool(model.converged_),
+        "reason": model.reason_,
+        "lr_chi2": overall.chi2,
+        "lr_df": overall.df,
+        "lr_p_value": overall.p_value,
+    }
+
+
+def _overall_test(model: JeffreysLogisticRegression) -> TestResult:
+    """Test all slopes at once; without slopes or with undetermined ones there is no test."""
+    columns = model._columns()
+    slopes = [c for c in columns if c != INTERCEPT]
+    if not slopes or model.rank_ < len(columns) or len(set(columns)) < len(columns):
+        return TestResult(np.nan, 0, np.nan, np.nan, True, "")
+    labels = [str(c) for c in model.contrasts_]
+    result = model.test(coefficient_names(slopes, labels))
+    assert isinstance(result, TestResult)
+    return result
+
+
+def _notes(
+    model: JeffreysLogisticRegression, method: str, odds_ratios: bool
+) -> list[tuple[bool, str]]:
+    """Return what may be said of the fit, after whether it holds."""
+    columns = len(model._columns())
+    errors = "" if odds_ratios else f"Standard errors: {model.standard_errors}. "
+    return [
+        (True, f"{errors}Intervals: {_interval_words(model, method)}."),
+        (model.correction == "flic", "FLIC: the intercept has a Wald interval and test."),
+        (model.rank_ < columns, _RANK_NOTE.format(model.rank_, columns)),
+        (not model.converged_, _NOT_CONVERGED_NOTE.format(model.reason_)),
+    ]
+
+
+def _interval_words(model: JeffreysLogisticRegression, method: str) -> str:
+    if method == "wald":
+        return "Wald; χ²: Wald on 1 df"
+    if model.tau == 0.0:
+        return "profile likelihood; χ²: likelihood ratio on 1 df"
+    return (
+        "profile penalised likelihood; χ²: penalised likelihood ratio on 1 df, with the full "
+        "model's information"
+    )
