@@ -13,7 +13,6 @@ from firthshot.estimators._support import Support
 from firthshot.estimators._temperature import (
     SURE,
     WORTH,
-    average,
     rounds,
     share_of_support,
     support_temperature,
@@ -109,8 +108,6 @@ def test_left_out_rows_count_the_more_there_are():
     assert share_of_support(20, 100) == 0.5
     assert share_of_support(1e6, 2) == 0.5
     assert share_of_support(180, 10) == 0.0
-    assert average(4.0, 1.0, 0.5) == pytest.approx(2.0)
-    assert average(4.0, 1.0, 0.0) == 4.0
 
 
 def test_the_defaults_are_the_stated_rules():

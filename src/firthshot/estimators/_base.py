@@ -33,9 +33,8 @@ from firthshot.estimators._input import (
 from firthshot.estimators._left_out import LeftOut, choose, leavable_rows, left_out
 from firthshot.estimators._optimum import plain_logits
 from firthshot.estimators._saving import Saving
-from firthshot.estimators._support import Support, scale_l2
+from firthshot.estimators._support import Candidates, Support, scale_l2
 from firthshot.estimators._temperature import (
-    average,
     fit_temperature,
     rounds,
     share_of_support,
@@ -44,7 +43,7 @@ from firthshot.estimators._temperature import (
 from firthshot.objective import log_softmax, softmax, theory_coefficient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import ArrayLike
 
@@ -80,7 +79,7 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
 
     # What a head implements
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
+    def _fit_path(self, support: Support, path: Candidates) -> list[FittedHead]:
         """Return the heads fitted to a support set for several pairs (λ, l2)."""
         raise NotImplementedError
 
@@ -89,22 +88,16 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         raise NotImplementedError
 
     def _left_out_logits(
-        self,
-        support: Support,
-        rows: Array,
-        path: Sequence[tuple[float, float]],
-        fits: list[FittedHead],  # noqa: ARG002
+        self, support: Support, rows: Array, path: Candidates, _fits: list[FittedHead]
     ) -> Array:
         """Return the logits of each row by a head fitted without it, (len(path), len(rows), K).
 
-        Here by refitting without each. Override with something faster. ``fits`` are the heads
-        fitted to all rows, to start from.
+        Here by refitting without each. Override with something faster, which may start from the
+        heads fitted to all rows.
         """
         return self._refitted_logits(support, rows[:, None], path)
 
-    def _refitted_logits(
-        self, support: Support, parts: Iterable[Array], path: Sequence[tuple[float, float]]
-    ) -> Array:
+    def _refitted_logits(self, support: Support, parts: Iterable[Array], path: Candidates) -> Array:
         """Return the logits of each part of the rows by heads fitted from the start without it."""
         found = [np.empty((len(path), 0, support.n_classes))]
         for part in parts:
@@ -155,7 +148,7 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
             plain = plain_logits(support) if self._length_says_something else None
             logits = self._logits(support.X, fit.parameters)
             own = support_temperature(logits, plain, support.labels, support.weights)
-        return average(fit_temperature(left), own, share)
+        return float(fit_temperature(left) ** (1 - share) * own**share)
 
     def leave_one_out(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -225,7 +218,7 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         return (float(value),), "given"
 
     def _left_out(
-        self, support: Support, path: list[tuple[float, float]], fits: list[FittedHead] | None
+        self, support: Support, path: Candidates, fits: list[FittedHead] | None
     ) -> list[LeftOut]:
         """Return left-out predictions for every pair of the path; without ``fits`` by refitting."""
         rows = leavable_rows(support)

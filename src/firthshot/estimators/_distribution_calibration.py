@@ -13,11 +13,10 @@ from firthshot.errors import FirthshotError
 from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._linear import FirthClassifier
 from firthshot.estimators._optimum import logits, public, ridge_rows, take_shared_away
-from firthshot.estimators._support import Support
+from firthshot.estimators._support import Candidates, Support
 from firthshot.objective import theory_lambda
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from firthshot.calibration import CalibratedLinear
@@ -104,7 +103,7 @@ class DistributionCalibrationClassifier(HeadEstimator):
             base = BaseStatistics(*base)
         return CalibratedLinear(base, self.artificial, self.neighbours, self.alpha)
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
+    def _fit_path(self, support: Support, path: Candidates) -> list[FittedHead]:
         from firthshot.calibration import CalibrationTerms, solve_path
 
         if np.ptp(support.weights) > 0:

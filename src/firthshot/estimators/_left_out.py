@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from firthshot.arrays import Array
-from firthshot.estimators._support import Support
+from firthshot.estimators._support import Candidates, Support
 from firthshot.objective import log_softmax, softmax
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def leavable_rows(support: Support) -> Array:
     return np.flatnonzero(support.rows_per_class[support.labels] > 1)
 
 
-def choose(
-    left: Sequence[LeftOut], path: Sequence[tuple[float, float]]
-) -> tuple[int, dict[str, Array]]:
+def choose(left: Sequence[LeftOut], path: Candidates) -> tuple[int, dict[str, Array]]:
     """Return the position of the least left-out nll, and the scores of the whole path."""
     lam, l2 = np.array(path).T
     nll, accuracy = np.array([(one.nll, one.accuracy) for one in left]).T

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from firthshot.engine.results import Status
 from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._left_out import LinearOptimum, left_out_logits
 from firthshot.estimators._optimum import dense_columns, logits, public, ridge_rows, solve_linear
-from firthshot.estimators._support import Support, centre_if_far
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from firthshot.estimators._support import Candidates, Support, centre_if_far
 
 # Settled by studies/defaults.
 DEFAULT_LAM: float | str = "shots"
@@ -98,7 +95,7 @@ class FirthClassifier(HeadEstimator):
     _accepts_sparse: ClassVar[bool] = True
     _refit_work: ClassVar[float] = 5e7
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
+    def _fit_path(self, support: Support, path: Candidates) -> list[FittedHead]:
         found, _, columns = solve_linear(
             support, path, self.tol, self.max_iter, fit_intercept=self.fit_intercept
         )
@@ -113,11 +110,7 @@ class FirthClassifier(HeadEstimator):
         ]
 
     def _left_out_logits(
-        self,
-        support: Support,
-        rows: Array,
-        path: Sequence[tuple[float, float]],
-        fits: list[FittedHead],
+        self, support: Support, rows: Array, path: Candidates, fits: list[FittedHead]
     ) -> Array:
         X = np.asarray(dense_columns(support.X)[0], np.float64)
         if self.fit_intercept:

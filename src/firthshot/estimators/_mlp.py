@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -14,10 +14,7 @@ from firthshot.estimators._base import LAM_GRID, FittedHead, HeadEstimator
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
 from firthshot.estimators._linear import DEFAULT_LAM
 from firthshot.estimators._optimum import dense_columns
-from firthshot.estimators._support import Support, centre_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from firthshot.estimators._support import Candidates, Support, centre_of
 
 # λ as for one layer. l2 by a small probe on base classes of the embedded bank (5 and 20 ways, 1 and
 # 5 shots); without any penalty this head is lost at one shot.
@@ -109,7 +106,7 @@ class FirthMLPClassifier(HeadEstimator):
                 f"hidden is {self.hidden!r}; give the widths of the hidden layers, as in (100, 50)."
             )
 
-    def _fit_path(self, support: Support, path: Sequence[tuple[float, float]]) -> list[FittedHead]:
+    def _fit_path(self, support: Support, path: Candidates) -> list[FittedHead]:
         """Return heads that all start alike: they are as if fitted one by one."""
         X, columns = varying_columns(support.X)
         merged = merge_equal_rows(replace(support, X=X))
@@ -157,11 +154,7 @@ class FirthMLPClassifier(HeadEstimator):
         return forward(X, _layers(parameters))[-1]
 
     def _left_out_logits(
-        self,
-        support: Support,
-        rows: Array,
-        path: Sequence[tuple[float, float]],
-        fits: list[FittedHead],  # noqa: ARG002
+        self, support: Support, rows: Array, path: Candidates, _fits: list[FittedHead]
     ) -> Array:
         n_folds = len(rows) if len(rows) <= ONE_BY_ONE else FOLDS
         parts = [rows[fold] for fold in folds(support.labels[rows], n_folds)]

@@ -11,12 +11,10 @@ import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.engine import solve
-from firthshot.estimators._support import Support, centre_if_far
+from firthshot.estimators._support import Candidates, Support, centre_if_far
 from firthshot.objective import PenaltyTables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from firthshot.engine import Solution
 
 
@@ -36,7 +34,7 @@ def plain_logits(support: Support) -> Array:
 
 def solve_linear(
     support: Support,
-    path: Sequence[tuple[float, float]],
+    path: Candidates,
     tol: float,
     max_iter: int,
     *,
@@ -78,7 +76,7 @@ def take_shared_away(coef: Array, intercept: Array) -> None:
     intercept -= share * np.add.reduce(intercept, axis=-1, keepdims=True)
 
 
-def linear_form(support: Support, path: Sequence[tuple[float, float]]) -> PenaltyTables:
+def linear_form(support: Support, path: Candidates) -> PenaltyTables:
     """Return that objective, divided by (1 + λ) Σ w, for pairs (λ, l2)."""
     lam, l2 = np.array(path, float).T
     decay = l2 * ridge_rows(support.n_classes) / support.weights.sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from firthshot.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+Candidates = Sequence[tuple[float, float]]  # pairs (λ, l2)
 
 
 @dataclass(frozen=True)

@@ -134,11 +134,6 @@ def share_of_support(n_left_out: float, shots: float) -> float:
     return share if share > 0.1 else 0.0
 
 
-def average(left_out: float, support: float, share: float) -> float:
-    """Return the geometric mean of two temperatures, the second weighted by ``share``."""
-    return float(left_out ** (1 - share) * support**share)
-
-
 def fit_temperature(left: LeftOut) -> float:
     """Return the temperature T for which softmax(logits / T) fits the left-out labels best.
 
