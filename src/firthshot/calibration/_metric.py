@@ -91,8 +91,8 @@ class Metrics:
         coupling = np.einsum("yz,yck->yczk", factor.products, excess @ by_class)
         size = met.shape[-1] ** 2
         system = coupling.reshape(size, size) + np.eye(size)
-        share = np.linalg.solve(system, met.reshape(-1, size).T).T.reshape(met.shape)
-        back = np.einsum("ck,...yk->...cy", by_class, share).astype(F32)
+        inner = np.linalg.solve(system, met.reshape(-1, size).T).T.reshape(met.shape)
+        back = np.einsum("ck,...yk->...cy", by_class, inner).astype(F32)
         return np.asarray(plain - back @ factor.solved_means)
 
     def _factor(self, shift: float) -> MomentFactor:

@@ -185,8 +185,8 @@ def draw(support: Array, labels: Array, statistics: BaseStatistics, stream: Stre
 def times_triangle(noise: Array, factor: Array, out: Array) -> None:
     """Write noise @ factor' to the first d columns of ``out``; factor is lower triangular."""
     for start in range(0, len(factor), _COLUMNS):
-        stop = min(len(factor), start + _COLUMNS)
-        np.matmul(noise[:, :stop], factor[start:stop, :stop].T, out=out[:, start:stop])
+        end = min(len(factor), start + _COLUMNS)
+        np.matmul(noise[:, :end], factor[start:end, :end].T, out=out[:, start:end])
 
 
 def expected_moments(

@@ -124,11 +124,11 @@ def _fit_together(
 
 
 def _value_and_gradient(task: CalibrationObjective, flat: Array) -> tuple[float, Array]:
-    theta = flat.reshape(len(task.at.z), -1)
+    theta = flat.reshape(len(task.state.z), -1)
     gradient = np.empty(theta.shape, F32)
-    logits(task.rows.x, theta.astype(F32), task.at.z)
+    logits(task.rows.x, theta.astype(F32), task.state.z)
     value = task.value(theta)
-    pull_back(task.rows.x, task.at.gradient, gradient)
+    pull_back(task.rows.x, task.state.gradient, gradient)
     return value, (gradient + task.decay * theta).ravel()
 
 

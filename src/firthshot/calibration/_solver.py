@@ -89,13 +89,13 @@ class _Lbfgs:
     def __init__(self, objective: CalibrationObjective, metrics: Metrics, pairs: Pairs) -> None:
         self.objective, self.metrics, self.pairs = objective, metrics, pairs
         self.rows, self.decay = objective.rows, objective.decay
-        self.z, self.step_z = np.empty_like(objective.at.z), np.empty_like(objective.at.z)
+        self.z, self.step_z = np.empty_like(objective.state.z), np.empty_like(objective.state.z)
         self.gradient = np.empty((len(self.z), self.rows.x.shape[1]), F32)
 
     def run(self, start: Array, tolerance: float, max_iterations: int) -> CalibrationOptimum:
         """Descend from ``start`` until the gradient is within the tolerance."""
         theta, status = start.copy(), Status.NOT_CONVERGED
-        logits(self.rows.x, theta, self.objective.at.z)
+        logits(self.rows.x, theta, self.objective.state.z)
         value = self.objective.value(theta)
         self._accept()
         if theta.any():
@@ -121,8 +121,8 @@ class _Lbfgs:
 
     def _accept(self) -> None:
         """Make the logits of the state those of the present place."""
-        at = self.objective.at
-        self.objective.at, self.z = at._replace(z=self.z), at.z
+        state = self.objective.state
+        self.objective.state, self.z = state._replace(z=self.z), state.z
 
     def _advance(self, theta: Array, direction: Array, value: float) -> tuple[float, float]:
         """Go a whole step, which nearly always suits and reads the rows once; else search.
@@ -134,7 +134,7 @@ class _Lbfgs:
             return 0.0, value
         there, goal = theta + direction, self.objective
         loss, tilt = whole_step(
-            goal.loss, self.rows.x, direction, self.z, self.step_z, goal.at, self.gradient
+            goal.loss, self.rows.x, direction, self.z, self.step_z, goal.state, self.gradient
         )
         new = loss + goal.l2(there)
         here = tilt + dot(self.decay * there, direction)
@@ -148,7 +148,7 @@ class _Lbfgs:
 
     def _rescale(self, theta: Array, value: float) -> float:
         """Bring the optimum of another coefficient to the length that suits this one."""
-        slope = inner(self.objective.at.gradient, self.z) + dot(self.decay * theta, theta)
+        slope = inner(self.objective.state.gradient, self.z) + dot(self.decay * theta, theta)
         sign = -1.0 if slope > 0.0 else 1.0
         np.multiply(self.z, F32(sign), out=self.step_z)
         step, value = self._search(
@@ -158,7 +158,7 @@ class _Lbfgs:
         return value
 
     def _update_gradient(self, theta: Array) -> None:
-        pull_back(self.rows.x, self.objective.at.gradient, self.gradient)
+        pull_back(self.rows.x, self.objective.state.gradient, self.gradient)
         self.gradient += self.decay * theta
 
     def _largest_entry(self) -> float:
@@ -170,7 +170,7 @@ class _Lbfgs:
 
     def _direction(self) -> Array:
         """Return −H g, H the inverse Hessian that L-BFGS knows on top of the metric."""
-        p, terms = self.objective.at.p, self.objective.terms
+        p, terms = self.objective.state.p, self.objective.terms
         by_class = np.empty((len(p), len(p), len(p)))
         curvatures(p, self.rows.labels, by_class)
         by_class *= terms.probability / self.rows.count
@@ -196,10 +196,10 @@ class _Lbfgs:
         low, high, slope_low, slope_high, step = 0.0, np.inf, slope, 0.0, first
         goal = self.objective
         for _ in range(MOST_STEPS if slope < 0.0 else 0):
-            step_along(self.z, self.step_z, F32(step), goal.at.z)
+            step_along(self.z, self.step_z, F32(step), goal.state.z)
             there = theta + F32(step) * direction
             new = goal.value(there)
-            here = inner(goal.at.gradient, self.step_z) + dot(self.decay * there, direction)
+            here = inner(goal.state.gradient, self.step_z) + dot(self.decay * there, direction)
             lower = new <= value + DECREASE * step * slope + _slack(value)
             if lower and abs(here) <= flat * abs(slope):
                 self._accept()
@@ -210,20 +210,20 @@ class _Lbfgs:
                 high, slope_high = step, here
             bracketed = np.isfinite(high)
             step = secant_step(low, high, slope_low, slope_high) if bracketed else _LONGER * low
-        goal.at.z[:] = self.z
+        goal.state.z[:] = self.z
         goal.value(theta)
         return 0.0, value
 
 
 def two_loop_recursion(pairs: Pairs, gradient: Array, initial: Callable[[Array], Array]) -> Array:
     """Return −H g of L-BFGS (Nocedal & Wright, algorithm 7.4); ``initial`` applies H₀."""
-    direction, shares = -gradient, []
+    direction, alphas = -gradient, []
     for s, y, curvature in reversed(pairs):
-        shares.append(dot(s, direction) / curvature)
-        direction -= gradient.dtype.type(shares[-1]) * y
+        alphas.append(dot(s, direction) / curvature)
+        direction -= gradient.dtype.type(alphas[-1]) * y
     direction = initial(direction)
-    for (s, y, curvature), share in zip(pairs, reversed(shares), strict=True):
-        direction += gradient.dtype.type(share - dot(y, direction) / curvature) * s
+    for (s, y, curvature), alpha in zip(pairs, reversed(alphas), strict=True):
+        direction += gradient.dtype.type(alpha - dot(y, direction) / curvature) * s
     return direction
 
 

@@ -60,7 +60,7 @@ class CalibrationTerms:
 
 
 class CalibrationObjective:
-    """The objective of one coefficient, and in ``at`` the state of its loss.
+    """The objective of one coefficient, and in ``state`` the state of its loss.
 
     Arrays have classes along the rows: (C, n) by samples, (C, width) by parameters. Losses are
     computed in float32 and added up in float64; ``dtype`` is that of the parameters.
@@ -76,12 +76,12 @@ class CalibrationObjective:
         targets[:, : rows.count] = terms.target[:, None]
         targets[rows.labels, np.arange(rows.count)] += F32(terms.label)
         self.loss = MeanLoss(targets, weights, F32(terms.probability), F32(0.0))
-        self.at = loss_state(targets.shape, F32)
+        self.state = loss_state(targets.shape, F32)
         self.decay = np.where(np.arange(width) < rows.d, terms.decay, 0.0).astype(dtype)
 
     def value(self, theta: Array) -> float:
         """Return the objective at θ, whose logits are those of the state, and fill the state."""
-        loss = cross_entropy(self.loss, self.at, 0, len(self.rows.x))
+        loss = cross_entropy(self.loss, self.state, 0, len(self.rows.x))
         return float(loss) + self.l2(theta)
 
     def l2(self, theta: Array) -> float:

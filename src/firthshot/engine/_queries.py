@@ -98,7 +98,7 @@ class Projector:
             self.products = np.concatenate([queries.times(both), ones], axis=1)
 
     def logits(self, a: Array, s: Array, bias: Array) -> Array:
-        """Return logits (C·L, padded) for coefficients (N, C·L), s and bias (C·L,)."""
+        """Return logits (C·L, padded) for dual variables (N, C·L), s and bias (C·L,)."""
         n_classes = self.start.shape[1]
         each = a.shape[1] // n_classes
         if self.products is None:

@@ -70,12 +70,12 @@ def loss_state(shape: tuple[int, ...], dtype: Any, *, confidence: bool = False) 
 
 
 @kernel
-def cross_entropy(loss, at, first, rows):
+def cross_entropy(loss, state, first, rows):
     """Write P and dLoss/dZ of some samples, and return their part of the mean of −Σ T log p.
 
     ``first`` and ``rows`` are multiples of the lanes.
     """
-    z, p, g, targets, weights = at.z, at.p, at.gradient, loss.targets, loss.weights
+    z, p, g, targets, weights = state.z, state.p, state.gradient, loss.targets, loss.weights
     n_classes, n, lanes, crosses = z.shape[0], z.shape[1], lanes_in(z), np.empty(rows, z.dtype)
     scale, value = vfill(z, loss.probability), 0.0
     for q in range(first, first + rows, lanes):
@@ -89,45 +89,45 @@ def cross_entropy(loss, at, first, rows):
             vstore(p, c * n + q, power)
             total = vadd(total, power)
             cross = vfma(vload(targets, c * n + q), shifted, cross)
-        vstore(at.top, q, top)
-        vstore(at.total, q, total)
+        vstore(state.top, q, top)
+        vstore(state.total, q, total)
         vstore(crosses, q - first, cross)
-        share, weight = vdiv(vfill(z, 1.0), total), vload(weights, q)
+        inverse, weight = vdiv(vfill(z, 1.0), total), vload(weights, q)
         for c in range(n_classes):
             k = c * n + q
-            chance = vmul(vload(p, k), share)
+            chance = vmul(vload(p, k), inverse)
             vstore(p, k, chance)
             vstore(g, k, vmul(weight, vsub(vmul(scale, chance), vload(targets, k))))
     for i in range(rows):  # on its own, because a call of log spills all vectors
-        log_total = np.log(at.total[first + i])
+        log_total = np.log(state.total[first + i])
         value += weights[first + i] * (loss.probability * log_total - crosses[i])
     return value
 
 
 @kernel
-def add_confidence(loss, at):
+def add_confidence(loss, state):
     """Add the gradient of confidence · KL(p‖U), write log p − Σ p log p, return its mean."""
-    n_classes, n = at.z.shape
+    n_classes, n = state.z.shape
     value = 0.0
     for i in range(n):
-        log_total, mean = np.log(at.total[i]), 0.0
+        log_total, mean = np.log(state.total[i]), 0.0
         for c in range(n_classes):
-            at.centred_log_p[c, i] = at.z[c, i] - at.top[i] - log_total
-            mean += at.p[c, i] * at.centred_log_p[c, i]
+            state.centred_log_p[c, i] = state.z[c, i] - state.top[i] - log_total
+            mean += state.p[c, i] * state.centred_log_p[c, i]
         for c in range(n_classes):
-            at.centred_log_p[c, i] -= mean
-            factor = loss.weights[i] * loss.confidence * at.p[c, i]
-            at.gradient[c, i] += factor * at.centred_log_p[c, i]
+            state.centred_log_p[c, i] -= mean
+            factor = loss.weights[i] * loss.confidence * state.p[c, i]
+            state.gradient[c, i] += factor * state.centred_log_p[c, i]
         value += loss.weights[i] * (mean + np.log(n_classes))
     return loss.confidence * value
 
 
 @kernel
-def objective(loss, at):
-    """Write all of ``at`` that belongs to its logits; return the mean loss there."""
-    value = cross_entropy(loss, at, 0, at.z.shape[1])
+def objective(loss, state):
+    """Write all of ``state`` that belongs to its logits; return the mean loss there."""
+    value = cross_entropy(loss, state, 0, state.z.shape[1])
     if loss.confidence != 0.0:
-        value += add_confidence(loss, at)
+        value += add_confidence(loss, state)
     return value
 
 
@@ -143,11 +143,11 @@ def argmax_classes(p):
 
 
 @kernel
-def hessian_at(loss, at, weights):
+def hessian_at(loss, state, weights):
     """Return the Hessian by logits at a point, in float32, with weights (n,) of float32."""
-    p = at.p.astype(np.float32)
+    p = state.p.astype(np.float32)
     return LogitHessian(
-        p, argmax_classes(p), at.centred_log_p.astype(np.float32), weights,
+        p, argmax_classes(p), state.centred_log_p.astype(np.float32), weights,
         np.float32(loss.probability), np.float32(loss.confidence),
     )  # fmt: skip
 

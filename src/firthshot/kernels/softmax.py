@@ -2,7 +2,7 @@
 
 Two layouts of a batch of r rows, C classes and L coefficients:
 
-* *row* layout, (r, C·L) with column c·L + l: what a product with the coefficients gives;
+* *row* layout, (r, C·L) with column c·L + l: what a product with the dual variables gives;
 * *class* layout, (C, r·L) with column i·L + l: every lane is one softmax problem (row i,
   coefficient l), so that maxima and sums over classes run down the rows with no shuffling.
 
@@ -95,20 +95,20 @@ def logit_gradient(logits, labels, rows, n_coefficients, form):
                 vstore(scratch, c * tall + q, vsub(vload(logits, c * tall + q), top))
             vstore(logits, c * tall + q, value)
             total = vadd(total, value)
-        share = vdiv(vload(probability, q), total)
+        scale = vdiv(vload(probability, q), total)
         if scratch.size:
-            _add_confidence(logits, scratch, q, total, confidence, share, target)
+            _add_confidence(logits, scratch, q, total, confidence, scale, target)
         else:
             for c in range(n_classes):
                 at = c * tall + q
-                vstore(logits, at, vsub(vmul(share, vload(logits, at)), vload(target, at)))
+                vstore(logits, at, vsub(vmul(scale, vload(logits, at)), vload(target, at)))
     for i in range(rows.size):
         for l in range(n_coefficients):
             logits[labels[rows[i]], i * n_coefficients + l] -= label[l]
 
 
 @kernel
-def _add_confidence(weights, shifted, q, total, confidence, share, target):
+def _add_confidence(weights, shifted, q, total, confidence, scale, target):
     """Finish the gradient with p_c (log p_c − Σ p log p), in which log Σ exp cancels."""
     tall, n_classes = weights.shape[1], weights.shape[0]
     mean = vfill(weights, 0.0)
@@ -119,5 +119,5 @@ def _add_confidence(weights, shifted, q, total, confidence, share, target):
     for c in range(n_classes):
         at = c * tall + q
         weight = vload(weights, at)
-        value = vsub(vmul(share, weight), vload(target, at))
+        value = vsub(vmul(scale, weight), vload(target, at))
         vstore(weights, at, vfma(vmul(pull, weight), vsub(vload(shifted, at), mean), value))

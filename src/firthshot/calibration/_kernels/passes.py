@@ -68,14 +68,14 @@ def inner(left, right):
 
 
 @kernel
-def whole_step(loss, x, direction, z, step_z, at, gradient):
+def whole_step(loss, x, direction, z, step_z, state, gradient):
     """Go one whole step along a direction and look around, reading the rows once.
 
     Writes the logits' step (C, n), the state of the loss after it, and the gradient of the mean
     loss (C, width); returns that loss and its slope along the direction.
     """
     gradient[:] = 0.0
-    n_classes, n, lanes, moved = z.shape[0], z.shape[1], lanes_in(z), at.z
+    n_classes, n, lanes, moved = z.shape[0], z.shape[1], lanes_in(z), state.z
     value = 0.0
     for first in range(0, n, BLOCK):
         rows = min(BLOCK, n - first)
@@ -84,9 +84,9 @@ def whole_step(loss, x, direction, z, step_z, at, gradient):
         for c in range(n_classes):
             for q in range(c * n + first, c * n + first + rows, lanes):
                 vstore(moved, q, vadd(vload(z, q), vload(step_z, q)))
-        value += cross_entropy(loss, at, first, rows)
-        gather(x, first, rows, at.gradient, gradient)
-    return value, inner(at.gradient, step_z)
+        value += cross_entropy(loss, state, first, rows)
+        gather(x, first, rows, state.gradient, gradient)
+    return value, inner(state.gradient, step_z)
 
 
 @kernel

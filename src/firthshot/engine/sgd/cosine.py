@@ -11,8 +11,11 @@ and the scalars ‖v‖², ⟨v, e⟩ and ‖e‖² are carried along. On a batc
     gradient of v:  h = α X_I'D + β v   with   α = σ g / ‖v‖,   β = w − g q / ‖v‖²
 
 so h is known through D, α and β alone, and its products with v, e and itself through p_v, p_e and
-K[I, I]. The scalars then follow from  velocity = e + k h,  v ← v − η velocity,  e ← μ velocity
-(k = 1 − dampening, but 1 at the first step, as in torch).
+G[I, I], G = X X'. The scalars then follow from
+
+    velocity = e + k h,   v ← v − η velocity,   e ← μ velocity,
+
+k = 1 − dampening, but 1 at the first step, as in torch.
 """
 
 from __future__ import annotations
@@ -169,7 +172,7 @@ def _project(task, state, scale, rows, work):
 
 @kernel
 def _correlate(gram, rows, work, at):
-    """Return ⟨D, p_v⟩, ⟨D, p_e⟩ and D'K[I, I]D for the columns at ``at``."""
+    """Return ⟨D, p_v⟩, ⟨D, p_e⟩ and D'G[I, I]D for the columns at ``at``."""
     p_v, p_e, d = work
     wide = d.shape[1]
     with_v, with_e, quadratic = vfill(d, 0.0), vfill(d, 0.0), vfill(d, 0.0)

@@ -1,9 +1,9 @@
-"""The published mini-batch SGD of the linear head, in coefficients of the support rows.
+"""The published mini-batch SGD of the linear head, in dual variables A.
 
-    W_t = s_t W_0 + X' A_t,    velocity likewise,    logits of a batch = s Z_0[I] + K[I, :] A + bias
+    W_t = s_t W_0 + X' A_t,    velocity likewise,    logits of a batch = s Z_0[I] + G[I, :] A + bias
 
-(`docs/engine.md` derives it). The feature dimension has vanished from the loop, and a gradient step
-only adds to the batch's rows of the velocity.
+with the Gram matrix G = X X' (`docs/engine.md` derives it). The feature dimension has vanished from
+the loop, and a gradient step only adds to the batch's rows of the velocity.
 """
 
 from __future__ import annotations

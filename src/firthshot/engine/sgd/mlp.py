@@ -1,6 +1,6 @@
 """The published mini-batch SGD of the 3-layer head; only its first layer touches features.
 
-    hidden pre-activations of a batch = s Z_0[I] + K[I, :] A + bias        (as in the linear head)
+    hidden pre-activations of a batch = s Z_0[I] + G[I, :] A + bias        (as in the linear head)
 
 The two small layers above are dense; their matrices hold eight coefficients in every entry
 (:mod:`.dense`). Their biases are weights of an input that is always one.
@@ -76,7 +76,7 @@ class UpperLayer(NamedTuple):
 class Activations(NamedTuple):
     """Room for a batch: the first layer's columns as vectors, the others as octets."""
 
-    z: Array  # (batch, columns + lanes), product with the coefficients, then the gradient there
+    z: Array  # (batch, columns + lanes), product with the dual variables, then the gradient there
     hidden_1: OctetMatrix  # (batch, h0 + 1), the last column one
     hidden_2: OctetMatrix  # (batch, h1 + 1), the last column one
     gradient_1: OctetMatrix  # like hidden_1
@@ -274,7 +274,7 @@ def train_mlp(task, layer, upper, work, first, last):
 
 @kernel
 def _activate(task, layer, rows, work):
-    """Write the first hidden layer from the product with the coefficients.
+    """Write the first hidden layer from the product with the dual variables.
 
     Units lie ``n_coefficients`` apart: an octet's numbers past them belong to the next unit, and
     nothing that is read comes of them.

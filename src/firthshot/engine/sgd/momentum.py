@@ -44,7 +44,7 @@ class Schedule(NamedTuple):
 class Task(NamedTuple):
     """What stays the same while a group of coefficients is trained."""
 
-    gram: Array  # (N, N), K = X X'
+    gram: Array  # (N, N), G = X X'
     start: Array  # (N, columns), X W_0
     labels: Array  # (N,)
     n_coefficients: int
@@ -54,7 +54,7 @@ class Task(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A layer W = s W_0 + X'A with a bias: what training changes, and its decays."""
+    """A layer W = s W_0 + X'A with a bias, A dual variables: what training changes, its decays."""
 
     a: Array  # (blocks, N, lanes)
     velocity: Array
@@ -80,7 +80,7 @@ def draw_order(key, trial, epoch, shuffle, order, words):
 
 @kernel
 def take_step(task, layer, swept, rows, step):
-    """Take the pending step of a layer and multiply the batch's rows of K by the coefficients.
+    """Take the pending step of a layer and multiply the batch's rows of G by the dual variables.
 
     ``step`` is the learning rate times the factor of drifting velocities.
     """
@@ -166,7 +166,7 @@ def restore_scale(layer):
 
 @kernel
 def apply_pending_step(a, velocity, decay, share, learning_rate):
-    """Return the coefficients (N, columns) after the pending step, and leave the state alone."""
+    """Return the dual variables (N, columns) after the pending step, and leave the state alone."""
     blocks, n, lanes = a.shape
     settled = np.empty((n, blocks * lanes), a.dtype)
     for block in range(blocks):

@@ -1,13 +1,13 @@
-"""The fused sweep: one momentum step of all coefficients and the batch's product with them.
+"""The fused sweep: one momentum step of the dual variables, and the batch's product with them.
 
-State of a layer: coefficients ``a`` and ``velocity``, the velocity times the momentum plus the
+State of a layer: dual variables ``a`` and ``velocity``, the velocity times the momentum plus the
 gradients that arrived since. `sweep` does, for every row j and column c,
 
     v = velocity + decay_c · a        a ← a − η v        velocity ← μ v
 
-and on the way, while the row is in registers, accumulates the product with the batch's rows of K,
+and on the way, while the row is in registers, accumulates the product with the batch's rows of G,
 
-    z_i = Σ_j K[i, j] a_j             (and z_velocity_i = Σ_j K[i, j] velocity_j where asked for).
+    z_i = Σ_j G[i, j] a_j             (and z_velocity_i = Σ_j G[i, j] velocity_j where asked for).
 
 Memory is read once per step instead of three times. A tile of accumulators (batch rows × column
 vectors) stays in registers for the whole pass over j, which is what brings the loop near the speed
@@ -36,12 +36,12 @@ from firthshot.kernels.vectors import Vector, fma, ir_type, load, splat, store
 
 
 class Swept(NamedTuple):
-    """What a sweep reads and writes; K is square, so that its rows are as long as ``a`` has rows.
+    """What a sweep reads and writes; G is square, so that its rows are as long as ``a`` has rows.
 
     ``z_velocity`` is written by `sweep_with_velocity` alone; elsewhere it is ``z`` once more.
     """
 
-    gram: Any  # (N, N), K
+    gram: Any  # (N, N), G
     a: Any  # (blocks, N, lanes)
     velocity: Any  # like a
     decay: Any  # (columns,), not read by `drift`
@@ -173,17 +173,17 @@ _sweep_with_velocity = _make_sweep("z", "z_velocity")
 
 @kernel
 def sweep(arrays, rows, learning_rate, momentum):
-    """Take a momentum step of ``arrays.a``; write the product K[rows] a to ``arrays.z``."""
+    """Take a momentum step of ``arrays.a``; write the product G[rows] a to ``arrays.z``."""
     _sweep(arrays, rows, (learning_rate, momentum))
 
 
 @kernel
 def sweep_with_velocity(arrays, rows, learning_rate, momentum):
-    """Sweep, and write K[rows] velocity to ``arrays.z_velocity``."""
+    """Sweep, and write G[rows] velocity to ``arrays.z_velocity``."""
     _sweep_with_velocity(arrays, rows, (learning_rate, momentum))
 
 
 @kernel
 def drift(arrays, rows, step):
-    """Move ``arrays.a`` by −step · velocity; write the product K[rows] a to ``arrays.z``."""
+    """Move ``arrays.a`` by −step · velocity; write the product G[rows] a to ``arrays.z``."""
     _sweep(arrays, rows, (step,))

@@ -2,7 +2,7 @@
 
 A head keeps the coefficients that it trains together in a state of its own (`SgdState`). Its first
 layer never leaves the span of the start and the support rows, W = s W_0 + X'A, so that the state
-holds A (N, columns) instead of W.
+holds the dual variables A (N, columns) instead of W.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from firthshot.objective import PenaltyTables
 
 
-# The coefficients and their velocities of one group should stay in a core's second-level cache
+# The dual variables and velocities of one group should stay in a core's second-level cache
 # (1 MB and more today). Twice as much spills on such a core; results change by rounding alone.
 _GROUP_BYTES = 640 * 1024
 
@@ -183,7 +183,7 @@ def make_layer(trial: Trial, form: PenaltyTables, width: int, padding: int = 0) 
 
 
 def settled(layer: Layer, sgd: Sgd, share: Any) -> tuple[Array, Array, Array]:
-    """Return coefficients (N, columns), bias and s (columns,) after the pending step.
+    """Return dual variables (N, columns), bias and s (columns,) after the pending step.
 
     ``share`` is the clock's share of the decay, in the precision in which bias and s move.
     """
@@ -198,7 +198,7 @@ def settled(layer: Layer, sgd: Sgd, share: Any) -> tuple[Array, Array, Array]:
 
 
 def squared_norms(a: Array, s: Array, gram: Array, z0: Array, start: Array) -> Array:
-    """Return ‖w‖² = s²‖w_0‖² + 2 s a'X w_0 + a'K a of every column."""
+    """Return ‖w‖² = s²‖w_0‖² + 2 s a'X w_0 + a'G a of every column."""
     each = a.shape[1] // start.shape[1]
     crossed = (a * np.repeat(z0, each, axis=1)).sum(0)
     squares = s**2 * np.repeat((start**2).sum(0), each) + 2 * s * crossed + (a * (gram @ a)).sum(0)

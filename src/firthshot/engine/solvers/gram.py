@@ -91,7 +91,7 @@ class GramRows:
         return cls(data, bias, rows, weights, scale / unit, mean, unit, largest, mean_square)
 
     def write_weights(self, nu: Array, b: Array, coef: Array, intercept: Array) -> None:
-        """Write coef (L, C, d) and intercept (L, C) of coefficients ν (L, C, n) of the rows."""
+        """Write coef (L, C, d) and intercept (L, C) of dual variables ν (L, C, n)."""
         n, d = self.rows.shape
         along = (nu[..., :n] * self.scale).reshape(-1, n)
         if self.bias == "free" and self.rows.dtype == np.float64:  # those in float32 are centred
@@ -153,11 +153,11 @@ def minimise_by_gram(
     form, shape, at_end = problem.form, (len(problem.Y), len(rows.weights)), {}
     each = len(form.label)
     nu, b, image = np.zeros((each, *shape)), np.zeros((each, shape[0])), np.zeros((each, *shape))
-    at, plain = loss_state(shape, np.float64), (rows.data.gram_single, 0.0)
+    state, plain = loss_state(shape, np.float64), (rows.data.gram_single, 0.0)
     drift = ROUNDING * float(np.sqrt(len(problem.X) * rows.mean_square))
     for l, guesses in walk(form, chosen, problem.warm_start):
         loss, decay = problem.loss(l, rows.weights), float(form.weight_decay[l])
-        point, at = (nu[l], b[l], image[l]), at._replace(gradient=np.empty(shape))
+        point, state = (nu[l], b[l], image[l]), state._replace(gradient=np.empty(shape))
         if guesses is not None:
             guesses.fill(b[l], nu[l], image[l])
         matrix, ridge = plain if shared is None or form.label[l] >= loss.probability else shared
@@ -166,13 +166,14 @@ def minimise_by_gram(
         found.iterations[l], found.gradient_norm[l], found.objective[l] = newton_cg_gram(
             tuple(rows.data), tuple(loss), decay,
             (matrix, np.float32(level), np.float32(curvature), np.float32(ridge)),
-            (limits.tolerance, drift * loss.probability, limits.max_iterations), point, tuple(at),
+            (limits.tolerance, drift * loss.probability, limits.max_iterations), point,
+            tuple(state),
         )  # fmt: skip
-        at_end[l] = at.gradient
+        at_end[l] = state.gradient
         if rows.bias == "free" and not (form.target[:, l].all() or loss.targets.any(1).all()):
             found.status[l] = Status.NO_OPTIMUM  # a class without targets: b falls for ever
         elif guesses is not None and found.gradient_norm[l] <= limits.tolerance:
-            guesses.add(at.gradient, b[l], nu[l], image[l])
+            guesses.add(state.gradient, b[l], nu[l], image[l])
     part: Any = sorted(at_end)
     if len(part) == len(found.coef):
         part = slice(None)  # views, which are written in place: a path of weights is large

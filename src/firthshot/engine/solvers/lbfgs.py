@@ -34,7 +34,7 @@ def approach(
         loss.targets.astype(np.float32), data.weights_single, np.float32(loss.probability),
         np.float32(0.0),
     )  # fmt: skip
-    at, n = loss_state(loss.targets.shape, np.float32), len(loss.weights)
+    state, n = loss_state(loss.targets.shape, np.float32), len(loss.weights)
     # L-BFGS works on θ / scale, in which the loss at zero is curved alike everywhere.
     scale = 1 / np.sqrt(loss.probability / len(theta) * data.squares + data.decay)
     least = _ROUNDING * loss.probability * float(np.sqrt(data.squares.sum()))
@@ -43,18 +43,19 @@ def approach(
     def value_and_gradient(scaled: Array) -> tuple[float, Array]:
         nonlocal bound
         here = scaled.reshape(theta.shape) * scale
-        np.matmul(here.astype(np.float32), data.features_single, out=at.z)
-        value = cross_entropy(single, at, 0, n)
-        gradient = (at.gradient @ data.transposed_single).astype(np.float64) + data.decay * here
+        np.matmul(here.astype(np.float32), data.features_single, out=state.z)
+        value = cross_entropy(single, state, 0, n)
+        gradient = (state.gradient @ data.transposed_single).astype(np.float64) + data.decay * here
         bound = gradient_bound(gradient, data.free, data.shift)
         return value + 0.5 * float((data.decay * here**2).sum()), (gradient * scale).ravel()
 
-    def stop(_: Array) -> None:
+    def end_when_small(_: Array) -> None:
         if bound <= goal:
             raise StopIteration
 
     found = minimize(
-        value_and_gradient, (theta / scale).ravel(), jac=True, method="L-BFGS-B", callback=stop,
+        value_and_gradient, (theta / scale).ravel(), jac=True, method="L-BFGS-B",
+        callback=end_when_small,
         options={
             "maxiter": max_iterations, "gtol": 0.0, "ftol": _SMALLEST_CHANGE, "maxcor": _MEMORY,
         },

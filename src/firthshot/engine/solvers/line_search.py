@@ -62,8 +62,8 @@ def move_logits(line, step, z):
 
 
 @kernel
-def line_search(loss, line, at):
-    """Return a step and the value there; ``at`` is then the loss's state at that step.
+def line_search(loss, line, state):
+    """Return a step and the value there; ``state`` is then the loss's state at that step.
 
     No trial costs a product with the rows. A step of zero says that none lowers the value; the
     state is then that of the start.
@@ -71,10 +71,10 @@ def line_search(loss, line, at):
     low, high, slope_low, slope_high, step = 0.0, -1.0, line.slope, 0.0, 1.0
     value_l2, slope_l2, curvature_l2 = line.l2
     for trial in range(MOST_TRIALS):
-        move_logits(line, step, at.z)
-        value = objective(loss, at)
+        move_logits(line, step, state.z)
+        value = objective(loss, state)
         value += value_l2 + step * (slope_l2 + 0.5 * step * curvature_l2)
-        slope = dot(at.gradient, line.step_z) + slope_l2 + step * curvature_l2
+        slope = dot(state.gradient, line.step_z) + slope_l2 + step * curvature_l2
         lower = value <= line.value + DECREASE * step * line.slope
         flat = abs(slope) <= FLAT * abs(line.slope)
         too_short = slope < 0.0 and high < 0.0  # never too far: a longer step was not tried
@@ -87,6 +87,6 @@ def line_search(loss, line, at):
         else:
             high, slope_high = step, slope
         step = secant_step(low, high, slope_low, slope_high)
-    move_logits(line, 0.0, at.z)
-    objective(loss, at)
+    move_logits(line, 0.0, state.z)
+    objective(loss, state)
     return 0.0, line.value

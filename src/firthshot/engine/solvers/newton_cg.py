@@ -142,38 +142,38 @@ def l2_along(theta, d, decay):
 
 
 @kernel
-def newton_cg(data, loss, tolerance, max_iterations, theta, at):
-    """Minimise from θ (C, r), in place; ``at`` is the state of the loss at the end.
+def newton_cg(data, loss, tolerance, max_iterations, theta, state):
+    """Minimise from θ (C, r), in place; ``state`` is the state of the loss at the end.
 
-    ``data``, ``loss`` and ``at`` are plain tuples, which numba looks at in half the time. Returns
-    iterations, a bound on the largest entry of the gradient by W and b, and the value.
+    ``data``, ``loss`` and ``state`` are plain tuples, which numba looks at in half the time.
+    Returns iterations, a bound on the largest entry of the gradient by W and b, and the value.
     """
-    data, loss, at = SpanData(*data), MeanLoss(*loss), LossState(*at)
+    data, loss, state = SpanData(*data), MeanLoss(*loss), LossState(*state)
     g, d, z, step_z = (
-        np.empty_like(theta), np.empty_like(theta), np.empty_like(at.z), np.empty_like(at.z),
+        np.empty_like(theta), np.empty_like(theta), np.empty_like(state.z), np.empty_like(state.z),
     )  # fmt: skip
     preconditioner = np.empty(theta.shape[1], np.float32)
-    np.dot(theta, data.features, at.z)
-    value = objective(loss, at) + l2_along(theta, theta, data.decay)[0]
+    np.dot(theta, data.features, state.z)
+    value = objective(loss, state) + l2_along(theta, theta, data.decay)[0]
     for iteration in range(max_iterations + 1):
-        np.dot(at.gradient, data.transposed, g)
+        np.dot(state.gradient, data.transposed, g)
         g += data.decay * theta
         bound = gradient_bound(g, data.free, data.shift)
         if bound <= tolerance or iteration == max_iterations or not np.isfinite(bound):
             break
-        curvature = (loss.probability + loss.confidence) * mean_curvature(at.p, loss.weights)
+        curvature = (loss.probability + loss.confidence) * mean_curvature(state.p, loss.weights)
         for j in range(len(preconditioner)):
             preconditioner[j] = 1.0 / (curvature * data.squares[j] + data.decay[j])
-        hessian = hessian_at(loss, at, data.weights_single)
+        hessian = hessian_at(loss, state, data.weights_single)
         enough = min(LOOSEST, OVERSHOOT * tolerance / bound)
         newton_direction(data, hessian, preconditioner, enough, g, d)
         slope = dot(g, d)
         if not slope < 0.0:
             break
         np.dot(d, data.features, step_z)
-        z[:] = at.z
+        z[:] = state.z
         line = Line(z, step_z, value, slope, l2_along(theta, d, data.decay))
-        step, value = line_search(loss, line, at)
+        step, value = line_search(loss, line, state)
         if step == 0.0:
             break
         theta += step * d

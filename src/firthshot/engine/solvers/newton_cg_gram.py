@@ -2,9 +2,9 @@
 
 With W = ν S^½ X (S the sample weights, X the rows, centred where the intercept is free), all that
 a solver needs of the rows is G = S^½ X X' S^½. The gradient by W is ρ S^½ X and the Hessian takes
-ν to the coefficients A(ν G + b √s') + decay ν, A the Hessian by logits: one product with an (n, n)
-matrix per step of conjugate gradients, and none that knows the number of features. Inner products
-are those of W: ⟨ν, μ⟩ = Σ ν (μ G).
+the dual variables ν to A(ν G + b √s') + decay ν, A the Hessian by logits: one product with an
+(n, n) matrix per step of conjugate gradients, and none that knows the number of features. Inner
+products are those of W: ⟨ν, μ⟩ = Σ ν (μ G).
 
 Classes lie along the rows, (C, n). Gradients and values are float64; what only has to point
 downhill is float32.
@@ -59,7 +59,7 @@ class GramPreconditioner(NamedTuple):
 
 
 class GramVector(NamedTuple):
-    """Parameters, a direction or a gradient: coefficients of the rows, and of the intercept."""
+    """Parameters, a direction or a gradient: dual variables, and the intercept."""
 
     nu: Array  # (C, n)
     b: Array  # (C,)
@@ -91,10 +91,10 @@ def mirror(upper):
 @kernel
 def centre(rows, mean, unit, out):
     """Write (rows − mean) / unit to ``out``, of any precision."""
-    share = 1.0 / unit
+    inverse = 1.0 / unit
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
-            out[i, j] = (rows[i, j] - mean[j]) * share
+            out[i, j] = (rows[i, j] - mean[j]) * inverse
 
 
 @kernel(fastmath={"reassoc", "contract"})
@@ -242,7 +242,7 @@ def write_logits(data, vector, z):
 
 @kernel
 def write_gradient(data, decay, by_logits, nu, gradient):
-    """Write the gradient's coefficients by W (see :func:`take_step`) and by the intercept."""
+    """Write the gradient by W, as dual variables (see :func:`take_step`) and by the intercept."""
     root, inverse_root, rho = data.root_single, data.inverse_root, gradient.nu
     for c in range(nu.shape[0]):
         total, along = 0.0, 0.0
@@ -285,24 +285,24 @@ def advance(point, step, newton):
 
 
 @kernel
-def newton_steps(data, loss, decay, preconditioner, stop, point, at, gradient, newton):
+def newton_steps(data, loss, decay, preconditioner, limits, point, state, gradient, newton):
     """Take Newton steps from a point, in place, until its gradient is small or no step helps.
 
     Steps in float32 let the logits drift from ν G by their rounding. ``gradient`` and ``newton``
     receive the last gradient and step. Returns the number of steps, the bound on the gradient and
     the value.
     """
-    tolerance, max_iterations = stop
-    z, step_z, iteration = np.empty_like(at.z), np.empty_like(at.z), 0
-    write_logits(data, point, at.z)
+    tolerance, max_iterations = limits
+    z, step_z, iteration = np.empty_like(state.z), np.empty_like(state.z), 0
+    write_logits(data, point, state.z)
     l2 = 0.5 * decay * dot(point.nu, point.image)
-    value = objective(loss, at) + l2
+    value = objective(loss, state) + l2
     while True:
-        write_gradient(data, decay, at.gradient, point.nu, gradient)
+        write_gradient(data, decay, state.gradient, point.nu, gradient)
         bound = gradient_bound(gradient, data.shift)
         if bound <= tolerance or iteration >= max_iterations or not np.isfinite(bound):
             return iteration, bound, value
-        hessian = hessian_at(loss, at, data.ones)
+        hessian = hessian_at(loss, state, data.ones)
         enough = min(LOOSEST, OVERSHOOT * tolerance / bound)
         newton_direction(data, hessian, np.float32(decay), preconditioner, enough, gradient, newton)
         slope = inner_product(gradient, newton)
@@ -312,9 +312,9 @@ def newton_steps(data, loss, decay, preconditioner, stop, point, at, gradient, n
         l2_slope, l2_curvature = (
             decay * dot(point.nu, newton.image), decay * dot(newton.nu, newton.image),
         )  # fmt: skip
-        z[:] = at.z
+        z[:] = state.z
         line = Line(z, step_z, value, slope, (l2, l2_slope, l2_curvature))
-        step, value = line_search(loss, line, at)
+        step, value = line_search(loss, line, state)
         if step == 0.0:
             return iteration, bound, value
         l2 += step * (l2_slope + 0.5 * step * l2_curvature)
@@ -323,8 +323,8 @@ def newton_steps(data, loss, decay, preconditioner, stop, point, at, gradient, n
 
 
 @kernel
-def newton_cg_gram(data, loss, decay, preconditioner, stop, point, at):
-    """Minimise from a point, in place; ``at`` is the state of the loss at the end.
+def newton_cg_gram(data, loss, decay, preconditioner, limits, point, state):
+    """Minimise from a point, in place; ``state`` is the state of the loss at the end.
 
     Whenever the gradient seems small enough, or no step helps, the logits are computed afresh in
     float64, from which Newton's method has to have nothing left to do. Dependent rows leave ρ a
@@ -336,23 +336,27 @@ def newton_cg_gram(data, loss, decay, preconditioner, stop, point, at):
     data, loss, preconditioner, point, at
         A `GramData`, a `MeanLoss` and so on, each as a plain tuple: numba takes a call with named
         ones twice as long to look at, which counts in fits of few rows.
-    stop : tolerance, what the rounding of float32 may hide of the gradient, most iterations
+    limits : tolerance, what the rounding of float32 may hide of the gradient, most iterations
 
     Returns
     -------
     iterations, bound on the largest entry of the gradient by W and b, value
     """
-    data, loss, at = GramData(*data), MeanLoss(*loss), LossState(*at)
+    data, loss, state = GramData(*data), MeanLoss(*loss), LossState(*state)
     preconditioner, point = GramPreconditioner(*preconditioner), GramVector(*point)
-    tolerance, drift, max_iterations = stop
-    rho, q, image = np.empty_like(at.z), np.empty_like(point.b), np.empty(at.z.shape, np.float32)
+    tolerance, drift, max_iterations = limits
+    rho, q, image = (
+        np.empty_like(state.z),
+        np.empty_like(point.b),
+        np.empty(state.z.shape, np.float32),
+    )
     gradient = GramVector(rho, q, image)
-    newton = GramVector(np.empty_like(at.z), np.empty_like(point.b), np.empty_like(at.z))
+    newton = GramVector(np.empty_like(state.z), np.empty_like(point.b), np.empty_like(state.z))
     iterations, restarts = 0, 0
     while True:
         steps, bound, value = newton_steps(
-            data, loss, decay, preconditioner, (tolerance, max_iterations - iterations), point, at,
-            gradient, newton,
+            data, loss, decay, preconditioner, (tolerance, max_iterations - iterations), point,
+            state, gradient, newton,
         )  # fmt: skip
         iterations += steps
         if (steps > 0 and bound + drift <= tolerance) or not np.isfinite(bound):

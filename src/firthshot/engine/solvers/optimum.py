@@ -121,8 +121,8 @@ def _minimise_all(problem: LinearProblem, kind: Bias, chosen: list[int], found: 
         late = ~(found.gradient_norm <= limits.tolerance)
         late &= found.iterations < limits.max_iterations
         # The Gram matrix led nowhere, with steps to spare.
-        again = [at for at, l in enumerate(chosen) if late[l] and found.status[l] == Status.OK]
-        left, steepness = [chosen[at] for at in again], steepness[again]
+        again = [k for k, l in enumerate(chosen) if late[l] and found.status[l] == Status.OK]
+        left, steepness = [chosen[k] for k in again], steepness[again]
     if left:
         _minimise_in_span(problem, kind, steepness, left, found)
 
@@ -162,7 +162,7 @@ def _minimise_in_span(
         float(np.linalg.norm(span.mean)),
     )  # fmt: skip
     theta, slopes = np.zeros((n_classes, rank)), rank - (kind == "free")
-    at = loss_state((n_classes, padded), np.float64, confidence=bool(form.confidence.any()))
+    state = loss_state((n_classes, padded), np.float64, confidence=bool(form.confidence.any()))
     for l, guesses in walk(form, chosen, problem.warm_start):
         loss, decay = problem.loss(l, weights), np.full(rank, float(form.weight_decay[l]))
         decay[slopes:] = form.bias_decay[l]
@@ -175,16 +175,16 @@ def _minimise_in_span(
             steps = approach(data, loss, tolerance, max_iterations, theta)
         most = max(1, max_iterations - steps)
         iterations, bound, found.objective[l] = newton_cg(
-            tuple(data), tuple(loss), tolerance, most, theta, tuple(at)
+            tuple(data), tuple(loss), tolerance, most, theta, tuple(state)
         )
         found.iterations[l] = steps + iterations
         found.coef[l], found.intercept[l] = span.weights(theta)
         found.coef[l] /= problem.unit
         found.gradient_norm[l] = bound
         if problem.audit or not bound <= tolerance:
-            found.gradient_norm[l] = problem.largest_entry(l, at.gradient, found)
+            found.gradient_norm[l] = problem.largest_entry(l, state.gradient, found)
         if has_recession_direction(span, loss.targets[:, :n], decay, loss.confidence, theta):
             found.status[l] = Status.NO_OPTIMUM
         elif guesses is not None and found.gradient_norm[l] <= tolerance:
             optimum = theta.copy()
-            guesses.add(at.gradient, optimum[:, slopes:], optimum[:, :slopes])
+            guesses.add(state.gradient, optimum[:, slopes:], optimum[:, :slopes])

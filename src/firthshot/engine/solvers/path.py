@@ -1,4 +1,4 @@
-"""Starting points on a path of coefficients, from the optima that are known already."""
+"""Starting points on a path of λ, from the optima that are known already."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def walk(
         while left:
             l = guesses.farthest(left, share)
             left.remove(l)
-            guesses.at = share[l]
+            guesses.share = share[l]
             yield l, guesses
 
 
@@ -51,7 +51,7 @@ class Guesses:
     """
 
     n_classes: int
-    at: float = 0.0
+    share: float = 0.0  # of the coefficient that is being solved
     slack: float = 1.0
     shares: list[float] = field(default_factory=list)
     found: list[tuple[Array, ...]] = field(default_factory=list)
@@ -75,30 +75,30 @@ class Guesses:
         """
         if not self.shares:
             self.slack = max(_LEAST_SLACK, 0.5 * float(np.abs(by_logits).sum()))
-        if self.at not in self.shares:
-            self.shares.append(self.at)
+        if self.share not in self.shares:
+            self.shares.append(self.share)
             self.found.append(optimum)
 
     def fill(self, *start: Array) -> None:
         """Write the interpolated optimum of the present place, zero where nothing is known."""
-        at, nodes = self.place(self.at), [self.place(share) for share in self.shares]
-        near = sorted(range(len(nodes)), key=lambda j: abs(nodes[j] - at))[:_MOST]
-        shares = [
-            prod((at - nodes[i]) / (nodes[j] - nodes[i]) for i in near if i != j) for j in near
+        here, nodes = self.place(self.share), [self.place(share) for share in self.shares]
+        near = sorted(range(len(nodes)), key=lambda j: abs(nodes[j] - here))[:_MOST]
+        weights = [
+            prod((here - nodes[i]) / (nodes[j] - nodes[i]) for i in near if i != j) for j in near
         ]
-        shrunk = [share * at / nodes[j] for share, j in zip(shares, near, strict=True)]
+        shrunk = [weight * here / nodes[j] for weight, j in zip(weights, near, strict=True)]
         for number, part in enumerate(start):
             known = [self.found[j][number] for j in near]
-            _combine(shrunk if number else shares, known, part)
+            _combine(shrunk if number else weights, known, part)
 
 
-def _combine(shares: list[float], parts: list[Array], out: Array) -> None:
-    """Write Σ share · part to ``out``, zero for none."""
+def _combine(weights: list[float], parts: list[Array], out: Array) -> None:
+    """Write Σ weight · part to ``out``, zero for none."""
     if not parts:
         out[:] = 0.0
         return
-    np.multiply(parts[0], shares[0], out=out)
+    np.multiply(parts[0], weights[0], out=out)
     term = np.empty_like(out)
-    for share, part in zip(shares[1:], parts[1:], strict=True):
-        np.multiply(part, share, out=term)
+    for weight, part in zip(weights[1:], parts[1:], strict=True):
+        np.multiply(part, weight, out=term)
         out += term

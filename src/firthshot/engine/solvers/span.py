@@ -61,7 +61,7 @@ class Basis:
     scale: Array | float = 1.0
 
     def expand(self, theta: Array) -> Array:
-        """Return coefficients of the rows (m, N), or parameters (m, d)."""
+        """Return dual variables (m, N), or parameters (m, d)."""
         if self.triangular:
             from scipy.linalg import solve_triangular
 

@@ -222,10 +222,10 @@ def _residuals(data: Data, work: Work, start: int, rows: int) -> None:
     for j in range(J):
         p, total, penalty = work.P[j, start:end], work.residual[j], work.residual[J + j]
         for b in range(rows):
-            share = w[b] * p[b]
-            penalty[b] = data.tau * share * (penalty[b] - diagonal[b])
+            weight = w[b] * p[b]
+            penalty[b] = data.tau * weight * (penalty[b] - diagonal[b])
             hit = w[b] if y[b] == j + 1 else 0.0
-            total[b] = hit - share + penalty[b]
+            total[b] = hit - weight + penalty[b]
 
 
 @kernel(error_model="numpy")

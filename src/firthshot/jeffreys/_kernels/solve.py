@@ -70,9 +70,9 @@ def _sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
     # Nocedal and Wright's safeguard (6.26): skip an update whose denominator is rounding.
     if abs(along) > 1e-8 * np.sqrt(dot(residual, residual) * dot(step, step)):
         for i in range(q):
-            share = residual[i] / along
+            factor = residual[i] / along
             for j in range(q):
-                A[i, j] += share * residual[j]
+                A[i, j] += factor * residual[j]
 
 
 @kernel(error_model="numpy")
