@@ -14,13 +14,9 @@ from firthshot.objective import Penalty
 if TYPE_CHECKING:
     from firthshot.engine._run import TrialSource, record_trial, train
     from firthshot.engine._trial import Fitted, Trial, fitted_linear
-    from firthshot.engine.heads import (
-        Centroid,
-        Cosine,
+    from firthshot.engine.heads import Centroid, Cosine, LeastSquares, Linear, Mlp
+    from firthshot.engine.heads.base import (
         Head,
-        LeastSquares,
-        Linear,
-        Mlp,
         TrialShape,
         check_trainable,
         paper_sgd,
@@ -44,8 +40,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "_run": "TrialSource record_trial train",
         "_trial": "Fitted Trial fitted_linear",
-        "heads": "Centroid Cosine Head LeastSquares Linear Mlp TrialShape "
-        "check_trainable paper_sgd register_head registered_heads",
+        "heads": "Centroid Cosine LeastSquares Linear Mlp",
+        "heads.base": "Head TrialShape check_trainable paper_sgd register_head registered_heads",
         "options": "Converged Sgd Solver",
         "results": "Results Status",
         "solvers.optimum": "solve",

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from firthshot.arrays import Array
 from firthshot.engine._queries import locate_queries
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.heads import Head, TrialShape, check_trainable
+from firthshot.engine.heads.base import Head, TrialShape, check_trainable
 from firthshot.engine.options import Sgd, Solver
 from firthshot.engine.results import Results, Status
 from firthshot.episodes import Episodes

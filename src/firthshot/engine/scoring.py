@@ -26,9 +26,11 @@ def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
     total, square, right = np.empty_like(top), np.empty_like(top), np.empty_like(top)
     for l in range(logits.shape[1]):
         _largest(logits, l, top, predicted[l])
+        loss = 0.0
         for q in range(labels.size):
             right[q] = logits[max(labels[q], 0), l, q] - top[q]
-        loss = _log_likelihoods(labels, right)
+            if labels[q] >= 0:
+                loss += right[q]
         _sums_of_exp(logits, l, top, total, square)
         _exp(right)
         loss = _sum_of_logs(labels, total) - loss
@@ -40,16 +42,6 @@ def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
         ece[l] = np.abs(bins[l, :, 1] - bins[l, :, 2]).sum() / n_queries if finite else np.nan
         if not finite:
             bins[l] = 0.0
-
-
-@kernel
-def _log_likelihoods(labels, shifted):
-    """Sum the shifted logits of the true classes."""
-    total = 0.0
-    for q in range(labels.size):
-        if labels[q] >= 0:
-            total += shifted[q]
-    return total
 
 
 @kernel

@@ -12,6 +12,7 @@ from firthshot.engine.results import Status
 from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._left_out import LinearOptimum, left_out_logits
 from firthshot.estimators._optimum import dense_columns, logits, public, ridge_rows, solve_linear
+from firthshot.estimators._saving import Shapes
 from firthshot.estimators._support import Candidates, Support, centre_if_far
 
 # Settled by studies/defaults.
@@ -130,6 +131,10 @@ class FirthClassifier(HeadEstimator):
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
         return logits(X, parameters)
+
+    def _shapes(self, d: int, n_classes: int) -> Shapes:
+        rows = 1 if n_classes == 2 else n_classes
+        return {"coef_": (rows, d), "intercept_": (rows,)}
 
 
 def _problem(status: int) -> str:

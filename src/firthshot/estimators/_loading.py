@@ -27,7 +27,6 @@ from firthshot.estimators._saving import (
     META_KEY,
     ORIGIN,
     PARAMETERS,
-    SHAPES,
     Shapes,
     checksum,
     class_of,
@@ -134,7 +133,7 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
         raise FirthshotError("its description is incomplete or ill-formed") from None
     groups = _grouped(tensors)
     parameters, path = groups[PARAMETERS], groups[LOO_PATH]
-    _check_shapes(parameters, SHAPES[type(model).__name__](model, d, len(classes)))
+    _check_shapes(parameters, model._shapes(d, len(classes)))
     model.column_scale_ = _column_scale(groups[COLUMNS], d, model.standardize)
     model.classes_, model.n_features_in_ = classes, d
     if names is not None:

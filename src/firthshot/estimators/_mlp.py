@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from firthshot.estimators._base import LAM_GRID, FittedHead, HeadEstimator
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
 from firthshot.estimators._linear import DEFAULT_LAM
 from firthshot.estimators._optimum import dense_columns
+from firthshot.estimators._saving import Shapes
 from firthshot.estimators._support import Candidates, Support, centre_of
 
 # λ as for one layer. l2 by a small probe on base classes of the embedded bank (5 and 20 ways, 1 and
@@ -152,6 +154,12 @@ class FirthMLPClassifier(HeadEstimator):
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
         return forward(X, _layers(parameters))[-1]
+
+    def _shapes(self, d: int, n_classes: int) -> Shapes:
+        shapes: Shapes = {}
+        for layer, (inputs, outputs) in enumerate(pairwise([d, *self.hidden, n_classes])):
+            shapes |= {f"coef_{layer}_": (inputs, outputs), f"intercept_{layer}_": (outputs,)}
+        return shapes
 
     def _left_out_logits(
         self, support: Support, rows: Array, path: Candidates, _fits: list[FittedHead]

@@ -14,7 +14,6 @@ import hashlib
 import json
 import math
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -95,34 +94,15 @@ class Saving:
             raise FirthshotError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
-# What a saved model may be, and the shapes of its arrays
-
-
-def _linear_shapes(_model: Any, d: int, K: int) -> Shapes:
-    rows = 1 if K == 2 else K
-    return {"coef_": (rows, d), "intercept_": (rows,)}
-
-
-def _mlp_shapes(model: Any, d: int, K: int) -> Shapes:
-    shapes: Shapes = {}
-    for layer, (inputs, outputs) in enumerate(pairwise([d, *model.hidden, K])):
-        shapes |= {f"coef_{layer}_": (inputs, outputs), f"intercept_{layer}_": (outputs,)}
-    return shapes
-
-
-SHAPES: dict[str, Callable[[Any, int, int], Shapes]] = {
-    "FirthClassifier": _linear_shapes,
-    "FirthCosineClassifier": _linear_shapes,
-    "FirthMLPClassifier": _mlp_shapes,
-}
+SAVED = ("FirthClassifier", "FirthCosineClassifier", "FirthMLPClassifier")
 
 
 def class_of(name: Any) -> Any:
     """Return the class of an estimator by the name that a file holds."""
     from firthshot import estimators
 
-    if not isinstance(name, str) or name not in SHAPES:
-        raise FirthshotError(f"it holds a {name!r}, which is not one of {', '.join(SHAPES)}")
+    if not isinstance(name, str) or name not in SAVED:
+        raise FirthshotError(f"it holds a {name!r}, which is not one of {', '.join(SAVED)}")
     return getattr(estimators, name)
 
 
@@ -144,8 +124,8 @@ def _tensors(model: Any) -> dict[str, Array]:
 
 def _describe(model: Any) -> dict[str, Any]:
     name = type(model).__name__
-    if name not in SHAPES or type(model) is not class_of(name):
-        raise FirthshotError(f"A {name} cannot be saved: only {', '.join(SHAPES)} can.")
+    if name not in SAVED or type(model) is not class_of(name):
+        raise FirthshotError(f"A {name} cannot be saved: only {', '.join(SAVED)} can.")
     names = getattr(model, "feature_names_in_", None)
     return {
         "format": FORMAT,

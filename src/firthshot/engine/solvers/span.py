@@ -97,8 +97,6 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
         full = np.column_stack([rows, np.ones(n)]) if joint else rows
         largest = float(weights @ np.einsum("ij,ij->i", full, full))
         diagonalise = _rotation_pays_off(largest, n, full.shape[1], steepness, n_classes)
-        if n >= MANY_ROWS:
-            diagonalise = _rotating_many_pays_off(largest, n, full.shape[1], steepness, n_classes)
         features, basis = full, Basis(False)
         if diagonalise:
             features, basis = _many(full, weights, float(steepness.max()) * largest)
@@ -115,23 +113,14 @@ def _rotation_pays_off(largest: float, n: int, rank: int, steepness: Array, n_cl
     """Weigh eigenvectors, about 0.4 ns · r³, against extra products of conjugate gradients.
 
     These take √condition products of N r C multiplications per Newton step, at worst; ``largest``
-    bounds the second moments. The factor was measured; it changes the time and, beyond the
-    tolerance, nothing else.
+    bounds the second moments. Of many rows also moments and rotation cost 3 N r², and there are
+    fewer products: L-BFGS has come near the optimum before. The factors were measured; they change
+    the time and, beyond the tolerance, nothing else.
     """
-    condition = 1 + steepness * largest
-    return bool(0.2 * n_classes * np.sqrt(condition).sum() * n >= rank**2)
-
-
-def _rotating_many_pays_off(
-    largest: float, n: int, rank: int, steepness: Array, n_classes: int
-) -> bool:
-    """Weigh moments and rotation, 3 N r², and eigenvectors, about 20 r³, against extra products.
-
-    There are fewer of these than above: L-BFGS has come near the optimum before.
-    """
-    condition = 1 + steepness * largest
-    extra = 0.25 * n_classes * np.sqrt(condition).sum()
-    return bool(extra >= rank + 7 * rank**2 / n)
+    roots = np.sqrt(1 + steepness * largest).sum()
+    if n >= MANY_ROWS and rank < n:
+        return bool(0.25 * n_classes * roots >= rank + 7 * rank**2 / n)
+    return bool(0.2 * n_classes * roots * n >= rank**2)
 
 
 def _few(
