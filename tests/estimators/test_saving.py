@@ -16,7 +16,7 @@ import firthshot
 from firthshot.errors import FirthshotError
 from firthshot.estimators import FirthClassifier, FirthCosineClassifier, FirthMLPClassifier
 from firthshot.estimators._loading import load_model
-from firthshot.estimators._saving import FORMAT, META_KEY, SHAPES
+from firthshot.estimators._saving import FORMAT, META_KEY, SAVED
 
 SMALL = {"hidden": (5, 4), "tol": 1e-2}
 ESTIMATORS = [FirthClassifier(), FirthCosineClassifier(), FirthMLPClassifier(**SMALL)]
@@ -375,4 +375,4 @@ def test_the_scale_of_the_columns_is_saved(tmp_path, head):
 def test_every_public_estimator_of_one_support_set_can_be_saved():
     from firthshot import estimators
 
-    assert set(SHAPES) == {name for name in estimators.__all__ if name.startswith("Firth")}
+    assert set(SAVED) == {name for name in estimators.__all__ if name.startswith("Firth")}

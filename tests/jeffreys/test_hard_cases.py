@@ -175,7 +175,7 @@ def test_bounds_of_a_skewed_column_in_separated_data():
 
 def test_a_profile_higher_than_the_fit_gives_no_bound(monkeypatch):
     monkeypatch.setattr(
-        "firthshot.jeffreys._several_maxima.highest", lambda fitted, tol, max_iter: fitted
+        "firthshot.jeffreys._several_maxima.highest", lambda fitted, max_iter: fitted
     )
     model = firth(TWO_COLUMNS, TWO_COLUMNS_LABELS)
     assert model.penalised_loglik_ == pytest.approx(-6.8631, abs=1e-3)

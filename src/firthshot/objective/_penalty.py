@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firthshot.errors import FirthshotError
+from firthshot.objective._loss import SampleLoss
 from firthshot.objective._prior import PRIORS, class_prior
 from firthshot.objective.penalties import PENALTIES
 from firthshot.objective.penalties.l2 import l2_curvature
@@ -88,12 +90,16 @@ class Penalty:
                 f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or probabilities."
             )
 
+    @cached_property
+    def _parts(self) -> tuple[SampleLoss, Array]:
+        """Return the loss of a sample and the L2 coefficients: the same for all trials."""
+        family, lam = PENALTIES[self.family], np.array(self.coefficients, float)
+        return family.loss(lam), self.l2 + family.l2 * lam
+
     def tables(self, labels: Array, n_classes: int, n_parameters: int) -> PenaltyTables:
         """Resolve for a trial with these support labels and this number of parameters."""
-        family, lam = PENALTIES[self.family], np.array(self.coefficients, float)
-        loss = family.loss(lam)
+        loss, l2 = self._parts
         u = class_prior(self.prior, labels, n_classes)
-        l2 = self.l2 + family.l2 * lam
         curvature = l2_curvature(self.l2_kind, n_parameters=n_parameters, n_samples=len(labels))
         return PenaltyTables(
             probability=loss.probability,
