@@ -78,6 +78,25 @@ def test_no_room_imports_a_private_name_of_another():
     assert wrong == []
 
 
+# They write commands for a reader to repeat.
+COMMANDS = {"run_view.py"}
+OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]+")
+
+
+def test_only_commands_speak_of_their_options():
+    """The library names arguments of Python; `with_options` adds the option of a command."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.value!r}"
+        for path in PACKAGE.rglob("*.py")
+        if parts_of(path)[0] != "cli" and path.name not in COMMANDS
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and OPTION.search(node.value)
+    ]
+    assert wrong == []
+
+
 def definitions(kind):
     """Yield the place and the tree of every class or function of the package."""
     for path in PACKAGE.rglob("*.py"):

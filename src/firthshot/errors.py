@@ -46,10 +46,23 @@ class FirthshotError(ValueError):
     """Anything that a user can mend: bad input, bad file, impossible request.
 
     Names in the message may come from anyone's file: control characters in them are escaped.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong and the way out, in words of Python.
+    *arguments : str
+        Names of the arguments that the way out is about, such as ``"label"`` or ``"drop=age"``: a
+        command adds its options of these names to the message.
     """
 
-    def __init__(self, message: str = "") -> None:
+    def __init__(self, message: str = "", *arguments: str) -> None:
         super().__init__(one_line(message))
+        self.arguments = arguments
+
+    def reworded(self, message: str) -> FirthshotError:
+        """Return an error with another message about the same arguments."""
+        return FirthshotError(message, *self.arguments)
 
 
 class BankError(FirthshotError):
@@ -58,6 +71,18 @@ class BankError(FirthshotError):
 
 class EpisodeError(FirthshotError):
     """An episode was asked for that the bank cannot hold."""
+
+
+class Remark(str):
+    """A sentence of advice, and the ``arguments`` that it is about, as a `FirthshotError` has."""
+
+    arguments: tuple[str, ...]
+
+    def __new__(cls, sentence: str, *arguments: str) -> Remark:
+        """Keep the sentence with the names of arguments."""
+        made = super().__new__(cls, sentence)
+        made.arguments = arguments
+        return made
 
 
 class ScaleWarning(UserWarning):

@@ -118,17 +118,18 @@ def _sync(path: Path, flags: int) -> None:
         os.close(handle)
 
 
-def raise_clearly(error: OSError, path: Path) -> NoReturn:
-    """Turn an error of the file system into a sentence with a way out."""
+def raise_clearly(error: OSError, path: Path, kept: str = "") -> NoReturn:
+    """Turn an error of the file system into a sentence with a way out.
+
+    ``kept`` says what of the work is not lost when the disk is full.
+    """
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        sentence = (
-            f"There is no room left for {path}: free some, then run the same command again; "
-            "finished cells are kept."
-        )
-    elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        sentence = f"{path} cannot be written to ({error.strerror}): choose another --out."
+        again = f"free some disk space and start again{kept and '; '}{kept}."
+        raise FirthshotError(f"There is no room left for {path}: {again}") from None
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        fault = f"cannot be written to ({error.strerror}): choose another place."
     elif error.errno in (errno.ENOTDIR, errno.EEXIST):
-        sentence = f"{path} is not a folder: choose another --out."
+        fault = "is not a folder: choose another place."
     else:
-        sentence = f"{path} cannot be written to: {error.strerror or error}."
-    raise FirthshotError(sentence) from None
+        raise FirthshotError(f"{path} cannot be written to: {error.strerror or error}.") from None
+    raise FirthshotError(f"{path} {fault}", "out") from None

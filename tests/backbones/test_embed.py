@@ -151,7 +151,7 @@ def test_an_encoder_that_moved_keeps_the_options_it_was_fitted_with(tmp_path: Pa
     spec = join_spec(str(here), EncoderOptions(size=32, mean=(0, 0, 0), architecture="conv4"))
     mark = EncoderMark(spec, load_encoder(spec).fingerprint)
     here.rename(there)
-    with pytest.raises(FirthshotError, match=r"here\.pth is not there: .* with --encoder\.$"):
+    with pytest.raises(FirthshotError, match=r"here\.pth is not there: .* name its place\.$"):
         recall_encoder(mark)
     assert recall_encoder(mark, str(there)).fingerprint == mark.fingerprint
     again = recall_encoder(mark, f"{there}?size=32&mean=0")

@@ -101,13 +101,11 @@ def test_our_own_checkpoints_and_foreign_state_dicts(tmp_path: Path) -> None:
 
     wrapped = {f"module.{key}": value for key, value in network.state_dict().items()}
     torch.save({"state_dict": wrapped}, tmp_path / "foreign.pth")
-    with pytest.raises(FirthshotError, match="give --architecture"):
+    with pytest.raises(FirthshotError, match="name the architecture"):
         load_encoder(tmp_path / "foreign.pth")
     other = load_encoder(tmp_path / "foreign.pth", architecture="resnet10", size=40)
     np.testing.assert_array_equal(other.encode(batch(40)), encoder.encode(batch(40)))
-    with pytest.raises(
-        FirthshotError, match=r"does not fit resnet18, it lacks .*: give another --a"
-    ):
+    with pytest.raises(FirthshotError, match=r"does not fit resnet18, it lacks .*: give another a"):
         load_encoder(tmp_path / "foreign.pth", architecture="resnet18")
 
 

@@ -186,7 +186,7 @@ def test_after_a_bad_picture_the_same_command_may_leave_it_out(
 ) -> None:
     out = tmp_path / "a.bank"
     data.contents[100].write_bytes(b"no picture")
-    with pytest.raises(PictureError, match=r"convert it\. --skip-bad leaves such pictures"):
+    with pytest.raises(PictureError, match=r"convert it\. Or leave such pictures out"):
         extract(data, encoder(), out)
     assert not (tmp_path / "a.bank.parts").exists(), "nothing was finished"
     monkeypatch.setattr(module, "BATCHES_PER_CHUNK", 1)

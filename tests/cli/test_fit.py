@@ -411,8 +411,8 @@ def test_classes_of_unequal_size_count_alike(tmp_path):
     assert weights == {"": "balanced", "balanced": "balanced", "none": None}
     assert right[""] == right["balanced"] > right["none"]
     sentence = (
-        "Classes have 2 to 8 examples and count alike; if new data will be as uneven, fit with "
-        "--class-weight none."
+        "Classes have 2 to 8 examples and count alike; if new data will be as uneven, fit "
+        "without class weights (--class-weight none)."
     )
     assert [sentence in report["remarks"] for report in told.values()] == [True, True, False]
 

@@ -158,7 +158,7 @@ BAD = [
         [],
         (
             "'x' has no finite value in row 1 and 1 more, column 'g' is missing in row 2: "
-            "fill what is missing, or leave such rows out with --missing drop."
+            "fill what is missing, or leave such rows out with missing='drop'."
         ),
     ),
     (GOOD, "y ~ log(x - 1.5)", [], "not finite in row 1"),
@@ -174,7 +174,7 @@ BAD = [
     (GOOD, "y ~ x", ["--out", "no/such/folder/t.csv"], "does not exist"),
     (GOOD, "y ~ x", ["--plot", "p.xyz"], "--plot p.xyz is of no known kind"),
     (GOOD, "y ~ x", ["--plot", "no/such/folder/p.png"], "does not exist"),
-    (GOOD, "y ~ x + I(2 * x)", [], "--collinear minimal-norm"),
+    (GOOD, "y ~ x + I(2 * x)", [], "set collinear='minimal-norm'"),
     ("y,x,g\n0,1,a\n1,2,NA\n0,3,b\n1,2,b\n", "y ~ g", [], "'g' is missing in row 2"),
     ("y,x,g\n0,1,a\n1,2,b\n0,3,nan\n1,2,b\n", "y ~ g", [], "'g' is missing in row 3"),
     ('y,x,g\n0,1,a\n1,2,b\n0,3,""\n1,2,b\n', "y ~ g", [], "'g' is missing in row 3"),

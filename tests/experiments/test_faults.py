@@ -290,7 +290,7 @@ def test_a_second_run_waits(spec: Spec, finished: Path) -> None:
 
 def test_the_folder_is_a_file(spec: Spec, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(FirthshotError, match="is not a folder: choose another --out"):
+    with pytest.raises(FirthshotError, match="is not a folder: choose another place"):
         run(spec, tmp_path / "file", workers=1, summary=False)
     assert (tmp_path / "file").read_text() == "mine"
 

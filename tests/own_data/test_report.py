@@ -115,7 +115,6 @@ def test_columns_that_are_no_features():
     words = said(changed(examples, features=X, names=names))
     assert "Column 'const' has the same value" in words
     assert "Column 'Unnamed: 0' counts the rows" in words
-    assert "--drop 'Unnamed: 0'" in words
     assert "Column 'wide' varies so much more than most others that it decides alone" in words
 
 

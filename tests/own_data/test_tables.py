@@ -205,7 +205,7 @@ def test_files_of_another_kind_are_told(tmp_path, name, content, words):
 
 def test_a_split_is_for_banks(tmp_path):
     pl.DataFrame(GOOD).write_csv(tmp_path / "t.csv")
-    with pytest.raises(FirthshotError, match="--split val is for banks"):
+    with pytest.raises(FirthshotError, match="is no bank: leave out the split val"):
         read_examples(str(tmp_path / "t.csv"), split="val")
 
 

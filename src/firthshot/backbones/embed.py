@@ -72,8 +72,8 @@ def _spec_on_record(spec: str) -> str:
     place = Path(split_spec(spec)[0])
     if place.is_absolute() and not place.exists():  # a name never is
         raise FirthshotError(
-            f"The model's encoder {place} is not there: if it has moved, name its place with "
-            "--encoder."
+            f"The model's encoder {place} is not there: if it has moved, name its place.",
+            "encoder",
         )
     return spec
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 BATCH = 64
 SORTED_BATCH = 32  # of the published extraction with batch statistics
 BATCHES_PER_CHUNK = 16
-SKIP = "--skip-bad leaves such pictures out."
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def extract(
     try:
         _run(dataset, used, plan, chunks, skip_bad, threads, listener)
     except PictureError as error:
-        raise PictureError(f"{error} {SKIP}") from None
+        raise PictureError(f"{error} Or leave such pictures out.", "skip_bad") from None
     finally:
         chunks.remove_if_empty()
     features, good = chunks.join()
@@ -145,7 +144,7 @@ def extract(
         raise FirthshotError(f"Not one of the pictures of {dataset.name} can be decoded.")
     bad = [dataset.names[row] for row in rows[~good & plan.kept[rows]]]
     if bad and not skip_bad:  # an earlier part of the work was told to
-        raise PictureError(f"{bad[0]} could not be decoded. {SKIP}")
+        raise PictureError(f"{bad[0]} could not be decoded: leave such pictures out.", "skip_bad")
     present, labels = np.unique(dataset.labels[rows[chosen]], return_inverse=True)
     meta = _describe(dataset, encoder, plan, rows_per_class, bad) | words
     meta["classes"] = [dataset.classes[label] for label in present]

@@ -146,7 +146,8 @@ def _whole_npz(path: Path) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]
     if not names or len(names) != len(splits):
         raise BankError(
             f"{path} does not say which class is in which split ({len(names)} classes, "
-            f"{len(splits)} class_splits): import it with --split SPLIT=FILE."
+            f"{len(splits)} class_splits): import one file per split.",
+            "split=SPLIT=FILE",
         )
     return source.features, source.owners, list(zip(names, splits, strict=True))
 

@@ -106,7 +106,7 @@ def base_statistics(bank: Bank, *, cache: bool = True) -> BaseStatistics:
     if "base" not in bank.splits:
         raise BankError(
             f"Bank {bank.name!r} has no base classes, whose statistics Distribution Calibration "
-            "needs: import it with --split base=FILE, or name another source bank."
+            "needs: import it with a base split, or name another source bank."
         )
     if cache and bank.path is not None:
         for path in _places(bank):

@@ -19,7 +19,7 @@ from firthshot.cli import (
     status,
     validate,
 )
-from firthshot.cli._screen import echo
+from firthshot.cli._screen import echo, with_options
 from firthshot.errors import FirthshotError
 
 app = typer.Typer(
@@ -71,7 +71,7 @@ def main() -> None:
     except FirthshotError as error:
         if "--debug" in sys.argv:
             raise
-        echo(f"Error: {error}", err=True)
+        echo(f"Error: {with_options(error)}", err=True)
         raise SystemExit(2) from None
     except OSError as error:  # of a file that nobody looked at before
         if "--debug" in sys.argv:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from firthshot.errors import FirthshotError, Remark
+
 
 def echo(line: str = "", *, err: bool = False) -> None:
     """Print one line; control characters in the names of somebody's file are escaped."""
@@ -28,6 +31,18 @@ def echo_data(text: str) -> None:
     if sys.stdout.isatty():
         text = _visible_lines(text)
     typer.echo(text, nl=False)
+
+
+def with_options(words: Remark | FirthshotError | str) -> str:
+    """Return a sentence with the options of the command that it is about, at its end."""
+    flags = [_option(argument) for argument in getattr(words, "arguments", ())]
+    return f"{str(words).removesuffix('.')} ({', '.join(flags)})." if flags else str(words)
+
+
+def _option(argument: str) -> str:
+    """Return the option for a Python argument: ``drop=my age`` is ``--drop 'my age'``."""
+    name, _, value = argument.partition("=")
+    return f"--{name.replace('_', '-')}" + (f" {shlex.quote(value)}" if value else "")
 
 
 def screen(**options: Any) -> Console:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._backbone_options import PixelMean, PixelStd, encoder_line
-from firthshot.cli._screen import echo, echo_data, screen
+from firthshot.cli._screen import echo, echo_data, screen, with_options
 from firthshot.errors import FirthshotError, ScaleWarning
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ def fit(
     if scaled and standardize is None:
         notes.append(SCALED)
     report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
-    report = replace(report, remarks=[*notes, *report.remarks])
+    remarks = [*notes, *map(with_options, report.remarks)]
+    report = replace(report, remarks=remarks)
     _save(estimator, model, examples)
     if as_json:
         record = {**report.to_dict(), "model": str(model)}
@@ -172,7 +173,7 @@ def _coefficient(name: str, text: str) -> float | str:
     value: float | str = text
     with contextlib.suppress(ValueError):
         value = float(text)
-    check_coefficient(name, value, called=f"--{name}")
+    check_coefficient(name, value)
     return value
 
 
@@ -220,7 +221,7 @@ def _fit(estimator: Any, examples: Examples) -> list[str]:
         try:
             estimator.fit(examples.as_input(), examples.labels)
         except FirthshotError as error:
-            raise FirthshotError(f"{examples.source} cannot be fitted: {error}") from None
+            raise error.reworded(f"{examples.source} cannot be fitted: {error}") from None
     return [_for_the_command(warning, examples) for warning in caught]
 
 

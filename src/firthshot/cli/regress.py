@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from firthshot.formulas import ModelData
     from firthshot.jeffreys import JeffreysLogisticRegression, Regression, Separation, Summary
 
-_IN_PYTHON_AND_HERE = {
-    "set collinear='minimal-norm'": "give --collinear minimal-norm",
-    "leave such rows out (missing='drop')": "leave such rows out with --missing drop",
-}
-
 
 def regress(
     table: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .parquet or .json.")],
@@ -88,30 +83,15 @@ def regress(
         echo(f"Wrote {plot}.")
 
 
-@contextmanager
-def _words_of_the_command_line() -> Iterator[None]:
-    """Name options instead of the parameters that they set."""
-    try:
-        yield
-    except FirthshotError as error:
-        words = str(error)
-        for ours, theirs in _IN_PYTHON_AND_HERE.items():
-            words = words.replace(ours, theirs)
-        if words == str(error):
-            raise
-        raise FirthshotError(words) from None
-
-
 def _read(
     table: Path, formula: str, weights: str | None, offset: str | None, missing: str
 ) -> ModelData:
     """Read the table and evaluate the formula; the result knows the name of the file."""
     from firthshot.formulas import make_model_data, read_table
 
-    with _words_of_the_command_line():
-        data = make_model_data(
-            read_table(table), formula, weights=weights, offset=offset, missing=missing
-        )
+    data = make_model_data(
+        read_table(table), formula, weights=weights, offset=offset, missing=missing
+    )
     return replace(data, source={"table": table.name} | data.source)
 
 
@@ -133,14 +113,14 @@ def _check_target(option: str, path: Path | None, table: Path, kinds: tuple[str,
 
 
 def _fit(data: ModelData, **options: Any) -> Regression:
-    """Fit, with warnings and refusals in the words of the command line."""
+    """Fit, and print what was warned of."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
 
     from firthshot.jeffreys import fit_model_data
 
-    with warnings.catch_warnings(record=True) as caught, _words_of_the_command_line():
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted = fit_model_data(data, **options)
     for warning in caught:

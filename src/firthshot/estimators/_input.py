@@ -30,18 +30,15 @@ if TYPE_CHECKING:
 COEFFICIENT_WORDS = {"lam": ("shots", "theory", "loo"), "l2": ("scale", "loo")}
 
 
-def check_coefficient(name: str, value: Any, *, called: str | None = None) -> None:
-    """Refuse λ or l2 that is neither a number that can be used nor one of its words.
-
-    ``name`` is "lam" or "l2"; ``called`` is what the user calls it, such as ``--lam``.
-    """
+def check_coefficient(name: str, value: Any) -> None:
+    """Refuse a coefficient that is neither a number that can be used nor one of its words."""
     words = COEFFICIENT_WORDS[name]
     if isinstance(value, str) and value in words:
         return
     if not _is_number(value) or not 0.0 <= value < np.inf:
         allowed = " or ".join(f"'{word}'" for word in words)
         raise FirthshotError(
-            f"{called or name} is {value!r}; give a number that is not negative, or {allowed}."
+            f"{name} is {value!r}; give a number that is not negative, or {allowed}.", name
         )
 
 

@@ -103,8 +103,8 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], missing: str) -> pd
             raise FirthshotError("Every row has a missing value in some column of the model.")
         _refuse(used, _infinite(used), "mend or remove such rows.")
     else:
-        way_out = "fill what is missing, or leave such rows out (missing='drop')."
-        _refuse(used, absent | _infinite(used), way_out)
+        way_out = "fill what is missing, or leave such rows out with missing='drop'."
+        _refuse(used, absent | _infinite(used), way_out, "missing=drop")
     return pd.DataFrame({name: _settled(used[name]) for name in used.columns})
 
 
@@ -116,7 +116,7 @@ def _infinite(frame: pd.DataFrame) -> Any:
     return marks
 
 
-def _refuse(frame: pd.DataFrame, bad: Any, way_out: str) -> None:
+def _refuse(frame: pd.DataFrame, bad: Any, way_out: str, *arguments: str) -> None:
     """Name every column in which a value is bad, with its first such row."""
     found = []
     for name, marks in zip(frame.columns, bad.T, strict=True):
@@ -125,7 +125,7 @@ def _refuse(frame: pd.DataFrame, bad: Any, way_out: str) -> None:
             lacks = "has no finite value" if frame[name].dtype.kind in "iuf" else "is missing"
             found.append(f"{name!r} {lacks} in row {frame.index[marks][0] + 1}{more}")
     if found:
-        raise FirthshotError(f"Column {', column '.join(found)}: {way_out}")
+        raise FirthshotError(f"Column {', column '.join(found)}: {way_out}", *arguments)
 
 
 def _settled(column: pd.Series[Any]) -> pd.Series[Any]:

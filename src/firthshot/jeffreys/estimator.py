@@ -227,7 +227,8 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         if self.collinear == "refuse":
             raise CollinearityError(
                 f"Collinear columns: {message}; remove them, centre powers of "
-                "large numbers (x - mean) before taking them, or set collinear='minimal-norm'."
+                "large numbers (x - mean) before taking them, or set collinear='minimal-norm'.",
+                "collinear=minimal-norm",
             )
         if self.dependent_columns_:
             warnings.warn(

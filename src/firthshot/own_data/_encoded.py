@@ -25,7 +25,7 @@ _SAMPLE = 100  # rows that show what a column holds
 def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None) -> Encoded | None:
     """Tell whether a source holds pictures or texts; None for features.
 
-    A folder and a picture file are pictures. A table is one of texts when the column ``--text`` is
+    A folder and a picture file are pictures. A table is one of texts when its column of texts is
     named, when the model was fitted to texts, or when its only column beside label and id holds
     words.
 

@@ -54,13 +54,14 @@ def refuse_contradictions(
     """Refuse one column in two roles; None is a role that nothing was said of."""
     if text is not None and text == label:
         raise FirthshotError(
-            f"Column {text!r} cannot be both text and label: name another --text or --label."
+            f"Column {text!r} cannot be both text and label: name another column.", "text", "label"
         )
     for name, role in ((label, "label"), (text, "text")):
         if name is not None and name in drop:
             raise FirthshotError(
-                f"Column {name!r} cannot be both {role} and left out: name another --{role} or "
-                "--drop."
+                f"Column {name!r} cannot be both {role} and left out: name another column.",
+                role,
+                "drop",
             )
 
 

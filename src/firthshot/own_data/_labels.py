@@ -26,29 +26,31 @@ def read_labels(column: pl.Series, source: str, classes: frozenset[str] = frozen
         What a model tells apart, as text: a label that is one of them stays as it is.
     """
     _refuse_gaps(column, source)
-    _refuse_nested(column, source, "--label")
+    _refuse_nested(column, source, "label")
     texts = [str(value) for value in column.to_list()]
     if classes:
         return np.array([_as_class(text, classes) for text in texts])
     if are_fractional(texts):
         raise FirthshotError(
             f"Column {column.name!r} of {source} holds fractional numbers, which are no classes: "
-            "write them as words or whole numbers, or name another --label."
+            "write them as words or whole numbers, or name another column.",
+            "label",
         )
     return class_labels(texts)
 
 
 def read_ids(column: pl.Series, source: str) -> Array:
     """Return what a column calls the rows, or refuse what cannot name them."""
-    _refuse_nested(column, source, "--id")
+    _refuse_nested(column, source, "id")
     return np.array(column.to_list())
 
 
-def _refuse_nested(column: pl.Series, source: str, option: str) -> None:
+def _refuse_nested(column: pl.Series, source: str, role: str) -> None:
     if column.dtype.is_nested() or column.dtype.is_object():
         raise FirthshotError(
             f"Column {column.name!r} of {source} holds lists or objects where words or numbers are "
-            f"expected: name another {option}."
+            f"expected: name another {role}.",
+            role,
         )
 
 

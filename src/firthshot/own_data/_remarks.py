@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.errors import listed
+from firthshot.errors import Remark, listed
 from firthshot.estimators import offset_columns, wide_columns
 
 if TYPE_CHECKING:
@@ -68,9 +67,10 @@ def _class_remarks(classes: Array, counts: Array, balanced: bool) -> Iterator[st
             "cannot be tested without more."
         )
     if balanced and counts.min() < counts.max():
-        yield (
+        yield Remark(
             f"Classes have {counts.min()} to {counts.max()} examples and count alike; if new data "
-            "will be as uneven, fit with --class-weight none."
+            "will be as uneven, fit without class weights.",
+            "class_weight=none",
         )
 
 
@@ -129,21 +129,23 @@ def _column_remarks(examples: Examples, standardized: bool, directions: bool) ->
         is_are = "counts the rows: it is probably an index" if len(counting) == 1 else (
             "count the rows: they are probably indices"
         )  # fmt: skip
-        drops = " ".join(f"--drop {shlex.quote(names[j])}" for j in counting[:3])
-        yield f"{_columns(names, counting)} {is_are} and no feature; leave it out with {drops}."
+        drops = (f"drop={names[j]}" for j in counting[:3])
+        yield Remark(f"{_columns(names, counting)} {is_are} and no feature: leave it out.", *drops)
     wide = np.setdiff1d(wide_columns(X), counting)
     if len(wide) and not standardized:
         vary, decide = ("varies", "it decides") if len(wide) == 1 else ("vary", "they decide")
-        yield (
+        yield Remark(
             f"{_columns(names, wide)} {vary} so much more than most others that {decide} alone: "
-            "bring the columns to one scale (--standardize)."
+            "bring the columns to one scale.",
+            "standardize",
         )
     far = offset_columns(X) if directions and not standardized else counting[:0]
     if len(far):
         are = "is" if len(far) == 1 else "are"
-        yield (
+        yield Remark(
             f"{_columns(names, far)} {are} so far from zero that all rows have nearly one "
-            "direction, which is all that the cosine head sees: fit with --standardize."
+            "direction, which is all that the cosine head sees: bring the columns to one scale.",
+            "standardize",
         )
     constant = np.flatnonzero(spread == 0)
     if len(constant) and X.shape[1] < EMBEDDING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.errors import Remark
 from firthshot.estimators import leaves_out_exactly
 from firthshot.objective import softmax
 from firthshot.own_data._remarks import remarks
@@ -124,10 +125,11 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
 def _worse(scores: LeftOutScores | None) -> Iterator[str]:
     """Say where the temperature makes probabilities worse, in the digits that are shown."""
     if scores is not None and round(scores.nll_calibrated, 3) > round(scores.nll, 3):
-        yield (
+        yield Remark(
             f"By the left-out rows calibrated probabilities (nll {scores.nll_calibrated:.3f}) are "
-            f"worse than raw ones ({scores.nll:.3f}): --no-calibrate keeps the raw ones, but with "
-            "few rows per class that is weak evidence."
+            f"worse than raw ones ({scores.nll:.3f}). With few rows per class that is weak "
+            "evidence; otherwise leave out the calibration.",
+            "no_calibrate",
         )
 
 

@@ -63,7 +63,7 @@ def read_examples(
     columns = columns or Columns()
     kind = Path(source).suffix.lower()
     if split is not None and not _is_bank(source):
-        raise FirthshotError(f"--split {split} is for banks, and {source} is none: leave it out.")
+        raise FirthshotError(f"{source} is no bank: leave out the split {split}.", "split")
     if Path(source).is_file():
         refuse_foreign(Path(source))
     if kind == ".txt" and mark is not None and takes_texts(mark):
@@ -94,16 +94,17 @@ def _refuse_for_features(source: str, encoder: str | None, columns: Columns) -> 
     """Refuse what only pictures and texts have, naming the options that were given."""
     from firthshot.backbones.encoders import DEFAULTS, split_spec
 
-    given = [] if columns.text is None else ["--text"]
+    given = [] if columns.text is None else ["text"]
     if encoder is not None:
         place, options = split_spec(encoder)
-        given += [f"--{name}" for name in options.given]
+        given += options.given
         # options alone came with the default encoder of pictures
         if place != DEFAULTS["image"] or not options.given:
-            given.insert(0, "--encoder")
+            given.insert(0, "encoder")
     if given:
+        named = " and ".join(given)
         raise FirthshotError(
-            f"{source} holds features, neither pictures nor texts: leave out {' and '.join(given)}."
+            f"{source} holds features, neither pictures nor texts: leave out {named}.", *given
         )
 
 

@@ -46,8 +46,10 @@ def table_examples(
     special = [name for name in (label, id_column) if name is not None]
     for name in (*special, *columns.drop):
         if name not in table.columns:
-            way_out = " Name the column of the classes with --label." if name == label else ""
-            raise FirthshotError(unknown_column(name, table.columns, source) + way_out)
+            sentence = unknown_column(name, table.columns, source)
+            if name == label:
+                raise FirthshotError(f"{sentence} Name the column of the classes.", "label")
+            raise FirthshotError(sentence)
     index = [name for name in table.columns if index_column(name)]
     rest = table.drop([*dict.fromkeys([*special, *columns.drop, *index])])
     chosen = _chosen(rest, columns.features, source)
@@ -117,7 +119,8 @@ def _features(table: pl.DataFrame, source: str) -> tuple[Array, tuple[str, ...] 
     if not table.width:
         raise FirthshotError(
             f"{source} has no feature columns beside label and id: add columns of numbers, or name "
-            "the label with --label."
+            "the column of labels.",
+            "label",
         )
     first = table.to_series(0)
     if table.width == 1 and isinstance(first.dtype, pl.List | pl.Array):
@@ -167,8 +170,8 @@ def _refuse_words(column: pl.Series, source: str) -> None:
     where = f"Column {column.name!r} of {source}"
     if column.dtype != pl.String:
         raise FirthshotError(
-            f"{where} is of type {column.dtype}, not a number: leave it out with "
-            f"--drop {column.name}."
+            f"{where} is of type {column.dtype}, not a number: leave it out.",
+            f"drop={column.name}",
         )
     numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
     words = numbers.is_null() & column.is_not_null()
@@ -176,13 +179,17 @@ def _refuse_words(column: pl.Series, source: str) -> None:
         raise FirthshotError(f"{where} is empty: fill it in.")
     if words.mean() == 1.0 or not words.any():
         raise FirthshotError(
-            f"{where} holds text, such as {_short(column.drop_nulls()[0])}: leave it out with "
-            f"--drop {column.name}, or name it as --id or --label."
+            f"{where} holds text, such as {_short(column.drop_nulls()[0])}: leave it out, or name "
+            "it as id or label.",
+            f"drop={column.name}",
+            "id",
+            "label",
         )
     row = int(words.arg_max() or 0)
     raise FirthshotError(
         f"{where} holds {_short(column[row])} in row {row + 1} where a number is expected: mend "
-        f"it, or leave the column out with --drop {column.name}."
+        "it, or leave the column out.",
+        f"drop={column.name}",
     )
 
 

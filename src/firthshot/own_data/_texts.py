@@ -55,7 +55,8 @@ def table_texts(
     if needs_label and columns.label not in table.columns:
         raise FirthshotError(
             f"{source} has no column {columns.label!r} of labels, but {listed(table.columns)}: "
-            "name it with --label."
+            "name the column of labels.",
+            "label",
         )
     column, notes = _column(table, source, columns)
     labelled = columns.label in table.columns and columns.label != column
@@ -109,7 +110,8 @@ def _column(
     if len(rest) != 1:
         raise FirthshotError(
             f"{source} has no column {model!r}, which held the model's texts, but "
-            f"{listed(map(repr, table.columns))}: name the one that holds texts with --text."
+            f"{listed(map(repr, table.columns))}: name the column of texts.",
+            "text",
         )
     note = (
         f"{source} has no column {model!r}, which held the model's texts: {rest[0]!r}, its only "

@@ -79,7 +79,7 @@ def write_report(
 
 def _own_folder(gathered: Gathered) -> Path:
     if len(gathered.runs) > 1:
-        raise FirthshotError("A report of several runs needs a folder of its own: give --out.")
+        raise FirthshotError("A report of several runs needs a folder of its own: name one.", "out")
     return gathered.runs[0].path
 
 

@@ -51,7 +51,8 @@ def published_homes(dataset: str) -> Homes:
     if dataset not in published():
         raise FirthshotError(
             f"No class split of {dataset!r} is known: known are {', '.join(published())}; "
-            "give yours with --split-file."
+            "give a split of your own.",
+            "split_file",
         )
     return _homes(published()[dataset], f"the split of {dataset}")
 

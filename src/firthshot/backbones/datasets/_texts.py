@@ -35,7 +35,8 @@ def read_texts(
     if label not in table.columns:
         raise FirthshotError(
             f"{path} has no column {label!r} of labels, but {', '.join(table.columns)}: "
-            "name it with --label."
+            "name the column of labels.",
+            "label",
         )
     column = text_column(table, path, text, (label, split))
     owners = [str(value) for value in table[label].to_list()]
@@ -79,7 +80,7 @@ def text_column(
         if text not in words:
             found = listed(map(repr, words)) or "none"
             raise FirthshotError(
-                f"{path} has no column {text!r} of texts, but {found}: name it with --text."
+                f"{path} has no column {text!r} of texts, but {found}: name one of these.", "text"
             )
         return text
     rest = [name for name in words if name not in others]
@@ -89,7 +90,7 @@ def text_column(
         found = (
             f"{len(rest)} columns of words ({', '.join(rest)})" if rest else "no column of words"
         )
-        raise FirthshotError(f"{path} has {found}: name the one that holds texts with --text.")
+        raise FirthshotError(f"{path} has {found}: name the column of texts.", "text")
     return rest[0]
 
 

@@ -106,8 +106,9 @@ class ImageEncoder:
         layers = [layer for layer in known if isinstance(layer, _BatchNorm)]
         if not layers or self.embed is None:
             raise FirthshotError(
-                f"Encoder {self.name} shows no BatchNorm layers: --bn-train-sorted needs a torch "
-                "network with them."
+                f"Encoder {self.name} shows no BatchNorm layers: batch statistics need a torch "
+                "network with such layers.",
+                "bn_train_sorted",
             )
         module.eval()
         for layer in layers:
@@ -174,7 +175,8 @@ def torch_encoder(
     except (RuntimeError, ValueError, IndexError) as error:
         raise FirthshotError(
             f"Encoder {name} cannot take pictures of {preparation.size} px: {reason(error)}; "
-            "give another --size."
+            "give another size.",
+            "size",
         ) from None
     mark = fingerprint(weights, preparation)
     return ImageEncoder(name, dim, mark, preparation, run, module=module, embed=call, **words)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
 _USUAL = 84
 _ALWAYS_BUILT = 100_000_000  # weights: a network below this may say itself what is missing
-_OTHER_NETWORK = "give another --architecture (`firthshot backbone ls` lists them)."
 
 
 def load_checkpoint(path: Path, options: EncoderOptions) -> ImageEncoder:
@@ -39,7 +38,8 @@ def load_checkpoint(path: Path, options: EncoderOptions) -> ImageEncoder:
     name = options.architecture or setup.get("architecture")
     if name is None:
         raise FirthshotError(
-            f"{path} holds weights but not the name of their network: give --architecture."
+            f"{path} holds weights but not the name of their network: name the architecture.",
+            "architecture",
         )
     prepared = options.prepare(Preparation(int(setup.get("size", _USUAL))))
     network = _network(path, name, weights)
@@ -110,21 +110,23 @@ def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
     try:
         outcome = network.load_state_dict(own, strict=False)
     except RuntimeError as error:
-        raise FirthshotError(
-            f"{path} does not fit {name} ({reason(error)}): {_OTHER_NETWORK}"
-        ) from None
+        raise _misfit(path, name, reason(error)) from None
     if outcome.missing_keys:
-        raise FirthshotError(
-            f"{path} does not fit {name}, {_lacking(outcome.missing_keys)}: {_OTHER_NETWORK}"
-        )
+        raise _misfit(path, name, _lacking(outcome.missing_keys))
     # Whatever is too many must be a classifier: other layers mean another network.
     layers = {key.split(".")[0] for key in network.state_dict()}
     strange = [key for key in outcome.unexpected_keys if key.split(".")[0] in layers]
     if strange:
-        raise FirthshotError(
-            f"{path} does not fit {name}, which has no {strange[0]}: {_OTHER_NETWORK}"
-        )
+        raise _misfit(path, name, f"which has no {strange[0]}")
     return network
+
+
+def _misfit(path: Path, name: str, why: str) -> FirthshotError:
+    return FirthshotError(
+        f"{path} does not fit {name}, {why}: give another architecture; `firthshot backbone ls` "
+        "lists them.",
+        "architecture",
+    )
 
 
 def _lacking(keys: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ def load_onnx(path: Path, options: EncoderOptions) -> ImageEncoder:
     side = shape[2] if isinstance(shape[2], int) else None
     if side and options.size not in (None, side):
         raise FirthshotError(
-            f"{path} takes pictures of {side} px only: leave out --size {options.size}."
+            f"{path} takes pictures of {side} px only: leave out the size {options.size}.", "size"
         )
     prepared = options.prepare(Preparation(side or _USUAL))
     run = _onnx_runner(session, shape[0] if isinstance(shape[0], int) else None)

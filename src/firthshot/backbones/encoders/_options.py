@@ -54,8 +54,8 @@ class EncoderOptions:
 def refuse_for_texts(name: str, options: EncoderOptions) -> None:
     """Refuse options of pictures for an encoder of texts."""
     if options.given:
-        named = " and ".join(f"--{option}" for option in options.given)
-        raise FirthshotError(f"Encoder {name} reads texts: leave out {named}.")
+        named = " and ".join(options.given)
+        raise FirthshotError(f"Encoder {name} reads texts: leave out {named}.", *options.given)
 
 
 def three_numbers(values: str | float | tuple[float, ...] | None, name: str) -> Three | None:

@@ -108,12 +108,15 @@ class TrainingRun:
         if len(self.train_rows) < batch or not len(self.monitored_rows):
             raise FirthshotError(
                 f"{len(self.pixels)} pictures are too few for batches of {batch} and a monitored "
-                "tenth: give a smaller --batch or more pictures."
+                "tenth: give a smaller batch or more pictures.",
+                "batch",
             )
         if lanes < 1 or batch < 2 * lanes:
             raise FirthshotError(
                 f"A batch of {batch} cannot be cut into {lanes} lanes of two pictures or more: "
-                "give fewer --lanes or a larger --batch."
+                "give fewer lanes or a larger batch.",
+                "lanes",
+                "batch",
             )
 
     @property
@@ -185,7 +188,8 @@ class TrainingRun:
         if not np.isfinite(sum(share.loss for share in shares)):
             raise FirthshotError(
                 f"The loss left the finite numbers in epoch {when[0] + 1}: start again in a new "
-                "folder with a smaller --rate."
+                "folder with a smaller learning rate.",
+                "rate",
             )
         gradients = (share.gradient for share in shares)
         for parameter, *parts_of_it in zip(self.learner.parameters(), *gradients, strict=True):
