@@ -73,12 +73,12 @@ class EpisodeError(FirthshotError):
     """An episode was asked for that the bank cannot hold."""
 
 
-class Remark(str):
+class Advice(str):
     """A sentence of advice, and the ``arguments`` that it is about, as a `FirthshotError` has."""
 
     arguments: tuple[str, ...]
 
-    def __new__(cls, sentence: str, *arguments: str) -> Remark:
+    def __new__(cls, sentence: str, *arguments: str) -> Advice:
         """Keep the sentence with the names of arguments."""
         made = super().__new__(cls, sentence)
         made.arguments = arguments

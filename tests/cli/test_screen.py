@@ -22,7 +22,7 @@ from firthshot.cli._screen import (
     table,
     with_options,
 )
-from firthshot.errors import FirthshotError, Remark
+from firthshot.errors import Advice, FirthshotError
 
 CLI = Path(firthshot.cli.__file__).parent
 
@@ -115,7 +115,7 @@ def test_a_line_is_not_broken():
     ],
 )
 def test_a_command_adds_its_options_to_a_sentence(arguments, end):
-    for sentence in (FirthshotError("x: mend it.", *arguments), Remark("x: mend it.", *arguments)):
+    for sentence in (FirthshotError("x: mend it.", *arguments), Advice("x: mend it.", *arguments)):
         assert with_options(sentence) == f"x: {end}"
         assert str(sentence) == "x: mend it."
 

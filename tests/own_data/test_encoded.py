@@ -18,7 +18,7 @@ from firthshot.backbones.images import Preparation
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
 from firthshot.estimators import load_model
-from firthshot.own_data import Columns, embed_lines, read_examples
+from firthshot.own_data import Columns, Embedder, embed_lines, read_examples
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 220, 30), "blue": (30, 30, 220)}
 WORDS = ("card", "rain", "bread")
@@ -99,6 +99,22 @@ def test_a_folder_of_pictures_is_fitted_and_a_picture_predicted(photos: Path) ->
     ]
 
 
+def test_a_command_loads_its_encoder_once(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads, load = [], encoders.load_encoder
+
+    def count(spec: str, **options: Any) -> Any:
+        loads.append(spec)
+        return load(spec, **options)
+
+    monkeypatch.setattr(encoders, "load_encoder", count)
+    run("fit", photos, "--model", "pets.firth")
+    assert loads == ["efficientnet-lite0"]
+    paths = sorted(photos.rglob("*.png"))
+    twenty = [*paths, *paths[:5]]
+    assert len(rows_of(run("predict", "pets.firth", *twenty).stdout)) == len(twenty) == 20
+    assert loads == ["efficientnet-lite0"] * 2
+
+
 def test_a_picture_is_named_as_it_was_given(photos: Path) -> None:
     run("fit", photos, "--model", "pets.firth")
     given = [next((photos / name).iterdir()).as_posix() for name in ("blue", "red")]
@@ -149,9 +165,9 @@ def test_tables_of_numbers_are_still_features(tmp_path: Path) -> None:
     assert examples.fingerprint is None
     assert examples.features.tolist() == [[1.5], [2.5]]
     with pytest.raises(FirthshotError, match=r"leave out encoder\.$"):
-        read_examples("n.csv", encoder="efficientnet-lite0")
+        read_examples("n.csv", embedder=Embedder("efficientnet-lite0"))
     with pytest.raises(FirthshotError, match=r"leave out encoder and size\.$"):
-        read_examples("n.csv", encoder="net.ts?size=32")
+        read_examples("n.csv", embedder=Embedder("net.ts?size=32"))
     with pytest.raises(FirthshotError, match=r"leave out size and mean\.$"):
         run("fit", "n.csv", "--model", "m.firth", "--size", "32", "--mean", "0")
 
@@ -180,7 +196,7 @@ def test_rows_know_what_the_source_holds(photos: Path, intents: Path) -> None:
     kinds = [read_examples(str(source)).kind for source in (photos, intents, "n.csv")]
     assert kinds == ["image", "text", "features"]
     mark = EncoderMark("minilm-l6-v2", TEXTS.fingerprint)
-    assert embed_lines("rain\n", mark).kind == "text"
+    assert embed_lines("rain\n", Embedder(mark=mark)).kind == "text"
 
 
 def test_a_picture_from_standard_input(photos: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from firthshot.backbones.embed import EncoderMark
 from firthshot.errors import FirthshotError
-from firthshot.own_data import Columns, parse_items, read_examples
+from firthshot.own_data import Columns, Embedder, parse_items, read_examples
 from firthshot.own_data._tables import table_examples
 
 GOOD = {"a": [0.5, 1.5, 2.5], "b": [1, 2, 3], "label": ["x", "y", "x"]}
@@ -66,8 +66,8 @@ def test_one_column_of_lists_is_a_matrix_without_names():
         ({"a": [0.5, 1.0, np.nan]}, None, "row 3, column 'a'"),
         ({"b": [np.inf, 1.0, np.nan]}, None, r"row 1, column 'b' \(1 more"),
         ({"a": ["1", "2", "three"]}, None, "Column 'a' of t.csv holds 'three' in row 3"),
-        ({"a": ["one", "two", "three"]}, None, "holds text, such as 'one'.*--drop a"),
-        ({"a": [date(2026, 1, 1)] * 3}, None, "of type Date.*--drop a"),
+        ({"a": ["one", "two", "three"]}, None, "holds text, such as 'one'.*leave it out, or"),
+        ({"a": [date(2026, 1, 1)] * 3}, None, "of type Date.*leave it out"),
         ({"label": ["x", None, "y"]}, None, "no label in row 2 of column 'label'"),
         ({"label": [0.5, 1.5, 2.5]}, None, "fractional"),
         ({}, Columns(drop=("a", "b")), "no feature columns"),
@@ -145,11 +145,13 @@ def test_a_file_of_no_known_kind_is_told_what_is(tmp_path):
         r"give pictures \(.bmp, .*or folders": EncoderMark("efficientnet-lite0", "f"),
     }
     for words, mark in marks.items():
+        embedder = Embedder(mark=mark)
         with pytest.raises(FirthshotError, match=words):
-            read_examples(str(tmp_path / "notes.txt"), mark=mark, needs_label=False)
+            read_examples(str(tmp_path / "notes.txt"), embedder=embedder, needs_label=False)
     (tmp_path / "cat.jpg").touch()
+    embedder = Embedder(mark=EncoderMark("x", None))
     with pytest.raises(FirthshotError, match="holds pictures, but the model was fitted to feat"):
-        read_examples(str(tmp_path / "cat.jpg"), mark=EncoderMark("x", None), needs_label=False)
+        read_examples(str(tmp_path / "cat.jpg"), embedder=embedder, needs_label=False)
 
 
 def test_files(tmp_path):
@@ -261,8 +263,8 @@ IDS = '{"id": [1, 2], "label": "a", "x": 1}\n{"id": [1], "label": "b", "x": 2}'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (IDS, "'id' .* holds lists or objects .* another --id"),
-        ('{"label": {"a": 1}, "x": 1}', "'label' .* holds lists or objects .* another --label"),
+        (IDS, "'id' .* holds lists or objects .* another id"),
+        ('{"label": {"a": 1}, "x": 1}', "'label' .* holds lists or objects .* another label"),
         ('{"label": "a", "x": ' + "9" * 5000 + "}", "is no valid JSON .*4300 digits"),
         ('{"label": "a", "x": ' + "9" * 400 + "}", "cannot be read as a table .*too large"),
         ('{"label": "a", "x": ' + "[" * 5000 + "}", "is no valid JSON .*recursion"),

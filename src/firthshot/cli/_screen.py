@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from firthshot.errors import FirthshotError, Remark
+    from firthshot.errors import Advice, FirthshotError
 
 
 def echo(line: str = "", *, err: bool = False) -> None:
@@ -33,7 +33,7 @@ def echo_data(text: str) -> None:
     typer.echo(text, nl=False)
 
 
-def with_options(words: Remark | FirthshotError | str) -> str:
+def with_options(words: Advice | FirthshotError | str) -> str:
     """Return a sentence with the options of the command that it is about, at its end."""
     flags = [_option(argument) for argument in getattr(words, "arguments", ())]
     return f"{str(words).removesuffix('.')} ({', '.join(flags)})." if flags else str(words)

@@ -16,7 +16,7 @@ from firthshot.cli._screen import echo, echo_data, screen, with_options
 from firthshot.errors import FirthshotError, ScaleWarning
 
 if TYPE_CHECKING:
-    from firthshot.own_data import Examples, FitReport
+    from firthshot.own_data import Embedder, Examples, FitReport
 
 SCALED = (
     "Columns vary on very different scales, so that they were brought to one (mean 0, spread 1) "
@@ -96,6 +96,7 @@ def fit(
     from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
     from firthshot.own_data import (
         Columns,
+        Embedder,
         columns_differ,
         read_examples,
         refuse_contradictions,
@@ -109,7 +110,8 @@ def fit(
     columns = Columns(label, id_column, tuple(drop or ()), text=text)
     told = screen(stderr=True)
     with ScreenProgress(told, quiet=quiet, patience=PATIENCE_SECONDS) as listener:
-        examples = read_examples(source, columns, split=split, encoder=encoder, listener=listener)
+        embedder = Embedder(encoder, listener=listener)
+        examples = read_examples(source, columns, split=split, embedder=embedder)
     head = head or ("cosine" if examples.kind == "image" else "linear")
     scaled = columns_differ(examples) if standardize is None else standardize
     class_weight = class_weight or _usual_weight(examples)
@@ -128,7 +130,7 @@ def fit(
         record = {**report.to_dict(), "model": str(model)}
         echo_data(json.dumps(record, ensure_ascii=False) + "\n")
     else:
-        _show(report, model, examples, quiet=quiet)
+        _show(_with_pixels(report, examples, embedder), model, examples, quiet=quiet)
 
 
 def _make(
@@ -264,7 +266,7 @@ def _show(report: FitReport, model: Path, examples: Examples, *, quiet: bool) ->
 
     console = screen()
     if not quiet:
-        show_report(console, _with_pixels(report, examples))
+        show_report(console, report)
     told = screen(stderr=True) if quiet else console
     show_warnings(told, report.remarks)
     if not quiet:
@@ -273,13 +275,13 @@ def _show(report: FitReport, model: Path, examples: Examples, *, quiet: bool) ->
         show_next(console, model, command)
 
 
-def _with_pixels(report: FitReport, examples: Examples) -> FitReport:
+def _with_pixels(report: FitReport, examples: Examples, embedder: Embedder) -> FitReport:
     """Say beside the encoder of pictures how large it sees them."""
     if examples.kind != "image" or examples.encoder is None:
         return report
-    from firthshot.backbones.encoders import ImageEncoder, load_encoder, split_spec
+    from firthshot.backbones.encoders import ImageEncoder, split_spec
 
-    loaded = load_encoder(examples.encoder)
+    loaded = embedder.encoder("image")
     assert isinstance(loaded, ImageEncoder)  # it has just encoded pictures
     place = split_spec(examples.encoder)[0]
     return replace(report, encoder=f"{place}, pictures of {loaded.preparation.size} px")

@@ -12,8 +12,7 @@ from firthshot.cli._screen import echo, echo_data, plain, screen
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
-    from firthshot.backbones.embed import EncoderMark
-    from firthshot.own_data import Columns, Examples, Predictions
+    from firthshot.own_data import Columns, Embedder, Examples, Predictions
 
 SHOWN = 20
 
@@ -55,7 +54,15 @@ def predict(
 
     Without --out, standard output gets a table (terminal), CSV (pipe) or JSON lines (--json).
     """
-    from firthshot.own_data import Columns, join_examples, model_features, refuse_contradictions
+    from firthshot.backbones.embed import EncoderMark
+    from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
+    from firthshot.own_data import (
+        Columns,
+        Embedder,
+        join_examples,
+        model_features,
+        refuse_contradictions,
+    )
     from firthshot.own_data import predict as predict_examples
 
     _check_target(out, sources, model)
@@ -67,10 +74,14 @@ def predict(
     columns = Columns(
         name, id_column, tuple(drop or ()), model_features(loaded), text, classes, own_text
     )
-    examples = [
-        _read(source, columns, split, encoder, loaded, needs_label=label is not None)
-        for source in sources
-    ]
+    mark = EncoderMark(loaded.encoder_name_ or "a table of them", loaded.encoder_fingerprint_)
+    told = screen(stderr=True)
+    with ScreenProgress(told, quiet=quiet, patience=PATIENCE_SECONDS) as listener:
+        embedder = Embedder(encoder, mark, listener)
+        examples = [
+            _read(source, columns, split, embedder, needs_label=label is not None)
+            for source in sources
+        ]
     predictions = predict_examples(loaded, join_examples(examples))
     if not quiet:
         _remark(examples)
@@ -106,54 +117,38 @@ def _load(model: Path) -> Any:
 
 
 def _read(
-    source: str,
-    columns: Columns,
-    split: str | None,
-    encoder: str | None,
-    model: Any,
-    *,
-    needs_label: bool,
+    source: str, columns: Columns, split: str | None, embedder: Embedder, *, needs_label: bool
 ) -> Examples:
     """Read one source; pictures and texts go through the encoder that the model remembers."""
-    from firthshot.backbones.embed import EncoderMark
     from firthshot.backbones.images import ENDINGS as PICTURES
-    from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
-    from firthshot.own_data import read_examples, takes_texts
+    from firthshot.own_data import read_examples
 
-    mark = EncoderMark(model.encoder_name_ or "a table of them", model.encoder_fingerprint_)
     if source == "-":
-        return _read_standard_input(columns, mark, needs_label)
+        return _read_standard_input(columns, embedder, needs_label)
     pictures = Path(source).is_dir() or Path(source).suffix.lower() in PICTURES
-    if takes_texts(mark) and " " in source and not Path(source).exists():
+    if embedder.takes_texts and " " in source and not Path(source).exists():
         raise FirthshotError(
             f"There is no file {source!r}: to classify one text, pipe it in, as in "
             f'echo "{source}" | firthshot predict MODEL -.'
         )
-    with ScreenProgress(screen(stderr=True), patience=PATIENCE_SECONDS) as listener:
-        return read_examples(
-            source,
-            columns,
-            split=split,
-            needs_label=needs_label and not pictures,  # whose folders are their labels
-            encoder=encoder,
-            mark=mark,
-            listener=listener,
-        )
+    labelled = needs_label and not pictures  # whose folders are their labels
+    return read_examples(source, columns, split=split, needs_label=labelled, embedder=embedder)
 
 
-def _read_standard_input(columns: Columns, mark: EncoderMark, needs_label: bool) -> Examples:
+def _read_standard_input(columns: Columns, embedder: Embedder, needs_label: bool) -> Examples:
     """Read texts, numbers or, for a model of pictures, the content of a picture file."""
-    from firthshot.own_data import decode, embed_lines, embed_picture, parse_items, takes_texts
+    from firthshot.own_data import decode, embed_lines, embed_picture, parse_items
 
     content = sys.stdin.buffer.read()
     try:
         text = decode(content)
     except FirthshotError:
-        if mark.fingerprint is None or takes_texts(mark):
+        assert embedder.mark is not None  # of the model
+        if embedder.mark.fingerprint is None or embedder.takes_texts:
             raise
-        return embed_picture(content, mark)  # of which none is valid UTF-8
-    if takes_texts(mark):
-        return embed_lines(text, mark, columns=columns, needs_label=needs_label)
+        return embed_picture(content, embedder)  # of which none is valid UTF-8
+    if embedder.takes_texts:
+        return embed_lines(text, embedder, columns=columns, needs_label=needs_label)
     return parse_items(text, columns, needs_label=needs_label)
 
 

@@ -4,7 +4,7 @@
 feature file, a bank) into `Examples`; `parse_items` and `embed_lines` do it for lines of text.
 """
 
-from firthshot.own_data._encoded import embed_lines, embed_picture, takes_texts
+from firthshot.own_data._encoded import Embedder, embed_lines, embed_picture
 from firthshot.own_data._examples import (
     Columns,
     Examples,
@@ -21,6 +21,7 @@ from firthshot.own_data._stdin import decode, parse_items
 __all__ = [
     "KINDS",
     "Columns",
+    "Embedder",
     "Examples",
     "FitReport",
     "Predictions",
@@ -37,7 +38,6 @@ __all__ = [
     "refuse_contradictions",
     "render",
     "report_fit",
-    "takes_texts",
     "unused_remarks",
     "write",
 ]

@@ -22,19 +22,75 @@ Encoded = Literal["image", "text"]
 _SAMPLE = 100  # rows that show what a column holds
 
 
-def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None) -> Encoded | None:
+class Embedder:
+    """The encoder of pictures or texts, loaded once, when the first source needs it.
+
+    Parameters
+    ----------
+    given : str, optional
+        Name or path of the encoder; else that of the model, else the default.
+    mark : EncoderMark, optional
+        The encoder that a model was fitted with: another is refused.
+    listener : ProgressListener, optional
+        Hears how many pictures or texts are embedded.
+    """
+
+    def __init__(
+        self,
+        given: str | None = None,
+        mark: EncoderMark | None = None,
+        listener: ProgressListener = SILENT,
+    ) -> None:
+        self.given, self.mark, self.listener = given, mark, listener
+        self._loaded: dict[Encoded, Encoder] = {}
+
+    def encoder(self, kind: Encoded) -> Encoder:
+        """Return the encoder of the model, the one that is named, or the default."""
+        if kind not in self._loaded:
+            self._loaded[kind] = self._load(kind)
+        return self._loaded[kind]
+
+    def _load(self, kind: Encoded) -> Encoder:
+        from firthshot.backbones.embed import recall_encoder
+        from firthshot.backbones.encoders import DEFAULTS, load_encoder
+
+        if self.mark is None:
+            loaded = load_encoder(self.given or DEFAULTS[kind])
+        else:
+            loaded = recall_encoder(self.mark, self.given)
+        if loaded.kind != kind:
+            raise FirthshotError(
+                f"The encoder {loaded.name} takes {loaded.kind}s, but the source holds {kind}s."
+            )
+        return loaded
+
+    @property
+    def spec(self) -> str | None:
+        """How to find the given encoder again: a path is kept whole, for any later folder."""
+        if self.given is None or not Path(self.given).exists():
+            return self.given
+        return str(Path(self.given).resolve())
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether the encoder of the model takes texts, which is known without loading it."""
+        from firthshot.backbones.encoders import ENCODERS
+
+        if self.mark is None or self.mark.fingerprint is None:
+            return False
+        if self.mark.spec in ENCODERS:
+            return ENCODERS[self.mark.spec].kind == "text"
+        folder = Path(self.mark.spec)  # of transformers: no other path can be a text encoder
+        held = folder / "config.json", folder / "preprocessor_config.json"
+        return held[0].is_file() and not held[1].exists()
+
+
+def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded | None:
     """Tell whether a source holds pictures or texts; None for features.
 
     A folder and a picture file are pictures. A table is one of texts when its column of texts is
     named, when the model was fitted to texts, or when its only column beside label and id holds
     words.
-
-    Parameters
-    ----------
-    source : str
-    columns : Columns
-    mark : EncoderMark or None
-        The encoder of the model, when there is one.
     """
     from firthshot.backbones.datasets import TABLES
     from firthshot.backbones.images import ENDINGS as PICTURES
@@ -44,59 +100,39 @@ def encoded_kind(source: str, columns: Columns, mark: EncoderMark | None = None)
         return "image"
     if path.suffix.lower() not in TABLES or not path.is_file():
         return None
-    if columns.text is not None or takes_texts(mark):
+    if columns.text is not None or embedder.takes_texts:
         return "text"
     return "text" if _looks_like_texts(path, columns) else None
 
 
 def read_encoded(
-    source: str,
-    kind: Encoded,
-    columns: Columns,
-    *,
-    encoder: str | None = None,
-    mark: EncoderMark | None = None,
-    needs_label: bool = True,
-    listener: ProgressListener = SILENT,
+    source: str, kind: Encoded, columns: Columns, embedder: Embedder, *, needs_label: bool = True
 ) -> Examples:
-    """Embed the pictures or texts of a source.
+    """Embed the pictures or texts of a source: a folder, a picture or a table.
 
-    Parameters
-    ----------
-    source : str
-        A folder of class folders, or, without labels, of pictures; a picture; a table of texts.
-    kind : {"image", "text"}
-        From `encoded_kind`.
-    columns : Columns
-        What the columns of a table mean.
-    encoder : str, optional
-        Name or path of the encoder; else that of the model, else the default.
-    mark : EncoderMark, optional
-        The encoder that a model was fitted with: another is refused.
-    needs_label : bool
-        Whether pictures that are not in class folders, or a table without labels, are refused.
-    listener : ProgressListener, optional
+    ``needs_label`` refuses pictures that are not in class folders, and a table without labels.
     """
     from firthshot.backbones.datasets import load_table
     from firthshot.backbones.embed import embed_pictures
 
     if kind == "image":
         _refuse_without_pictures(Path(source))
-    if mark is not None and mark.fingerprint is None and encoder is None:
+    mark = embedder.mark
+    if mark is not None and mark.fingerprint is None and embedder.given is None:
         held = "pictures" if kind == "image" else "texts"
         raise FirthshotError(
             f"{source} holds {held}, but the model was fitted to features ({mark.spec}): give "
             "features made the same way."
         )
-    loaded = choose_encoder(kind, encoder, mark)
-    spec = _spec(encoder) or loaded.name
+    loaded = embedder.encoder(kind)
+    spec = embedder.spec or loaded.name
     if kind == "text":
         texts = table_texts(load_table(Path(source)), source, columns, needs_label=needs_label)
-        return replace(_text_examples(texts, source, columns, loaded, listener), encoder=spec)
+        return replace(_text_examples(texts, source, columns, embedder), encoder=spec)
     paths, labels = _pictures(Path(source), needs_label)
     return Examples(
         source,
-        embed_pictures(paths, loaded, listener=listener),
+        embed_pictures(paths, loaded, listener=embedder.listener),
         labels,
         ids=np.array([path.as_posix() for path in paths]),
         id_name="picture",
@@ -108,7 +144,7 @@ def read_encoded(
 
 def embed_lines(
     text: str,
-    mark: EncoderMark,
+    embedder: Embedder,
     source: str = "Standard input",
     columns: Columns | None = None,
     *,
@@ -123,27 +159,21 @@ def embed_lines(
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise FirthshotError(f"{source} is empty: give one text per line.")
-    encoder = choose_encoder("text", None, mark)
     table = None if columns is None else lines_table(text, columns, source)
     if columns is not None and table is not None:
         texts = table_texts(table, source, columns, needs_label=needs_label)
-        return _text_examples(texts, source, columns, encoder)
-    features = embed_texts(lines, encoder)
+        return _text_examples(texts, source, columns, embedder)
+    features = embed_texts(lines, embedder.encoder("text"), listener=embedder.listener)
     return Examples(source, features, ids=np.array(lines), id_name="text", kind="text")
 
 
-def _text_examples(
-    texts: Texts,
-    source: str,
-    columns: Columns,
-    encoder: Encoder,
-    listener: ProgressListener = SILENT,
-) -> Examples:
+def _text_examples(texts: Texts, source: str, columns: Columns, embedder: Embedder) -> Examples:
     from firthshot.backbones.embed import embed_texts
 
+    encoder = embedder.encoder("text")
     return Examples(
         source,
-        embed_texts(texts.texts, encoder, listener=listener),
+        embed_texts(texts.texts, encoder, listener=embedder.listener),
         texts.labels,
         ids=texts.ids,
         id_name=texts.heading,
@@ -156,11 +186,11 @@ def _text_examples(
     )
 
 
-def embed_picture(content: bytes, mark: EncoderMark, source: str = "Standard input") -> Examples:
+def embed_picture(content: bytes, embedder: Embedder, source: str = "Standard input") -> Examples:
     """Embed one picture, given as the bytes of its file, with the encoder of a model."""
     from firthshot.backbones.embed import embed_pictures
 
-    encoder = choose_encoder("image", None, mark)
+    encoder = embedder.encoder("image")
     try:
         features = embed_pictures([content], encoder)
     except FirthshotError:
@@ -168,44 +198,6 @@ def embed_picture(content: bytes, mark: EncoderMark, source: str = "Standard inp
             f"{source} is neither a picture nor text in UTF-8: give the content of one picture."
         ) from None
     return Examples(source, features, ids=np.array([source]), id_name="picture", kind="image")
-
-
-def choose_encoder(kind: Encoded, encoder: str | None, mark: EncoderMark | None) -> Encoder:
-    """Load the encoder of the model, the one that is named, or the default."""
-    from firthshot.backbones.embed import recall_encoder
-    from firthshot.backbones.encoders import DEFAULTS, load_encoder
-
-    loaded = (
-        load_encoder(encoder or DEFAULTS[kind]) if mark is None else recall_encoder(mark, encoder)
-    )
-    if loaded.kind != kind:
-        raise FirthshotError(
-            f"The encoder {loaded.name} takes {loaded.kind}s, but the source holds {kind}s."
-        )
-    return loaded
-
-
-def takes_texts(mark: EncoderMark | None) -> bool:
-    """Tell whether the encoder of a model takes texts, without loading it."""
-    from firthshot.backbones.encoders import ENCODERS
-
-    if mark is None or mark.fingerprint is None:
-        return False
-    if mark.spec in ENCODERS:
-        return ENCODERS[mark.spec].kind == "text"
-    folder = Path(mark.spec)  # of transformers: no other path can be a text encoder
-    return (folder / "config.json").is_file() and not (folder / "preprocessor_config.json").exists()
-
-
-def _spec(encoder: str | None) -> str | None:
-    """Return how to find the encoder again: a path is kept whole, for any later folder."""
-    return (
-        None
-        if encoder is None
-        else str(Path(encoder).resolve())
-        if Path(encoder).exists()
-        else encoder
-    )
 
 
 def _refuse_without_pictures(source: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.errors import Remark, listed
+from firthshot.errors import Advice, listed
 from firthshot.estimators import offset_columns, wide_columns
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _class_remarks(classes: Array, counts: Array, balanced: bool) -> Iterator[st
             "cannot be tested without more."
         )
     if balanced and counts.min() < counts.max():
-        yield Remark(
+        yield Advice(
             f"Classes have {counts.min()} to {counts.max()} examples and count alike; if new data "
             "will be as uneven, fit without class weights.",
             "class_weight=none",
@@ -130,11 +130,11 @@ def _column_remarks(examples: Examples, standardized: bool, directions: bool) ->
             "count the rows: they are probably indices"
         )  # fmt: skip
         drops = (f"drop={names[j]}" for j in counting[:3])
-        yield Remark(f"{_columns(names, counting)} {is_are} and no feature: leave it out.", *drops)
+        yield Advice(f"{_columns(names, counting)} {is_are} and no feature: leave it out.", *drops)
     wide = np.setdiff1d(wide_columns(X), counting)
     if len(wide) and not standardized:
         vary, decide = ("varies", "it decides") if len(wide) == 1 else ("vary", "they decide")
-        yield Remark(
+        yield Advice(
             f"{_columns(names, wide)} {vary} so much more than most others that {decide} alone: "
             "bring the columns to one scale.",
             "standardize",
@@ -142,7 +142,7 @@ def _column_remarks(examples: Examples, standardized: bool, directions: bool) ->
     far = offset_columns(X) if directions and not standardized else counting[:0]
     if len(far):
         are = "is" if len(far) == 1 else "are"
-        yield Remark(
+        yield Advice(
             f"{_columns(names, far)} {are} so far from zero that all rows have nearly one "
             "direction, which is all that the cosine head sees: bring the columns to one scale.",
             "standardize",

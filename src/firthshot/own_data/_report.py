@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import Remark
+from firthshot.errors import Advice
 from firthshot.estimators import leaves_out_exactly
 from firthshot.objective import softmax
 from firthshot.own_data._remarks import remarks
@@ -125,7 +125,7 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
 def _worse(scores: LeftOutScores | None) -> Iterator[str]:
     """Say where the temperature makes probabilities worse, in the digits that are shown."""
     if scores is not None and round(scores.nll_calibrated, 3) > round(scores.nll, 3):
-        yield Remark(
+        yield Advice(
             f"By the left-out rows calibrated probabilities (nll {scores.nll_calibrated:.3f}) are "
             f"worse than raw ones ({scores.nll:.3f}). With few rows per class that is weak "
             "evidence; otherwise leave out the calibration.",

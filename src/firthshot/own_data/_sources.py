@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.own_data._encoded import (
-    embed_lines,
-    encoded_kind,
-    read_encoded,
-    takes_texts,
-)
+from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._stdin import parse_items
 from firthshot.own_data._tables import read_examples_table
-from firthshot.progress import SILENT, ProgressListener
 from firthshot.tables import TABLES, refuse_foreign
 
 if TYPE_CHECKING:
-    from firthshot.backbones.embed import EncoderMark
     from firthshot.banks import Bank
 
 
@@ -34,9 +27,7 @@ def read_examples(
     *,
     split: str | None = None,
     needs_label: bool = True,
-    encoder: str | None = None,
-    mark: EncoderMark | None = None,
-    listener: ProgressListener = SILENT,
+    embedder: Embedder | None = None,
 ) -> Examples:
     """Read the rows of a source.
 
@@ -52,35 +43,27 @@ def read_examples(
         Only this split of a bank; all its classes otherwise.
     needs_label : bool
         Whether rows without labels are refused.
-    encoder, mark, listener
-        For pictures and texts: see `firthshot.own_data._encoded.read_encoded`.
+    embedder : Embedder, optional
+        Gives pictures and texts their features; one may serve several sources.
 
     Raises
     ------
     FirthshotError
         For anything that is missing, damaged or not a finite number, in one sentence.
     """
-    columns = columns or Columns()
+    columns, embedder = columns or Columns(), embedder or Embedder()
     kind = Path(source).suffix.lower()
     if split is not None and not _is_bank(source):
         raise FirthshotError(f"{source} is no bank: leave out the split {split}.", "split")
     if Path(source).is_file():
         refuse_foreign(Path(source))
-    if kind == ".txt" and mark is not None and takes_texts(mark):
-        return embed_lines(_content(source), mark, source)
-    _refuse_unknown(source, mark)
-    encoded = encoded_kind(source, columns, mark)
+    if kind == ".txt" and embedder.takes_texts:
+        return embed_lines(_content(source), embedder, source)
+    _refuse_unknown(source, embedder)
+    encoded = encoded_kind(source, columns, embedder)
     if encoded is not None:
-        return read_encoded(
-            source,
-            encoded,
-            columns,
-            encoder=encoder,
-            mark=mark,
-            needs_label=needs_label,
-            listener=listener,
-        )
-    _refuse_for_features(source, encoder, columns)
+        return read_encoded(source, encoded, columns, embedder, needs_label=needs_label)
+    _refuse_for_features(source, embedder.given, columns)
     if kind in TABLES:
         return read_examples_table(Path(source), columns, needs_label=needs_label)
     if kind in JSON_LINES:
@@ -117,7 +100,7 @@ def _content(source: str) -> str:
         raise FirthshotError(f"{source} cannot be read: it is not in UTF-8.") from None
 
 
-def _refuse_unknown(source: str, mark: EncoderMark | None) -> None:
+def _refuse_unknown(source: str, embedder: Embedder) -> None:
     """Refuse a file of no known kind, naming those that the model takes."""
     from firthshot.backbones.images import ENDINGS as PICTURES
     from firthshot.banks import READERS
@@ -126,11 +109,12 @@ def _refuse_unknown(source: str, mark: EncoderMark | None) -> None:
     files = (".npy", *READERS)
     if kind in (*tables, *files, *PICTURES) or Path(source).is_dir() or _is_bank(source):
         return
+    mark = embedder.mark
     if mark is None or mark.fingerprint is None:
         taken = f"a table ({', '.join(tables)}), a file of features ({', '.join(files)}) or a bank"
         if mark is None:
             taken = f"a folder of pictures, {taken}"
-    elif takes_texts(mark):
+    elif embedder.takes_texts:
         taken = f"texts in {', '.join((*tables, '.txt'))}"
     else:
         taken = f"pictures ({', '.join(sorted(PICTURES))}) or folders of them"
