@@ -10,13 +10,13 @@ import os
 import re
 from collections import Counter
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, reason
 from firthshot.guard import Fault, trial_fault
 
 if TYPE_CHECKING:
-    import io
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
@@ -103,7 +103,7 @@ def _frame_fault(path: Path) -> str | None:
     return None
 
 
-def load_separated(source: Path | io.BytesIO, separator: str, texts: Iterable[str]) -> pl.DataFrame:
+def load_separated(source: Path | BytesIO, separator: str, texts: Iterable[str]) -> pl.DataFrame:
     """Read a text file; its columns in ``texts`` are its text, all rows decide on the others."""
     import polars as pl
 
@@ -157,18 +157,33 @@ def polars_errors(*others: type[Exception]) -> tuple[type[BaseException], ...]:
 
 
 @contextmanager
-def naming_table(path: Path) -> Iterator[None]:
-    """Turn what reading a table raises into one sentence that names the file."""
+def naming_table(source: Path | str) -> Iterator[None]:
+    """Turn what reading a table raises into one sentence that names the file, or other source."""
     try:
         yield
     except FirthshotError:
         raise
     except FileNotFoundError:
-        raise FirthshotError(f"There is no file {path}: check the path.") from None
+        raise FirthshotError(f"There is no file {source}: check the path.") from None
     except polars_errors(OSError, ValueError) as error:
         raise FirthshotError(
-            f"{path} cannot be read as a table: {why_unreadable(error)}."
+            f"{source} cannot be read as a table: {why_unreadable(error)}."
         ) from None
+
+
+def parse_separated(
+    text: str, separator: str, texts: Iterable[str] | None, source: str
+) -> pl.DataFrame:
+    """Read a table out of text; its columns in ``texts`` stay text, all do where that is None."""
+    import polars as pl
+
+    if (fault := duplicate_fault(text.splitlines()[0], separator)) is not None:
+        raise FirthshotError(f"{source} {fault}.")
+    content = BytesIO(text.encode())
+    with naming_table(source):
+        if texts is not None:
+            return load_separated(content, separator, texts)
+        return pl.read_csv(content, separator=separator, infer_schema=False)
 
 
 def why_unreadable(error: BaseException) -> str:

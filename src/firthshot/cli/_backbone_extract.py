@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.cli._backbone_options import PixelMean, PixelStd, PublishedSplit, SplitFile
+from firthshot.cli._options import (
+    Architecture,
+    EncoderName,
+    EncoderSize,
+    Label,
+    PixelMean,
+    PixelStd,
+    PublishedSplit,
+    Quiet,
+    SplitFile,
+    check_precision,
+)
 from firthshot.cli._progress import ScreenProgress
 from firthshot.cli._screen import say, screen
 from firthshot.cli._screen import table as make_table
@@ -96,13 +107,10 @@ def extract(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Bank file to write.")],
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="Name (see backbone ls) or path of an encoder; else the default one."),
-    ] = None,
+    encoder: EncoderName = None,
     dataset: PublishedSplit = None,
     split_file: SplitFile = None,
-    size: Annotated[int | None, typer.Option(min=8, help="Pixels that the network sees.")] = None,
+    size: EncoderSize = None,
     resize: Annotated[
         int | None, typer.Option(min=8, help="Shorter side before the centre is cropped.")
     ] = None,
@@ -119,11 +127,9 @@ def extract(
             help="BatchNorm statistics of class-sorted batches of 32, as published; marks it.",
         ),
     ] = False,
-    architecture: Annotated[
-        str | None, typer.Option(help="Network of a state dict that does not name it.")
-    ] = None,
+    architecture: Architecture = None,
     text: Annotated[str | None, typer.Option(help="Column of texts in a table.")] = None,
-    label: Annotated[str, typer.Option(help="Column of labels in a table.")] = "label",
+    label: Label = "label",
     name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
     licence: Annotated[str | None, typer.Option(help="Terms of use to record.")] = None,
     provenance: Annotated[str | None, typer.Option(help="Where it comes from, to record.")] = None,
@@ -132,7 +138,7 @@ def extract(
         bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be decoded.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Decoding threads.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Encode pictures or texts into a bank; the same command again resumes."""
     from firthshot.backbones.datasets import open_dataset
@@ -146,8 +152,7 @@ def extract(
     from firthshot.backbones.extract import extract as run
 
     limits = _limits(rows_per_class or [])
-    if dtype not in ("float16", "float32"):
-        raise FirthshotError(f"--dtype {dtype} is unknown: use float16 or float32.")
+    check_precision(dtype)
     given = {"name": name, "licence": licence, "provenance": provenance}
     console = screen(quiet=quiet)
     data = open_dataset(source, split_file=split_file, dataset=dataset, text=text, label=label)

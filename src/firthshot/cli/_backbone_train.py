@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from firthshot.cli._backbone_options import PublishedSplit, SplitFile
+from firthshot.cli._options import PublishedSplit, Quiet, SplitFile
 from firthshot.cli._screen import say, screen
 from firthshot.errors import FirthshotError
 
@@ -65,7 +65,7 @@ def train(
         Path | None,
         typer.Option(help="Folder for decoded pictures, kept; else in the run until it ends."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a network on the base classes; the same command again resumes."""
     from firthshot.backbones.datasets import open_dataset, recognise

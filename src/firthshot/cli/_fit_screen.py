@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firthshot.cli._screen import pair, plain
+from firthshot.cli._screen import facts, pair, plain
+from firthshot.cli._screen import table as make_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def show_report(console: Console, report: FitReport) -> None:
         )
     )
     console.print(_counts(report.counts))  # it has empty lines around it
-    console.print(_facts(report))
+    console.print(facts(_lines(report)))
 
 
 def show_warnings(console: Console, sentences: list[str]) -> None:
@@ -55,12 +56,7 @@ def show_next(console: Console, model: Path, command: str) -> None:
 
 
 def _counts(counts: dict[str, int]) -> RenderableType:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("class", overflow="fold")
-    table.add_column("examples", justify="right")
+    table = make_table("class", "examples", right=("examples",))
     for name, count in list(counts.items())[:MOST_CLASSES]:
         table.add_row(plain(name), str(count))
     hidden = list(counts.values())[MOST_CLASSES:]
@@ -68,17 +64,6 @@ def _counts(counts: dict[str, int]) -> RenderableType:
         each = str(min(hidden)) if min(hidden) == max(hidden) else f"{min(hidden)} to {max(hidden)}"
         table.add_row(plain(f"… and {len(hidden)} more", "dim"), plain(f"{each} each", "dim"))
     return table
-
-
-def _facts(report: FitReport) -> RenderableType:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for key, value in _lines(report).items():
-        grid.add_row(plain(key, "bold"), plain(value))
-    return grid
 
 
 def _lines(report: FitReport) -> dict[str, str]:

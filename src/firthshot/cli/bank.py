@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firthshot.cli._options import check_precision
 from firthshot.cli._screen import echo, pair, plain, screen
 from firthshot.cli._screen import facts as as_facts
 from firthshot.cli._screen import table as make_table
@@ -67,10 +68,7 @@ def info(
         "sha256": meta.sha256,
         "file": str(found.path),
     }
-    if accuracy:
-        from firthshot.cli._bank_accuracy import accuracy_facts
-
-        facts |= accuracy_facts(found)
+    facts |= accuracy_facts(found) if accuracy else {}
     _print(as_facts({key: words or "not stated" for key, words in facts.items()}))
 
 
@@ -98,8 +96,7 @@ def import_(
     """Make a bank of npz, npy, CSV, Parquet, HDF5, torch or pickled feature files."""
     from firthshot.banks import import_bank, import_whole
 
-    if dtype not in (None, "float16", "float32"):
-        raise BankError(f"--dtype {dtype} is unknown: use float16 or float32.")
+    check_precision(dtype)
     if (table is None) == (not split):
         raise BankError("Give either one table or --split SPLIT=FILE options.")
     words = {
@@ -151,6 +148,21 @@ def doctor(bank: BankName) -> None:
     _print(plain(f"{found.name} ({n} x {d}): {verdict}.", "bold"))
     if broken:
         raise typer.Exit(1)
+
+
+def accuracy_facts(bank: Bank, split: str = "novel") -> dict[str, str]:
+    """Return lines that say the accuracy of the nearest class mean, with 95 % intervals."""
+    from firthshot.engine import baseline
+    from firthshot.experiments.statistics import half_width
+
+    shots = "- and ".join(map(str, baseline.SHOTS))
+    title = f"{split}, {baseline.WAYS}-way, {shots}-shot"
+    size = f"({baseline.TRIALS} trials, {baseline.QUERIES} queries per class)"
+    found = {
+        f"  {words}": ", ".join(f"{100 * a.mean():.1f} ± {100 * half_width(a):.1f} %" for a in own)
+        for words, own in baseline.baseline_accuracies(bank, split).items()
+    }
+    return {"nearest class mean": f"{title} {size}", **found}
 
 
 def _ls_row(entry: BankEntry) -> list[RenderableType]:

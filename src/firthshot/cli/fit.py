@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.cli._backbone_options import PixelMean, PixelStd, encoder_line
+from firthshot.cli._options import (
+    Architecture,
+    BankSplit,
+    Drop,
+    EncoderName,
+    EncoderSize,
+    IdColumn,
+    Label,
+    PixelMean,
+    PixelStd,
+    check_target,
+    encoder_line,
+)
 from firthshot.cli._screen import echo, echo_data, screen, with_options
 from firthshot.errors import FirthshotError, ScaleWarning
 
@@ -35,25 +47,16 @@ def fit(
     model: Annotated[
         Path, typer.Option("--model", help="File to write the model to, such as pets.firth.")
     ],
-    label: Annotated[str, typer.Option(help="Column with the class of each row.")] = "label",
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column that names the rows; else one called id.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
-    ] = None,
+    label: Label = "label",
+    id_column: IdColumn = None,
+    drop: Drop = None,
     text: Annotated[str | None, typer.Option(help="Column of texts to embed.")] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="Encoder of pictures or texts (see backbone ls); else the default."),
-    ] = None,
-    size: Annotated[int | None, typer.Option(min=8, help="Pixels that the encoder sees.")] = None,
+    encoder: EncoderName = None,
+    size: EncoderSize = None,
     mean: PixelMean = None,
     std: PixelStd = None,
-    architecture: Annotated[
-        str | None, typer.Option(help="Network of an encoder that is a mere state dict.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
+    architecture: Architecture = None,
+    split: BankSplit = None,
     head: Annotated[
         str | None,
         typer.Option(help="linear, cosine or mlp; else cosine for pictures, linear for the rest."),
@@ -105,7 +108,11 @@ def fit(
 
     refuse_contradictions(label, drop or (), text)
     _make(head or "linear", lam, l2, class_weight, calibrate)  # refuses before anything is read
-    _check_places(source, model)
+    if source == "-":
+        raise FirthshotError(
+            "fit does not read standard input: write the rows to a file, such as rows.csv."
+        )
+    check_target("--model", model, {"data": [source]})
     encoder = encoder_line(encoder, size, mean, std, architecture)
     columns = Columns(label, id_column, tuple(drop or ()), text=text)
     told = screen(stderr=True)
@@ -190,20 +197,6 @@ def _say_cost(lam: str | None, l2: str | None) -> None:
             f"without each of {parts} parts …",
             err=True,
         )
-
-
-def _check_places(source: str, model: Path) -> None:
-    """Refuse what cannot be read or must not be written to, before any work is done."""
-    if source == "-":
-        raise FirthshotError(
-            "fit does not read standard input: write the rows to a file, such as rows.csv."
-        )
-    if Path(source).exists() and model.resolve() == Path(source).resolve():
-        raise FirthshotError(f"--model {model} would overwrite the data: give another name.")
-    if model.is_dir():
-        raise FirthshotError(f"--model {model} is a folder: give the name of a file.")
-    if not model.parent.is_dir():
-        raise FirthshotError(f"The folder {model.parent} of --model does not exist: create it.")
 
 
 def _refuse_equal_rows(examples: Examples) -> None:

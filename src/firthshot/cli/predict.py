@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firthshot.cli._options import BankSplit, Drop, IdColumn, check_target
 from firthshot.cli._screen import echo, echo_data, plain, screen
+from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -34,19 +36,15 @@ def predict(
         str | None,
         typer.Option(help="Label column, for the accuracy; else the one that fit had."),
     ] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column that names the rows; else one called id.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
-    ] = None,
+    id_column: IdColumn = None,
+    drop: Drop = None,
     text: Annotated[
         str | None, typer.Option(help="Column of texts to embed; else the one that fit had.")
     ] = None,
     encoder: Annotated[
         str | None, typer.Option(help="Where the model's encoder is now, if it has moved.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Only this split of a bank.")] = None,
+    split: BankSplit = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the predictions only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
 ) -> None:
@@ -56,7 +54,9 @@ def predict(
     """
     from firthshot.backbones.embed import EncoderMark
     from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
+    from firthshot.estimators import load_model
     from firthshot.own_data import (
+        KINDS,
         Columns,
         Embedder,
         join_examples,
@@ -65,8 +65,9 @@ def predict(
     )
     from firthshot.own_data import predict as predict_examples
 
-    _check_target(out, sources, model)
-    loaded = _load(model)
+    if out is not None:
+        check_target("--out", out, {"input": [*sources], "model": [model]}, KINDS)
+    loaded = load_model(model)
     classes = frozenset(map(str, loaded.classes_.tolist()))
     name = label or loaded.label_name_ or "label"
     own_text = loaded.text_name_
@@ -88,32 +89,6 @@ def predict(
     _write(predictions, out, as_json=as_json)
     if not quiet:
         _say(predictions, out)
-
-
-def _check_target(out: Path | None, sources: list[str], model: Path) -> None:
-    """Refuse an output file that cannot or must not be written, before any work is done."""
-    from firthshot.own_data import KINDS
-
-    if out is None:
-        return
-    if out.suffix.lower() not in KINDS:
-        raise FirthshotError(f"--out {out} is of no known kind: end its name in {listed(KINDS)}.")
-    for other, what in (*((Path(source), "input") for source in sources), (model, "model")):
-        if other.exists() and out.resolve() == other.resolve():
-            raise FirthshotError(f"--out {out} would overwrite the {what}: give another name.")
-    if out.is_dir() or not out.parent.is_dir():
-        raise FirthshotError(f"--out {out} cannot be written: its folder does not exist.")
-
-
-def listed(kinds: tuple[str, ...]) -> str:
-    """Return file endings as words."""
-    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-
-
-def _load(model: Path) -> Any:
-    from firthshot.estimators import load_model
-
-    return load_model(model)
 
 
 def _read(
@@ -166,13 +141,8 @@ def _write(predictions: Predictions, out: Path | None, *, as_json: bool) -> None
 
 
 def _show(predictions: Predictions) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     names = predictions.names()
-    for column in (*names, "prediction", "probability", "next"):
-        table.add_column(plain(column), overflow="fold")
+    table = make_table(*names, "prediction", "probability", "next")
     order = (-predictions.probabilities).argsort(axis=1)
     for at in range(min(SHOWN, len(predictions))):
         p, second = predictions.probabilities[at], order[at, 1]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._options import check_target
 from firthshot.cli._screen import echo, plain, screen
 from firthshot.errors import FirthshotError, listed
 
@@ -61,8 +62,10 @@ def regress(
     ] = None,
 ) -> None:
     """Fit binary or multinomial logistic regression with Firth's exact penalty."""
-    _check_target("--out", out, table, (".csv", ".json"))
-    _check_target("--plot", plot, table, (".png", ".pdf", ".svg"))
+    if out is not None:
+        check_target("--out", out, {"table": [table]}, (".csv", ".json"))
+    if plot is not None:
+        check_target("--plot", plot, {"table": [table]}, (".png", ".pdf", ".svg"))
     data = _read(table, formula, weights, offset, missing)
     fitted = _fit(
         data,
@@ -93,23 +96,6 @@ def _read(
         read_table(table), formula, weights=weights, offset=offset, missing=missing
     )
     return replace(data, source={"table": table.name} | data.source)
-
-
-def _check_target(option: str, path: Path | None, table: Path, kinds: tuple[str, ...]) -> None:
-    """Refuse an output file that cannot or must not be written, before any work is done."""
-    if path is None:
-        return
-    if path.resolve() == table.resolve():
-        raise FirthshotError(f"{option} {path} would overwrite the table: give another name.")
-    if path.suffix.lower() not in kinds:
-        names = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-        raise FirthshotError(f"{option} {path} is of no known kind: end its name in {names}.")
-    if not path.parent.is_dir():
-        raise FirthshotError(
-            f"The folder {path.parent} of {option} does not exist: create it first."
-        )
-    if path.is_dir():
-        raise FirthshotError(f"{option} {path} is a folder: give the name of a file.")
 
 
 def _fit(data: ModelData, **options: Any) -> Regression:

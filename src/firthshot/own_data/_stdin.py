@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import reprlib
@@ -13,7 +12,7 @@ import numpy as np
 from firthshot.errors import FirthshotError, reason
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import table_examples
-from firthshot.tables import duplicate_fault, load_separated, polars_errors, why_unreadable
+from firthshot.tables import parse_separated, polars_errors
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,17 +146,9 @@ def _line_examples(text: str, columns: Columns, source: str, needs_label: bool) 
 
 def _table_examples(lines: list[str], columns: Columns, source: str, needs_label: bool) -> Examples:
     separator = _separator(lines[0])
-    if (fault := duplicate_fault(lines[0], separator or " ")) is not None:
-        raise FirthshotError(f"{source} {fault}.")
     if separator is None:
         lines, separator = ["\t".join(line.split()) for line in lines], "\t"
-    content = io.BytesIO("\n".join(lines).encode())
-    try:
-        table = load_separated(content, separator, [columns.label])
-    except polars_errors() as error:
-        raise FirthshotError(
-            f"{source} cannot be read as a table: {why_unreadable(error)}."
-        ) from None
+    table = parse_separated("\n".join(lines), separator, [columns.label], source)
     return table_examples(table, source, columns, needs_label=needs_label)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from firthshot.own_data._examples import Array, Columns
 from firthshot.own_data._labels import read_ids
 from firthshot.own_data._stdin import objects_table, parse_json
 from firthshot.own_data._tables import index_column
-from firthshot.tables import duplicate_fault, polars_errors, why_unreadable
+from firthshot.tables import parse_separated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +81,7 @@ def lines_table(text: str, columns: Columns, source: str) -> pl.DataFrame | None
         return objects_table(parse_json(text, source), source)
     lines = [line for line in text.splitlines() if line.strip()]
     separator = _separator_of_header(lines[0], columns.text or columns.model_text or "text")
-    return None if separator is None else _separated("\n".join(lines), separator, source)
+    return None if separator is None else parse_separated("\n".join(lines), separator, None, source)
 
 
 def numeric(column: pl.Series) -> bool:
@@ -176,16 +175,3 @@ def _separator_of_header(line: str, name: str) -> str | None:
         if name in cells and all(cell == cell.strip() for cell in cells):
             return mark
     return None
-
-
-def _separated(text: str, separator: str, source: str) -> pl.DataFrame:
-    import polars as pl
-
-    if (fault := duplicate_fault(text.splitlines()[0], separator)) is not None:
-        raise FirthshotError(f"{source} {fault}.")
-    try:
-        return pl.read_csv(io.BytesIO(text.encode()), separator=separator, infer_schema=False)
-    except polars_errors() as error:
-        raise FirthshotError(
-            f"{source} cannot be read as a table: {why_unreadable(error)}."
-        ) from None

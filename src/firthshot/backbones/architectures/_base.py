@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -10,22 +10,22 @@ from torch.nn import functional
 
 from firthshot.objective import cosine_scale
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Piece = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Backbone(nn.Module):
     """A network that maps pictures ``(n, 3, side, side)`` to feature rows ``(n, features_dim)``.
 
     A subclass assigns ``features_dim`` and its layers, implements :meth:`pieces`, and names the
-    attribute of its head in ``HEAD`` as the published checkpoints do.
+    attribute of its head in ``HEAD`` as the published checkpoints do. It takes ``classes`` and
+    ``head`` as `make_backbone` does.
     """
 
     HEAD = "fc"
     CELLS = 1  # the last feature map is averaged to CELLS x CELLS places
     features_dim: int
 
-    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+    def pieces(self) -> Sequence[Piece]:
         """Return the maps whose composition takes pictures to the last feature map."""
         raise NotImplementedError
 
@@ -34,7 +34,7 @@ class Backbone(nn.Module):
         pictures: torch.Tensor,
         *,
         change_after: int = -1,
-        change: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        change: Piece | None = None,
     ) -> torch.Tensor:
         """Return the features ``(n, features_dim)``: the last feature map, averaged.
 

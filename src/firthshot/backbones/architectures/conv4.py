@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from firthshot.backbones.architectures._base import Backbone, make_head
+from firthshot.backbones.architectures._base import Backbone, Piece, make_head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import torch
+    from collections.abc import Sequence
 
 
 class Conv4(Backbone):
@@ -19,13 +17,6 @@ class Conv4(Backbone):
 
     The features are the last map itself, 64 x 5 x 5 = 1600 numbers at 84 px; at other sizes it is
     averaged to (or repeated in) 5 x 5 cells.
-
-    Parameters
-    ----------
-    classes : int, optional
-        Outputs of the head; None leaves it out.
-    head : str
-        ``"linear"`` or ``"cosine"``.
     """
 
     HEAD = "logits"
@@ -38,7 +29,7 @@ class Conv4(Backbone):
             setattr(self, f"conv{number}", _block(inputs))
         self.logits = make_head(head, self.features_dim, classes)
 
-    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+    def pieces(self) -> Sequence[Piece]:
         """Return the four blocks."""
         return (self.conv1, self.conv2, self.conv3, self.conv4)
 

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firthshot.backbones.architectures._base import Backbone, make_head, start_convolutions
+from firthshot.backbones.architectures._base import Backbone, Piece, make_head, start_convolutions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 GROWTH = 32
 
@@ -58,10 +58,6 @@ class DenseNet(Backbone):
     small : bool
         SimpleShot's variant for 84 px: a 3 x 3 convolution as stem instead of a 7 x 7 one with
         batch norm and pooling (stride 4).
-    classes : int, optional
-        Outputs of the head; None leaves it out.
-    head : str
-        ``"linear"`` or ``"cosine"``.
     """
 
     HEAD = "classifier"
@@ -109,6 +105,6 @@ class DenseNet(Backbone):
             return nn.Sequential(block, self.features.norm5, nn.ReLU())
         return nn.Sequential(block, self.features.get_submodule(f"transition{number}"))
 
-    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+    def pieces(self) -> Sequence[Piece]:
         """Return the stem and the dense blocks."""
         return (self._stem, *(self._block(number + 1) for number in range(self.blocks)))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from firthshot.backbones.architectures._base import Backbone, make_head, start_convolutions
+from firthshot.backbones.architectures._base import Backbone, Piece, make_head, start_convolutions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 # Channels and stride of each separable convolution, group by group.
 GROUPS = (
@@ -41,15 +41,7 @@ class Separable(nn.Module):
 
 
 class MobileNet(Backbone):
-    """MobileNet whose stem keeps the size (stride 1 instead of 2): 84 px end as 6 x 6.
-
-    Parameters
-    ----------
-    classes : int, optional
-        Outputs of the head; None leaves it out.
-    head : str
-        ``"linear"`` or ``"cosine"``.
-    """
+    """MobileNet whose stem keeps the size (stride 1 instead of 2): 84 px end as 6 x 6."""
 
     HEAD = "linear"
     features_dim = 1024
@@ -71,9 +63,9 @@ class MobileNet(Backbone):
         stem: torch.Tensor = self.relu(self.bn1(self.conv1(x)))
         return stem
 
-    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+    def pieces(self) -> Sequence[Piece]:
         """Return the stem and the groups of separable convolutions."""
-        pieces: list[Callable[[torch.Tensor], torch.Tensor]] = [self._stem]
+        pieces: list[Piece] = [self._stem]
         start = 0
         for group in GROUPS:
             pieces.append(self.layers[start : start + len(group)])

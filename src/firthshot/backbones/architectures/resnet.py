@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from firthshot.backbones.architectures._base import Backbone, make_head, start_convolutions
+from firthshot.backbones.architectures._base import Backbone, Piece, make_head, start_convolutions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
@@ -74,10 +74,6 @@ class ResNet(Backbone):
         :class:`BasicBlock` or :class:`Bottleneck`.
     depths : sequence of int
         Blocks in each of the four groups of width 64, 128, 256 and 512.
-    classes : int, optional
-        Outputs of the head; None leaves it out.
-    head : str
-        ``"linear"`` or ``"cosine"``.
     """
 
     def __init__(
@@ -108,6 +104,6 @@ class ResNet(Backbone):
         stem: torch.Tensor = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         return stem
 
-    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+    def pieces(self) -> Sequence[Piece]:
         """Return the stem and the four groups."""
         return (self._stem, self.layer1, self.layer2, self.layer3, self.layer4)

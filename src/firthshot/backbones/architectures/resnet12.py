@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from torch import nn
 from torch.nn import functional
 
-from firthshot.backbones.architectures._base import Backbone, make_head, start_convolutions
+from firthshot.backbones.architectures._base import Backbone, Piece, make_head, start_convolutions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import torch
 
@@ -41,15 +41,7 @@ class TripleBlock(nn.Module):
 
 
 class ResNet12(Backbone):
-    """Four triple blocks of width 64, 160, 320 and 640, without DropBlock.
-
-    Parameters
-    ----------
-    classes : int, optional
-        Outputs of the head; None leaves it out.
-    head : str
-        ``"linear"`` or ``"cosine"``.
-    """
+    """Four triple blocks of width 64, 160, 320 and 640, without DropBlock."""
 
     features_dim = WIDTHS[-1]
 
@@ -62,6 +54,6 @@ class ResNet12(Backbone):
         start_convolutions(self)
         self.fc = make_head(head, self.features_dim, classes)
 
-    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+    def pieces(self) -> Sequence[Piece]:
         """Return the four blocks."""
         return (self.layer1, self.layer2, self.layer3, self.layer4)

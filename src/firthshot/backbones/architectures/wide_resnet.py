@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from torch import nn
 from torch.nn import functional
 
-from firthshot.backbones.architectures._base import Backbone, make_head, start_convolutions
+from firthshot.backbones.architectures._base import Backbone, Piece, make_head, start_convolutions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import torch
 
@@ -46,10 +46,6 @@ class WideResNet(Backbone):
         Number of convolutions; 6 n + 4.
     width : int
         Multiple of the channels of the thin network.
-    classes : int, optional
-        Outputs of the head; None leaves it out.
-    head : str
-        ``"linear"`` or ``"cosine"``.
     """
 
     def __init__(
@@ -77,7 +73,7 @@ class WideResNet(Backbone):
     def _close(self, x: torch.Tensor) -> torch.Tensor:
         return functional.relu(self.bn1(x))
 
-    def pieces(self) -> Sequence[Callable[[torch.Tensor], torch.Tensor]]:
+    def pieces(self) -> Sequence[Piece]:
         """Return the groups, the first with the stem, and the closing batch norm.
 
         S2M2 mixes hidden states before any one of these four.

@@ -1,0 +1,97 @@
+"""Options that several commands share, and the check of a file that they are to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firthshot.errors import FirthshotError
+
+Label = Annotated[str, typer.Option(help="Column with the class of each row.")]
+IdColumn = Annotated[
+    str | None, typer.Option("--id", help="Column that names the rows; else one called id.")
+]
+Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+BankSplit = Annotated[str | None, typer.Option(help="Only this split of a bank.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")]
+EncoderName = Annotated[
+    str | None,
+    typer.Option(help="Name (see backbone ls) or path of an encoder; else the default one."),
+]
+EncoderSize = Annotated[int | None, typer.Option(min=8, help="Pixels that the encoder sees.")]
+Architecture = Annotated[
+    str | None, typer.Option(help="Network of a state dict that does not name it.")
+]
+PublishedSplit = Annotated[
+    str | None, typer.Option(help="mini-imagenet, cifar-fs, cub: take the published class split.")
+]
+SplitFile = Annotated[
+    Path | None,
+    typer.Option(help="Class split: JSON lists under base, val, novel; or a folder of lists."),
+]
+PixelMean = Annotated[
+    str | None,
+    typer.Option(
+        metavar="M[,M,M]",
+        help="Subtracted from pixels of 0 to 1; else the encoder's own, or ImageNet's.",
+    ),
+]
+PixelStd = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S[,S,S]", help="Per-channel standard deviation; --mean 0 --std 1 leaves 0 to 1."
+    ),
+]
+
+
+def encoder_line(
+    encoder: str | None,
+    size: int | None,
+    mean: str | None,
+    std: str | None,
+    architecture: str | None,
+) -> str | None:
+    """Return an encoder with its options as one line, which a model file can keep.
+
+    Options alone are for the default encoder of pictures: no other has any.
+    """
+    from firthshot.backbones.encoders import DEFAULTS, EncoderOptions, join_spec, three_numbers
+
+    colours = three_numbers(mean, "--mean"), three_numbers(std, "--std")
+    options = EncoderOptions(size, None, *colours, architecture)
+    return join_spec(encoder or DEFAULTS["image"], options) if options.given else encoder
+
+
+def check_target(
+    option: str, path: Path, inputs: dict[str, list[str | Path]], kinds: tuple[str, ...] = ()
+) -> None:
+    """Refuse a file that cannot or must not be written, before any work is done.
+
+    Parameters
+    ----------
+    option : str
+        The option that names the file.
+    path : Path
+    inputs : dict
+        What the command reads, such as "data", and the files of it.
+    kinds : tuple of str
+        Endings that the file may have; any by default.
+    """
+    if kinds and path.suffix.lower() not in kinds:
+        known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise FirthshotError(f"{option} {path} is of no known kind: end its name in {known}.")
+    for what, files in inputs.items():
+        if any(Path(file).exists() and Path(file).resolve() == path.resolve() for file in files):
+            raise FirthshotError(f"{option} {path} would overwrite the {what}: give another name.")
+    if path.is_dir():
+        raise FirthshotError(f"{option} {path} is a folder: give the name of a file.")
+    if not path.parent.is_dir():
+        raise FirthshotError(f"The folder {path.parent} of {option} does not exist: create it.")
+
+
+def check_precision(dtype: str | None) -> None:
+    """Refuse a precision that a bank cannot have."""
+    if dtype not in (None, "float16", "float32"):
+        raise FirthshotError(f"--dtype {dtype} is unknown: use float16 or float32.")
