@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from firthshot import load_bank
 from firthshot.cli import app
+from firthshot.cli._screen import with_options
 from firthshot.errors import FirthshotError
 from firthshot.estimators import FirthClassifier
 
@@ -53,7 +54,7 @@ def refused(*words, stdin=None):
     """Run a command that must be refused, and return the sentence."""
     result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
     assert isinstance(result.exception, FirthshotError), result.output
-    return str(result.exception)
+    return with_options(result.exception)
 
 
 def test_the_report_says_what_was_fitted_and_what_to_do_next(folder, tmp_path):
@@ -182,14 +183,17 @@ def test_a_bank_or_an_npz_is_a_source_too(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--label", "lable"), "did you mean 'label'? Name the column of the classes with --label"),
-        (("--lam", "much"), "--lam is 'much'; give a number that is not negative, or 'shots'"),
-        (("--lam", "-1"), "--lam is -1.0; give a number that is not negative"),
-        (("--l2", "theory"), "--l2 is 'theory'; give a number"),
+        (("--label", "lable"), "did you mean 'label'? Name the column of the classes (--label)."),
+        (("--lam", "much"), "lam is 'much'; give a number that is not negative, or 'shots'"),
+        (("--lam", "-1"), "lam is -1.0; give a number that is not negative"),
+        (
+            ("--l2", "theory"),
+            "l2 is 'theory'; give a number that is not negative, or 'scale' or 'loo' (--l2).",
+        ),
         (("--head", "tree"), "--head tree is unknown"),
         (("--class-weight", "even"), "--class-weight even is unknown"),
         (("--drop", "e999"), "no column 'e999'"),
-        (("--split", "val"), "is for banks"),
+        (("--split", "val"), "is no bank: leave out the split val (--split)."),
     ],
 )
 def test_bad_requests_write_nothing(folder, tmp_path, words, sentence):
