@@ -188,7 +188,7 @@ def test_a_bank_or_an_npz_is_a_source_too(folder, tmp_path):
         (("--lam", "-1"), "lam is -1.0; give a number that is not negative"),
         (
             ("--l2", "theory"),
-            "l2 is 'theory'; give a number that is not negative, or 'scale' or 'loo' (--l2).",
+            "l2 is 'theory'; give a number that is not negative, or 'scale'",
         ),
         (("--head", "tree"), "--head tree is unknown"),
         (("--class-weight", "even"), "--class-weight even is unknown"),

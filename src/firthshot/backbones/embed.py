@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from firthshot.errors import FirthshotError
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
-    from firthshot.backbones.encoders import Encoder, ImageEncoder
+    from firthshot.backbones.encoders import Encoder
 
 BATCH = 32
 
@@ -94,14 +94,11 @@ def embed_pictures(
 ) -> np.ndarray:
     """Return features (n, dim) float32 of pictures: paths, or the bytes of files.
 
-    Parameters
-    ----------
-    pictures : sequence of Path or bytes
-    encoder : Encoder, optional
-        Of pictures; EfficientNet-Lite0 by default.
-    listener : ProgressListener, optional
+    The default encoder is EfficientNet-Lite0.
     """
-    chosen = cast("ImageEncoder", _encoder(encoder, "image"))
+    chosen = encoder or _default("image")
+    if chosen.kind != "image":
+        raise FirthshotError(f"Encoder {chosen.name} takes texts, not images.")
     keys = list(map_ahead(_picture_key, pictures))
 
     def prepare(row: int) -> np.ndarray:
@@ -117,7 +114,9 @@ def embed_texts(
     texts: Sequence[str], encoder: Encoder | None = None, *, listener: ProgressListener = SILENT
 ) -> np.ndarray:
     """Return features (n, dim) float32 of texts; the default encoder is MiniLM-L6-v2."""
-    chosen = _encoder(encoder, "text")
+    chosen = encoder or _default("text")
+    if chosen.kind != "text":
+        raise FirthshotError(f"Encoder {chosen.name} takes images, not texts.")
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
             raise FirthshotError(f"Text {row + 1} is empty: leave it out.")
@@ -147,13 +146,10 @@ def _embed(
     return np.stack([known[key] for key in keys])
 
 
-def _encoder(encoder: Encoder | None, kind: str) -> Encoder:
+def _default(kind: str) -> Encoder:
     from firthshot.backbones.encoders import DEFAULTS, load_encoder
 
-    chosen = load_encoder(DEFAULTS[kind]) if encoder is None else encoder
-    if chosen.kind != kind:
-        raise FirthshotError(f"Encoder {chosen.name} takes {chosen.kind}s, not {kind}s.")
-    return chosen
+    return load_encoder(DEFAULTS[kind])
 
 
 def _picture_key(picture: Path | bytes) -> str:

@@ -128,7 +128,7 @@ def extract(
             f"{dataset.kind}s: choose another encoder."
         )
     plan = plan_batches(dataset, rows_per_class, bn_train_sorted=bn_train_sorted)
-    used = encoder.with_batch_statistics() if bn_train_sorted else encoder  # type: ignore[attr-defined]
+    used = _with_batch_statistics(encoder) if bn_train_sorted else encoder
     out = Path(out)
     chunks = ChunkFolder(out.with_name(f"{out.name}.parts"), _identity(dataset, encoder, plan))
     try:
@@ -190,7 +190,7 @@ def _inputs(
     """Yield what the encoder takes for each row; None for a bad picture that is to be skipped."""
     if encoder.kind == "text":
         return (dataset.contents[row] for row in rows)
-    preparation = _pictures_of(encoder).preparation
+    preparation = encoder.preparation
 
     def prepare(row: int) -> np.ndarray | None:
         content = dataset.contents[row]
@@ -205,11 +205,13 @@ def _inputs(
     return map_ahead(prepare, rows, threads)
 
 
-def _pictures_of(encoder: Encoder) -> ImageEncoder:
-    from firthshot.backbones.encoders import ImageEncoder
-
-    assert isinstance(encoder, ImageEncoder)  # the kind was checked
-    return encoder
+def _with_batch_statistics(encoder: Encoder) -> ImageEncoder:
+    if encoder.kind == "text":
+        raise FirthshotError(
+            f"Encoder {encoder.name} reads texts and has no batch statistics: leave them out.",
+            "bn_train_sorted",
+        )
+    return encoder.with_batch_statistics()
 
 
 def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -218,7 +220,10 @@ def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray
     features = np.zeros((len(inputs), encoder.dim), np.float32)
     if good.any():
         present = [one for one in inputs if one is not None]
-        features[good] = encoder.encode(present if encoder.kind == "text" else np.stack(present))
+        if encoder.kind == "text":
+            features[good] = encoder.encode(present)
+        else:
+            features[good] = encoder.encode(np.stack(present))
     return features, good
 
 
@@ -257,7 +262,7 @@ def _describe(
         **dataset.notes,
     }
     if encoder.kind == "image":
-        notes["pictures"] = _pictures_of(encoder).preparation.words
+        notes["pictures"] = encoder.preparation.words
     if plan.mode != "eval":
         notes["batches"] = (
             f"BatchNorm used the statistics of class-sorted batches of {SORTED_BATCH} rows, cut "

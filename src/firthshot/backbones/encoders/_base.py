@@ -6,7 +6,7 @@ import copy
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,52 +17,27 @@ if TYPE_CHECKING:
 
     from firthshot.backbones.images import Preparation
 
-Kind = Literal["image", "text"]
-
-
-class Encoder(Protocol):
-    """Turn pictures or texts into features.
-
-    Attributes
-    ----------
-    name : str
-        Short name.
-    kind : {"image", "text"}
-        What it takes: pixels (n, size, size, 3) uint8, or a list of n texts.
-    dim : int
-        Width of a row of features.
-    fingerprint : str
-        Digest of weights and preparation: the same fingerprint, the same features.
-    description, licence, provenance : str
-        What it is, on what terms, and how it was trained.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> Kind: ...
-    @property
-    def dim(self) -> int: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def licence(self) -> str: ...
-    @property
-    def provenance(self) -> str: ...
-
-    def encode(self, batch: Any) -> np.ndarray:
-        """Return features (n, dim) float32."""
-        ...
-
 
 @dataclass(frozen=True)
 class ImageEncoder:
     """Encode pictures: normalise the pixels, run the network.
 
-    ``run`` maps float32 (n, 3, size, size) to (n, dim). ``module`` is the torch network behind it,
-    where there is one; batch statistics need it.
+    Attributes
+    ----------
+    name : str
+        Short name.
+    dim : int
+        Width of a row of features.
+    fingerprint : str
+        Digest of weights and preparation: the same fingerprint, the same features.
+    preparation : Preparation
+        Size and normalisation of the pictures.
+    run : callable
+        Maps float32 (n, 3, size, size) to (n, dim).
+    description, licence, provenance : str
+        What it is, on what terms, and how it was trained.
+    module : torch.nn.Module, optional
+        The network behind it; batch statistics need it, and ``embed``, which calls it.
     """
 
     name: str
@@ -75,11 +50,7 @@ class ImageEncoder:
     provenance: str = ""
     module: Any = None
     embed: Callable[[Any, Any], Any] | None = None
-
-    @property
-    def kind(self) -> Kind:
-        """What it takes."""
-        return "image"
+    kind: ClassVar[Literal["image"]] = "image"
 
     def encode(self, batch: np.ndarray) -> np.ndarray:
         """Return features (n, dim) float32 of pixels (n, size, size, 3) uint8."""
@@ -118,7 +89,7 @@ class ImageEncoder:
 
 @dataclass(frozen=True)
 class TextEncoder:
-    """Encode texts; ``run`` maps a list of n texts to (n, dim)."""
+    """Encode texts, as `ImageEncoder` does pictures; ``run`` maps n texts to (n, dim)."""
 
     name: str
     dim: int
@@ -127,16 +98,15 @@ class TextEncoder:
     description: str = ""
     licence: str = ""
     provenance: str = ""
-
-    @property
-    def kind(self) -> Kind:
-        """What it takes."""
-        return "text"
+    kind: ClassVar[Literal["text"]] = "text"
 
     def encode(self, batch: Sequence[str]) -> np.ndarray:
         """Return features (n, dim) float32 of n texts."""
         features = np.asarray(self.run(list(batch)), np.float32)
         return _checked(features, (len(batch), self.dim), self.name)
+
+
+Encoder = ImageEncoder | TextEncoder
 
 
 def torch_encoder(
