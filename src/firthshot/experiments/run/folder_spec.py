@@ -60,7 +60,9 @@ class FolderSpec:
                 _compare_banks(self.path, read_banks(self.path), describe_banks(banks))
             return
         if any((self.path / "parts").glob("*")):
-            raise FirthshotError(f"{self.path} has parts but no spec.toml: choose another folder.")
+            raise FirthshotError(
+                f"{self.path} has parts but no spec.toml: choose another folder.", "out"
+            )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -131,7 +133,7 @@ def _comparable(spec: Spec | GeometricSpec) -> dict[str, Any]:
 def _compare_specs(path: Path, old: Spec | GeometricSpec, new: Spec | GeometricSpec) -> None:
     """Refuse to go on in a folder with a spec that asks for something else."""
     if type(old) is not type(new):
-        raise FirthshotError(f"{path} holds a run of another kind: choose another folder.")
+        raise FirthshotError(f"{path} holds a run of another kind: choose another folder.", "out")
     was, now = _comparable(old), _comparable(new)
     differing = [key for key in {**was, **now} if was.get(key) != now.get(key)]
     if differing:
@@ -142,7 +144,8 @@ def _compare_specs(path: Path, old: Spec | GeometricSpec, new: Spec | GeometricS
         what = "more trials" if fewer else "another spec"
         raise FirthshotError(
             f"{path} holds a run of {what} ({listed}): choose another folder, or repeat the old "
-            "settings."
+            "settings.",
+            "out",
         )
 
 
@@ -150,7 +153,8 @@ def _compare_banks(path: Path, old: BanksOnRecord, new: BanksOnRecord) -> None:
     if set(old) != set(new):
         raise FirthshotError(
             f"{path} holds a run on {', '.join(old)}, not on {', '.join(new)}: choose another "
-            "folder."
+            "folder.",
+            "out",
         )
     for name, record in new.items():
         for key, value in record.items():
@@ -158,7 +162,8 @@ def _compare_banks(path: Path, old: BanksOnRecord, new: BanksOnRecord) -> None:
                 raise FirthshotError(
                     f"Bank {name!r} has changed since the run in {path} began ({key} was "
                     f"{was[:12]}…, is {value[:12]}…): choose another folder, or bring the old "
-                    "bank back."
+                    "bank back.",
+                    "out",
                 )
 
 

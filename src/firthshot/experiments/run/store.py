@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
+KEPT = "finished cells are kept"  # what a full disk leaves
 _TABLES = ("parts", "bins", "trials")
 _FOLDERS = (*_TABLES, "failures", "summary")
 _REPORT = ("figures", "tables")
@@ -56,7 +57,7 @@ class RunFolder:
             write_whole(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
         except OSError as error:
-            raise_clearly(error, self.path)
+            raise_clearly(error, self.path, KEPT)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -69,13 +70,14 @@ class RunFolder:
         try:  # a link is not followed: its target would be opened for writing
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
-            raise_clearly(error, self.path / ".lock")
+            raise_clearly(error, self.path / ".lock", KEPT)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             raise FirthshotError(
-                f"Another run is writing to {self.path}: wait for it, or choose another folder."
+                f"Another run is writing to {self.path}: wait for it, or choose another folder.",
+                "out",
             ) from None
         except OSError:  # a file system without locks
             pass
@@ -109,7 +111,7 @@ class RunFolder:
                     (self.parts / name).unlink()
                 table.replace(aside / name)
         except OSError as error:
-            raise_clearly(error, self.path)
+            raise_clearly(error, self.path, KEPT)
         where = self.path / "damaged"
         return [f"{damage_in_words(damaged)} computed anew; see {where}."] if damaged else []
 
@@ -139,7 +141,7 @@ class RunFolder:
             self._write_table(self.parts / name, cell, tables.rows)
             (self.path / "failures" / f"{cell.identity}.json").unlink(missing_ok=True)
         except OSError as error:
-            raise_clearly(error, self.path)
+            raise_clearly(error, self.path, KEPT)
 
     def _write_table(self, path: Path, cell: Cell, frame: pl.DataFrame) -> None:
         marks = {"firthshot.cell": cell.identity, "firthshot.run": self.run}
@@ -152,7 +154,7 @@ class RunFolder:
         try:
             write_whole(self.path / "failures" / f"{cell.identity}.json", text.encode())
         except OSError as error:
-            raise_clearly(error, self.path)
+            raise_clearly(error, self.path, KEPT)
 
 
 def sweep(folder: Path) -> None:

@@ -89,7 +89,7 @@ def open_banks(spec: Spec) -> list[Bank]:
     from firthshot.banks import load_bank
 
     if not spec.banks:
-        raise FirthshotError("The spec names no banks: name at least one.")
+        raise FirthshotError("The spec names no banks: name at least one.", "bank")
     return [load_bank(name) for name in spec.banks]
 
 
@@ -120,7 +120,8 @@ def _check_source(source: Bank, bank: Bank, neighbours: int) -> None:
     if "base" not in source.splits:
         raise FirthshotError(
             f"Bank {source.name!r} has no base classes, whose statistics Distribution Calibration "
-            "needs: name a source that has."
+            "needs: name a source that has.",
+            "set=source=BANK",
         )
     there, here = source.features.shape[1], bank.features.shape[1]
     if there != here:

@@ -90,7 +90,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """Return key and value of ``key=value``; the value is TOML, or else a bare word."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise SpecError(f"{text!r} must read key=value, for example shots=[1,5].")
+        raise SpecError(f"{text!r} must read key=value, for example shots=[1,5].", "set")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -98,7 +98,8 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         if word.startswith(("[", "{", '"', "'")):  # no bare word: something is not closed
             raise SpecError(
                 f"{text!r} is not valid TOML: close every bracket and quote, and put words of "
-                'a list in quotes, for example heads=["linear"].'
+                'a list in quotes, for example heads=["linear"].',
+                "set",
             ) from None
         return key.strip(), word
 
