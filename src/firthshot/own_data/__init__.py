@@ -11,8 +11,15 @@ from firthshot.own_data._examples import (
     join_examples,
     refuse_contradictions,
 )
-from firthshot.own_data._match import matched_features, model_features
-from firthshot.own_data._predictions import KINDS, Predictions, predict, render, write
+from firthshot.own_data._predictions import (
+    KINDS,
+    Predictions,
+    matched_features,
+    model_features,
+    predict,
+    render,
+    write,
+)
 from firthshot.own_data._remarks import columns_differ, unused_remarks
 from firthshot.own_data._report import FitReport, report_fit
 from firthshot.own_data._sources import read_examples

@@ -11,10 +11,12 @@ import numpy as np
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._tables import index_column
-from firthshot.own_data._texts import Texts, lines_table, numeric, table_texts
+from firthshot.own_data._texts import lines_table, numeric, table_texts
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from firthshot.backbones.embed import EncoderMark
     from firthshot.backbones.encoders import Encoder
 
@@ -125,10 +127,9 @@ def read_encoded(
             "features made the same way."
         )
     loaded = embedder.encoder(kind)
-    spec = embedder.spec or loaded.name
     if kind == "text":
-        texts = table_texts(load_table(Path(source)), source, columns, needs_label=needs_label)
-        return replace(_text_examples(texts, source, columns, embedder), encoder=spec)
+        table = load_table(Path(source))
+        return _table_examples(table, source, columns, embedder, needs_label)
     paths, labels = _pictures(Path(source), needs_label)
     return Examples(
         source,
@@ -137,7 +138,7 @@ def read_encoded(
         ids=np.array([path.as_posix() for path in paths]),
         id_name="picture",
         kind="image",
-        encoder=spec,
+        encoder=embedder.spec or loaded.name,
         fingerprint=loaded.fingerprint,
     )
 
@@ -161,28 +162,23 @@ def embed_lines(
         raise FirthshotError(f"{source} is empty: give one text per line.")
     table = None if columns is None else lines_table(text, columns, source)
     if columns is not None and table is not None:
-        texts = table_texts(table, source, columns, needs_label=needs_label)
-        return _text_examples(texts, source, columns, embedder)
+        return _table_examples(table, source, columns, embedder, needs_label)
     features = embed_texts(lines, embedder.encoder("text"), listener=embedder.listener)
     return Examples(source, features, ids=np.array(lines), id_name="text", kind="text")
 
 
-def _text_examples(texts: Texts, source: str, columns: Columns, embedder: Embedder) -> Examples:
+def _table_examples(
+    table: pl.DataFrame, source: str, columns: Columns, embedder: Embedder, needs_label: bool
+) -> Examples:
     from firthshot.backbones.embed import embed_texts
 
+    texts, rows = table_texts(table, source, columns, needs_label=needs_label)
     encoder = embedder.encoder("text")
-    return Examples(
-        source,
-        embed_texts(texts.texts, encoder, listener=embedder.listener),
-        texts.labels,
-        ids=texts.ids,
-        id_name=texts.heading,
-        kind="text",
-        encoder=encoder.name,
+    return replace(
+        rows,
+        features=embed_texts(texts, encoder, listener=embedder.listener),
+        encoder=embedder.spec or encoder.name,
         fingerprint=encoder.fingerprint,
-        label_name=None if texts.labels is None else columns.label,
-        text_name=texts.column,
-        notes=texts.notes,
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
-from firthshot.own_data._match import matched_features
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +86,28 @@ class Predictions:
         """Return what names each row: its id, after its input where there are several."""
         ids = {self.id_name: self.ids}
         return ids if self.files is None else {"file": self.files, **ids}
+
+
+def model_features(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the features that a model was fitted to, or None."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def matched_features(examples: Examples, model: Any) -> Any:
+    """Return the features as the model takes them, or refuse rows of another size."""
+    wanted, found = int(model.n_features_in_), examples.features.shape[1]
+    if found != wanted:
+        raise FirthshotError(
+            f"{examples.source} has {found} feature{'s' * (found != 1)}, but the model was fitted "
+            f"to {wanted}: give rows from the same encoder or with the same columns."
+        )
+    names = model_features(model)
+    if names is None:
+        return examples.features
+    import polars as pl
+
+    return pl.DataFrame(examples.features, schema=list(names))
 
 
 def predict(model: Any, examples: Examples) -> Predictions:

@@ -11,11 +11,11 @@ from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._stdin import parse_items
-from firthshot.own_data._tables import read_examples_table
+from firthshot.own_data._tables import read_examples_table, refuse_not_finite
 from firthshot.tables import TABLES, refuse_foreign
 
 if TYPE_CHECKING:
-    from firthshot.banks import Bank
+    pass
 
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -134,12 +134,8 @@ def _bank_examples(source: str, split: str | None) -> Examples:
     with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
         features = np.asarray(bank.features[rows], np.float32)
     labels = np.array(bank.meta.classes)[bank.labels[rows]]
-    _refuse_not_finite(features, source)
-    return Examples(source, features, labels, encoder=_encoder(bank))
-
-
-def _encoder(bank: Bank) -> str | None:
-    return bank.meta.backbone or None
+    refuse_not_finite(features, source)
+    return Examples(source, features, labels, encoder=bank.meta.backbone or None)
 
 
 def _file_examples(source: str, needs_label: bool) -> Examples:
@@ -185,15 +181,5 @@ def _finite_examples(source: str, features: np.ndarray, labels: np.ndarray | Non
     if features.dtype not in (np.float32, np.float64):
         with np.errstate(invalid="ignore"):
             features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
-    _refuse_not_finite(features, source)
+    refuse_not_finite(features, source)
     return Examples(source, features, labels)
-
-
-def _refuse_not_finite(features: np.ndarray, source: str) -> None:
-    bad = ~np.isfinite(features)
-    if bad.any():
-        row, column = (int(found[0]) for found in np.nonzero(bad))
-        raise FirthshotError(
-            f"{source} has no finite number in row {row + 1}, column {column + 1}: mend or remove "
-            "the row."
-        )

@@ -13,6 +13,8 @@ from firthshot.own_data._labels import read_ids, read_labels
 from firthshot.tables import load_table, naming_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
 
 _INDICES = ("", "unnamed: 0", "__index_level_0__")  # what pandas calls an index that it wrote
@@ -129,17 +131,13 @@ def _features(table: pl.DataFrame, source: str) -> tuple[Array, tuple[str, ...] 
     for name in table.columns:
         _refuse_words(table[name], source)
     features = table.cast(pl.Float64).to_numpy() if _mixed(table) else table.to_numpy()
-    return _finite(np.asarray(features, _float(features)), table.columns, source), tuple(
-        table.columns
-    )
+    features = np.asarray(features, np.float32 if features.dtype == np.float32 else np.float64)
+    refuse_not_finite(features, source, table.columns)
+    return features, tuple(table.columns)
 
 
 def _mixed(table: pl.DataFrame) -> bool:
     return len(set(table.dtypes)) > 1 or any(table[name].null_count() for name in table.columns)
-
-
-def _float(features: Array) -> type:
-    return np.float32 if features.dtype == np.float32 else np.float64
 
 
 def _lists(column: pl.Series, source: str) -> Array:
@@ -158,7 +156,8 @@ def _lists(column: pl.Series, source: str) -> Array:
         raise FirthshotError(
             f"The lists in column {column.name!r} of {source} do not hold numbers."
         ) from None
-    return _finite(features, [f"{column.name}[{j}]" for j in range(first)], source)
+    refuse_not_finite(features, source, [f"{column.name}[{j}]" for j in range(first)])
+    return features
 
 
 def _refuse_words(column: pl.Series, source: str) -> None:
@@ -197,14 +196,15 @@ def _short(word: str) -> str:
     return repr(word if len(word) <= 40 else word[:39] + "…")
 
 
-def _finite(features: Array, names: list[str], source: str) -> Array:
+def refuse_not_finite(features: Array, source: str, names: Sequence[str] | None = None) -> None:
+    """Refuse features of which one is no finite number, naming the first; columns may be named."""
     bad = ~np.isfinite(features)
     if bad.any():
         row, column = (int(found[0]) for found in np.nonzero(bad))
+        where = column + 1 if names is None else repr(names[column])
         others = int(bad.sum()) - 1
         more = f" ({others} more such cells)" if others else ""
         raise FirthshotError(
-            f"{source} has no finite number in row {row + 1}, column {names[column]!r}{more}: fill "
-            "it in or remove the row."
+            f"{source} has no finite number in row {row + 1}, column {where}{more}: fill it in or "
+            "remove the row."
         )
-    return features

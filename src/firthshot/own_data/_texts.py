@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firthshot.errors import FirthshotError, listed
-from firthshot.own_data._examples import Array, Columns
+from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._labels import read_ids
 from firthshot.own_data._stdin import objects_table, parse_json
 from firthshot.own_data._tables import index_column
@@ -22,33 +21,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Texts and what their table says of each.
-
-    Attributes
-    ----------
-    texts : list of n str
-    labels : (n,) or None
-    ids : (n,), under the heading ``heading``; without ids the texts name themselves
-    column : str
-        The column that held the texts.
-    notes : tuple of str
-        Sentences that the user should read.
-    """
-
-    texts: list[str]
-    labels: Array | None
-    ids: Array
-    heading: str
-    column: str
-    notes: tuple[str, ...] = ()
-
-
 def table_texts(
     table: pl.DataFrame, source: str | Path, columns: Columns, *, needs_label: bool
-) -> Texts:
-    """Take a table of texts apart."""
+) -> tuple[list[str], Examples]:
+    """Return the texts of a table, and its rows, which have no features yet.
+
+    Texts without ids name themselves.
+    """
     if not table.height:
         raise FirthshotError(f"{source} has no rows: give a table with texts below its header.")
     if needs_label and columns.label not in table.columns:
@@ -62,13 +41,16 @@ def table_texts(
     ids = columns.id or ("id" if "id" in table.columns else column)
     if ids not in table.columns:
         raise FirthshotError(f"{source} has no column {ids!r}, but {listed(table.columns)}.")
-    return Texts(
-        _filled(table, column, source),
+    return _filled(table, column, source), Examples(
+        str(source),
+        np.empty((table.height, 0)),
         np.array(_filled(table, columns.label, source)) if labelled else None,
-        read_ids(table[ids], str(source)),
-        ids,
-        column,
-        notes,
+        ids=read_ids(table[ids], str(source)),
+        id_name=ids,
+        kind="text",
+        label_name=columns.label if labelled else None,
+        text_name=column,
+        notes=notes,
     )
 
 
