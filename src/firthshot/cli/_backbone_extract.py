@@ -145,7 +145,6 @@ def extract(
     from firthshot.backbones.encoders import (
         DEFAULTS,
         EncoderOptions,
-        ImageEncoder,
         load_encoder,
         three_numbers,
     )
@@ -164,7 +163,7 @@ def extract(
     )
     loaded = load_encoder(chosen, **options.given)
     say(console, f"Encoder: {_named(chosen, loaded)}.")
-    if isinstance(loaded, ImageEncoder):
+    if loaded.kind == "image":
         say(console, f"Pictures: {loaded.preparation.words}.")
     with ScreenProgress(console) as progress:
         bank = run(

@@ -130,9 +130,14 @@ def fit(
     if scaled and standardize is None:
         notes.append(SCALED)
     report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
-    remarks = [*notes, *map(with_options, report.remarks)]
-    report = replace(report, remarks=remarks)
-    _save(estimator, model, examples)
+    report = replace(report, remarks=[*notes, *map(with_options, report.remarks)])
+    estimator.save(
+        model,
+        encoder=examples.encoder,
+        fingerprint=examples.fingerprint,
+        label=examples.label_name,
+        text=examples.text_name,
+    )
     if as_json:
         record = {**report.to_dict(), "model": str(model)}
         echo_data(json.dumps(record, ensure_ascii=False) + "\n")
@@ -244,16 +249,6 @@ def _name_defaults(report: FitReport, lam: str | None, l2: str | None) -> FitRep
     return report
 
 
-def _save(estimator: Any, model: Path, examples: Examples) -> None:
-    estimator.save(
-        model,
-        encoder=examples.encoder,
-        fingerprint=examples.fingerprint,
-        label=examples.label_name,
-        text=examples.text_name,
-    )
-
-
 def _show(report: FitReport, model: Path, examples: Examples, *, quiet: bool) -> None:
     from firthshot.cli._fit_screen import show_next, show_report, show_warnings
 
@@ -263,7 +258,8 @@ def _show(report: FitReport, model: Path, examples: Examples, *, quiet: bool) ->
     told = screen(stderr=True) if quiet else console
     show_warnings(told, report.remarks)
     if not quiet:
-        again = "new" + (Path(examples.source).suffix or _usual_ending(examples))
+        usual = ".jpg" if examples.kind == "image" else ".csv"
+        again = "new" + (Path(examples.source).suffix or usual)
         command = f"firthshot predict {shlex.quote(str(model))} {again} --out predictions.csv"
         show_next(console, model, command)
 
@@ -272,13 +268,9 @@ def _with_pixels(report: FitReport, examples: Examples, embedder: Embedder) -> F
     """Say beside the encoder of pictures how large it sees them."""
     if examples.kind != "image" or examples.encoder is None:
         return report
-    from firthshot.backbones.encoders import ImageEncoder, split_spec
+    from firthshot.backbones.encoders import split_spec
 
     loaded = embedder.encoder("image")
-    assert isinstance(loaded, ImageEncoder)  # it has just encoded pictures
+    assert loaded.kind == "image"  # it has just encoded pictures
     place = split_spec(examples.encoder)[0]
     return replace(report, encoder=f"{place}, pictures of {loaded.preparation.size} px")
-
-
-def _usual_ending(examples: Examples) -> str:
-    return ".jpg" if examples.kind == "image" else ".csv"
