@@ -307,7 +307,7 @@ def test_a_read_only_folder(spec: Spec, finished: Path) -> None:
             [sys.executable, "-c", code, str(spec.banks[0]), str(finished), str(HERE)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert "cannot be written to (Permission denied): choose another --out" in done.stdout
+        assert "cannot be written to (Permission denied): choose another place" in done.stdout
     finally:
         for folder in folders:
             folder.chmod(0o755)

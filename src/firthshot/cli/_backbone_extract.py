@@ -19,7 +19,6 @@ from firthshot.cli._options import (
     SplitFile,
     check_precision,
 )
-from firthshot.cli._progress import ScreenProgress
 from firthshot.cli._screen import say, screen
 from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError
@@ -149,6 +148,7 @@ def extract(
         three_numbers,
     )
     from firthshot.backbones.extract import extract as run
+    from firthshot.cli._progress import ScreenProgress
 
     limits = _limits(rows_per_class or [])
     check_precision(dtype)

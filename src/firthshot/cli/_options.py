@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import BankError, FirthshotError
 
 Label = Annotated[str, typer.Option(help="Column with the class of each row.")]
 IdColumn = Annotated[
@@ -79,12 +79,12 @@ def check_target(
     kinds : tuple of str
         Endings that the file may have; any by default.
     """
-    if kinds and path.suffix.lower() not in kinds:
-        known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-        raise FirthshotError(f"{option} {path} is of no known kind: end its name in {known}.")
     for what, files in inputs.items():
         if any(Path(file).exists() and Path(file).resolve() == path.resolve() for file in files):
             raise FirthshotError(f"{option} {path} would overwrite the {what}: give another name.")
+    if kinds and path.suffix.lower() not in kinds:
+        known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise FirthshotError(f"{option} {path} is of no known kind: end its name in {known}.")
     if path.is_dir():
         raise FirthshotError(f"{option} {path} is a folder: give the name of a file.")
     if not path.parent.is_dir():
@@ -94,4 +94,4 @@ def check_target(
 def check_precision(dtype: str | None) -> None:
     """Refuse a precision that a bank cannot have."""
     if dtype not in (None, "float16", "float32"):
-        raise FirthshotError(f"--dtype {dtype} is unknown: use float16 or float32.")
+        raise BankError(f"--dtype {dtype} is unknown: use float16 or float32.")
