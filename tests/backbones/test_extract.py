@@ -17,7 +17,12 @@ from typer.testing import CliRunner
 from backbones.pictures import write_folder
 from firthshot.backbones import extract as module
 from firthshot.backbones.datasets import Dataset, open_dataset
-from firthshot.backbones.encoders import ImageEncoder, digest_module, torch_encoder
+from firthshot.backbones.encoders import (
+    ImageEncoder,
+    TextEncoder,
+    digest_module,
+    torch_encoder,
+)
 from firthshot.backbones.extract import extract, plan_batches
 from firthshot.backbones.images import PictureError, Preparation
 from firthshot.banks import load_bank
@@ -216,6 +221,9 @@ def test_the_wrong_kind_of_encoder_is_refused(tmp_path: Path) -> None:
     path.write_text("text,label\nhello,a\nbye,b\n")
     with pytest.raises(FirthshotError, match=r"takes images but t\.csv holds texts"):
         extract(open_dataset(path), encoder(), tmp_path / "t.bank")
+    texts = TextEncoder("words", 1, "f", lambda batch: np.ones((len(batch), 1)))
+    with pytest.raises(FirthshotError, match="words reads texts and has no batch statistics"):
+        extract(open_dataset(path), texts, tmp_path / "no.bank", bn_train_sorted=True)
 
 
 def test_networks_without_batch_norm_cannot_use_its_statistics(
