@@ -28,7 +28,6 @@ class ChunkFolder:
 
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
         self.folder = folder
-        self.count = 0
         plan = folder / "plan.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -47,10 +46,6 @@ class ChunkFolder:
                 "go on with the same command, or remove the folder to start anew."
             )
 
-    def expect(self, count: int) -> None:
-        """Say how many chunks there will be."""
-        self.count = count
-
     def has(self, number: int) -> bool:
         """Tell whether a chunk is finished."""
         return self._path(number).is_file()
@@ -63,9 +58,9 @@ class ChunkFolder:
         np.save(buffer, np.column_stack([features, good]).astype(np.float32), allow_pickle=False)
         write_whole(self._path(number), buffer.getbuffer())
 
-    def join(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all features (n, d) and whether each row is good (n,)."""
-        parts = [np.load(self._path(number), allow_pickle=False) for number in range(self.count)]
+    def join(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features (n, d) of all chunks, and whether each row is good (n,)."""
+        parts = [np.load(self._path(number), allow_pickle=False) for number in range(count)]
         table = np.concatenate(parts)
         return table[:, :-1], table[:, -1] > 0
 

@@ -54,6 +54,12 @@ class ExtractPlan:
         """Number of rows to encode."""
         return sum(map(len, self.batches))
 
+    @property
+    def chunks(self) -> list[list[np.ndarray]]:
+        """Batches whose features are kept on disk together."""
+        starts = range(0, len(self.batches), BATCHES_PER_CHUNK)
+        return [self.batches[start : start + BATCHES_PER_CHUNK] for start in starts]
+
 
 def plan_batches(
     dataset: Dataset,
@@ -137,7 +143,7 @@ def extract(
         raise PictureError(f"{error} Or leave such pictures out.", "skip_bad") from None
     finally:
         chunks.remove_if_empty()
-    features, good = chunks.join()
+    features, good = chunks.join(len(plan.chunks))
     rows = np.concatenate(plan.batches)
     chosen = good & plan.kept[rows]
     if not chosen.any():
@@ -165,11 +171,7 @@ def _run(
     listener: ProgressListener,
 ) -> None:
     """Encode the chunks that are not on disk."""
-    groups = [
-        plan.batches[start : start + BATCHES_PER_CHUNK]
-        for start in range(0, len(plan.batches), BATCHES_PER_CHUNK)
-    ]
-    chunks.expect(len(groups))
+    groups = plan.chunks
     missing = [number for number in range(len(groups)) if not chunks.has(number)]
     done = plan.total - sum(len(part) for number in missing for part in groups[number])
     listener.start(plan.total, f"{dataset.kind}s", done=done)

@@ -44,13 +44,15 @@ def is_cifar100(folder: Path) -> bool:
 
 def read_pickles(paths: list[Path]) -> Found:
     """Read cache pickles; the word train, val or test in a file's name is its split."""
-    if is_cifar100(paths[0].parent):
-        return _read_cifar100(paths[0].parent)
+    if is_cifar100(folder := paths[0].parent):
+        with _naming(folder):
+            return Found(_cifar100_examples(folder), _CIFAR100)
     examples: list[Example] = []
     homes: Homes = {}
     for path in paths:
         split = _split(path)
-        own = _read_one(path, split)
+        with _naming(path):
+            own = _known_cache(path, split)
         examples += own
         for name in {one.owner for one in own}:
             if homes.setdefault(name, split) != split:
@@ -63,11 +65,6 @@ def _split(path: Path) -> str:
     if not words:
         raise FirthshotError(f"{path} has neither train, val nor test in its name: rename it.")
     return SPLIT_OF[words[-1].lower()]
-
-
-def _read_one(path: Path, split: str) -> list[Example]:
-    with _naming(path):
-        return _known_cache(path, split)
 
 
 @contextmanager
@@ -126,11 +123,6 @@ def _tiered_labels(path: Path) -> tuple[list[str], list[int]]:
     if not labels or min(labels) < 0 or max(labels) >= len(names):
         raise FirthshotError(f"{path} has labels that its {len(names)} classes do not cover.")
     return names, labels
-
-
-def _read_cifar100(folder: Path) -> Found:
-    with _naming(folder):
-        return Found(_cifar100_examples(folder), _CIFAR100)
 
 
 def _cifar100_examples(folder: Path) -> list[Example]:

@@ -102,14 +102,9 @@ def load_encoder(
         checkpoint (``.safetensors``, ``.pth``, ``.pt``) or the folder of a training, a TorchScript
         file, an ``.onnx`` file, a transformers folder. Options may follow, as in
         ``net.ts?size=32&mean=0&std=1``: model files keep them so.
-    size, resize : int, optional
-        Side of the pictures that the network sees, and length of the shorter side before the
-        centre is cropped; else what suits the encoder.
-    mean, std : float or three of them, optional
-        Subtracted from and divided into the pixels, which are scaled to 0 … 1; else what suits the
-        encoder, which is ImageNet's for a file that does not say it. 0 and 1 leave 0 … 1.
-    architecture : str, optional
-        The network of a state dict that does not name it.
+    size, resize, mean, std, architecture
+        See `EncoderOptions`; what is not given is what suits the encoder. The mean and deviation
+        of a file that does not say them are ImageNet's; 0 and 1 leave pixels of 0 … 1.
 
     Raises
     ------
