@@ -19,7 +19,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.layout import make_plan
 from firthshot.experiments.run import compute as compute_module
 from firthshot.experiments.run.compute import compute, full_rank, polars_type
-from firthshot.experiments.run.features import FeatureCache, transform_split
+from firthshot.experiments.run.features import Cache, SplitFeatures, transform_split
 from firthshot.experiments.runner import run
 from firthshot.experiments.schema import BINS, ROW, TRIALS
 from firthshot.objective import sample_rank
@@ -238,10 +238,10 @@ class TestTransforms:
     def test_the_cache_forgets_what_was_used_longest_ago(self, path: Path) -> None:
         bank = load_bank(path)
         one = transform_split(bank, "val", "l2").values.nbytes
-        cache = FeatureCache(budget=2.5 * one)
-        first = cache.get(bank, "val", "l2")
-        cache.get(bank, "val", "none")
-        assert cache.get(bank, "val", "l2") is first
-        cache.get(bank, "val", "centre-l2")
-        assert cache.get(bank, "val", "l2") is first  # "none" went
+        cache = Cache[SplitFeatures](transform_split, lambda kept: kept.values.nbytes, 2.5 * one)
+        first = cache.get("l2", bank, "val", "l2")
+        cache.get("none", bank, "val", "none")
+        assert cache.get("l2", bank, "val", "l2") is first
+        cache.get("centre", bank, "val", "centre-l2")
+        assert cache.get("l2", bank, "val", "l2") is first  # "none" went
         assert len(cache._kept) == 2

@@ -75,6 +75,8 @@ def _describe(name: str, banks: list[str] | None) -> None:
 def _settings(spec: Spec) -> dict[str, str]:
     from firthshot.experiments.spec.choose import bank_remark
 
+    rule = "all remaining rows" if spec.queries == "rest" else f"{spec.queries} per class"
+    first = "yes: always the first of the split"
     return {
         "preset": spec.name,
         "reproduces": spec.reproduces,
@@ -93,8 +95,8 @@ def _settings(spec: Spec) -> dict[str, str]:
         "ways": _join(spec.ways),
         "shots": _join(spec.shots),
         "trials": f"{spec.trials:,} per split, way and shot",
-        "queries": _queries(spec),
-        "first_classes": _first_classes(spec),
+        "queries": f"{rule}, the last rows of each class" if spec.fixed_query else rule,
+        "first_classes": first if spec.first_classes else "no: classes are drawn in every trial",
     }
 
 
@@ -130,17 +132,6 @@ def _solver(spec: Spec) -> dict[str, str]:
         said = (f"{table}{key} {_show(value)}" for key, value in options.items())
         out[f"  {head}"] = ", ".join(said)
     return out
-
-
-def _queries(spec: Spec) -> str:
-    rule = "all remaining rows" if spec.queries == "rest" else f"{spec.queries} per class"
-    return f"{rule}, the last rows of each class" if spec.fixed_query else rule
-
-
-def _first_classes(spec: Spec) -> str:
-    if spec.first_classes:
-        return "yes: always the first of the split"
-    return "no: classes are drawn in every trial"
 
 
 def _size(spec: Spec, banks: list[Bank]) -> tuple[dict[str, str], list[str]]:

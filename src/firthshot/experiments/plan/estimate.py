@@ -93,18 +93,17 @@ def measure(method: Method, shape: TrialShape) -> float:
     """Return the seconds of one trial of this shape on made-up features, compilation left out."""
     from threadpoolctl import threadpool_limits
 
+    def clock(trials: int) -> float:
+        start = time.perf_counter()
+        _train_some(method, shape, trials)
+        return time.perf_counter() - start
+
     with threadpool_limits(limits=1):
-        _train_some(method, shape, 1)  # compiles
+        clock(1)  # compiles
         trials = 1
-        while (once := _clock(method, shape, trials)) < _PROBE_SECONDS / 8:
+        while (once := clock(trials)) < _PROBE_SECONDS / 8:
             trials = max(trials + 1, math.ceil(trials * _PROBE_SECONDS / 6 / max(once, 1e-6)))
-        return median(_clock(method, shape, trials) for _ in range(5)) / trials
-
-
-def _clock(method: Method, shape: TrialShape, trials: int) -> float:
-    start = time.perf_counter()
-    _train_some(method, shape, trials)
-    return time.perf_counter() - start
+        return median(clock(trials) for _ in range(5)) / trials
 
 
 def _train_some(method: Method, shape: TrialShape, trials: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.experiments.plan.cell import Cell, TrialCondition
-from firthshot.experiments.run.features import CACHE, STATISTICS, SplitFeatures
+from firthshot.experiments.run.features import SplitFeatures, source_statistics, split_features
 from firthshot.experiments.schema import BINS, ROW, TRIALS
 from firthshot.experiments.spec.shots import from_plain
 
@@ -38,7 +38,7 @@ def compute(cell: Cell, bank: Bank, threads: int = 1, source: Bank | None = None
 
     ``source`` is the bank whose base classes Distribution Calibration asks.
     """
-    features = CACHE.get(bank, cell.condition.split, cell.condition.transform)
+    features = split_features(bank, cell.condition.split, cell.condition.transform)
     sampled = draw(cell.condition, bank, range(cell.first, cell.stop))
     episodes = dataclasses.replace(
         sampled,
@@ -120,19 +120,22 @@ def _train(
     threads: int,
     source: Bank | None,
 ) -> Results:
+    from firthshot.calibration import SharedLbfgs, train_shared
     from firthshot.engine import train
 
-    method = cell.method
+    method, head = cell.method, _head(cell, source)
     extra = () if theory is None or theory in method.coefficients else (theory,)
-    if method.solver == "shared-lbfgs":
-        return _train_shared(cell, features, episodes, (*method.coefficients, *extra), source)
-    head, solver = _head(cell, source), method.engine_solver()
+    coefficients = (*method.coefficients, *extra)
+    if method.solver == "shared-lbfgs":  # the published stopping rule
+        penalty = method.penalty(coefficients)
+        return train_shared(features.values, episodes, head, SharedLbfgs(), penalty)
+    solver = method.engine_solver()
     parts = [
         train(
             features.values, episodes, head, solver, method.penalty(some),
             dtype=cell.dtype, threads=threads, memory=4e9,  # type: ignore[arg-type]
         )
-        for some in _portions(cell, episodes, (*method.coefficients, *extra))
+        for some in _portions(cell, episodes, coefficients)
     ]  # fmt: skip
     return parts[0] if len(parts) == 1 else _join(parts)
 
@@ -144,22 +147,8 @@ def _head(cell: Cell, source: Bank | None) -> Any:
         return cell.method.engine_head()
     from firthshot.calibration import CalibratedLinear
 
-    statistics = STATISTICS.get(source)
+    statistics = source_statistics(source)
     return CalibratedLinear(statistics, drawn.artificial, drawn.neighbours, drawn.alpha)
-
-
-def _train_shared(
-    cell: Cell,
-    features: SplitFeatures,
-    episodes: Episodes,
-    coefficients: tuple[float, ...],
-    source: Bank | None,
-) -> Results:
-    """Train under the published stopping rule of Distribution Calibration."""
-    from firthshot.calibration import SharedLbfgs, train_shared
-
-    penalty = cell.method.penalty(coefficients)
-    return train_shared(features.values, episodes, _head(cell, source), SharedLbfgs(), penalty)
 
 
 def _portions(

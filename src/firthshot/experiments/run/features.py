@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from firthshot.calibration import tukey
+from firthshot.calibration import BaseStatistics, base_statistics, tukey
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.calibration import BaseStatistics
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 _BLOCK = 8192  # rows transformed at a time, so that no second copy of a split is ever made
 
 
@@ -36,57 +37,36 @@ class SplitFeatures:
         return np.searchsorted(self.rows, bank_rows)
 
 
-class FeatureCache:
-    """Keep transformed splits, the least recently used go first when they exceed a budget."""
+class Cache(Generic[T]):
+    """Keep what was computed last, up to a budget; the least recently used goes first."""
 
-    def __init__(self, budget: float = 0.75e9) -> None:
-        self.budget = budget
-        self._kept: OrderedDict[tuple[str, str, str], SplitFeatures] = OrderedDict()
+    def __init__(self, compute: Callable[..., T], size: Callable[[T], float], budget: float):
+        self.compute, self.size, self.budget = compute, size, budget
+        self._kept: OrderedDict[Hashable, T] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, bank: Bank, split: str, transform: str) -> SplitFeatures:
-        """Return a split's features, computed at first use."""
-        key = (bank.meta.sha256, split, transform)
+    def get(self, key: Hashable, *arguments: Any) -> T:
+        """Return what the arguments give, computed at the first use of its key."""
         with self._lock:  # the others wait rather than compute the same
             if key not in self._kept:
-                self._kept[key] = transform_split(bank, split, transform)
-                self._shrink()
+                self._kept[key] = self.compute(*arguments)
+                while len(self._kept) > 1 and self._used() > self.budget:
+                    self._kept.popitem(last=False)
             self._kept.move_to_end(key)
             return self._kept[key]
 
-    def _shrink(self) -> None:
-        while len(self._kept) > 1 and self._bytes() > self.budget:
-            self._kept.popitem(last=False)
-
-    def _bytes(self) -> int:
-        return sum(kept.values.nbytes for kept in self._kept.values())
+    def _used(self) -> float:
+        return sum(map(self.size, self._kept.values()))
 
 
-CACHE = FeatureCache()
+def split_features(bank: Bank, split: str, transform: str) -> SplitFeatures:
+    """Return the features of a split under a transform, kept in memory."""
+    return _FEATURES.get((bank.meta.sha256, split, transform), bank, split, transform)
 
 
-class StatisticsCache:
-    """Keep the base statistics of the last few source banks."""
-
-    def __init__(self, size: int = 2) -> None:
-        self.size = size
-        self._kept: OrderedDict[str, BaseStatistics] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, bank: Bank) -> BaseStatistics:
-        """Return a bank's base statistics, computed or read at first use."""
-        from firthshot.calibration import base_statistics
-
-        with self._lock:
-            if bank.meta.sha256 not in self._kept:
-                self._kept[bank.meta.sha256] = base_statistics(bank)
-                while len(self._kept) > self.size:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(bank.meta.sha256)
-            return self._kept[bank.meta.sha256]
-
-
-STATISTICS = StatisticsCache()
+def source_statistics(bank: Bank) -> BaseStatistics:
+    """Return the base statistics of a bank, kept in memory."""
+    return _STATISTICS.get(bank.meta.sha256, bank)
 
 
 def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
@@ -124,3 +104,7 @@ def _unit_length(block: Array) -> Array:
     norms = np.linalg.norm(block, axis=1, keepdims=True)
     unit: Array = np.divide(block, norms, out=np.zeros_like(block), where=norms > 0)
     return unit
+
+
+_FEATURES = Cache[SplitFeatures](transform_split, lambda kept: kept.values.nbytes, 0.75e9)
+_STATISTICS = Cache[BaseStatistics](base_statistics, lambda _: 1, 2)  # of two source banks

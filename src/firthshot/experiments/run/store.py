@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.run.record import write_record
 from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
 from firthshot.files import is_temporary, raise_clearly, remove_abandoned, write_whole
 
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
     from firthshot.experiments.plan.cell import Cell
     from firthshot.experiments.run.compute import Tables
-
-__all__ = [
-    "RunFolder",
-    "damage_in_words",
-    "damaged_cells",
-    "part_files",
-    "refuse_damaged",
-    "sweep",
-]
 
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
 KEPT = "finished cells are kept"  # what a full disk leaves
@@ -150,11 +141,7 @@ class RunFolder:
     def fail(self, cell: Cell, reason: str, details: str) -> None:
         """Record why a cell failed."""
         record = {"cell": cell.words, "reason": reason, "details": details}
-        text = json.dumps(record, indent=1, ensure_ascii=False)
-        try:
-            write_whole(self.path / "failures" / f"{cell.identity}.json", text.encode())
-        except OSError as error:
-            raise_clearly(error, self.path, KEPT)
+        write_record(self.path / "failures" / f"{cell.identity}.json", record)
 
 
 def sweep(folder: Path) -> None:

@@ -190,7 +190,7 @@ def _distinct_trials(frame: pl.DataFrame, place: Key) -> tuple[Array, Array] | N
     return trials[first], classes[first]
 
 
-def pooled_ece(index: Index) -> dict[tuple[Key, float | None], float]:
+def pooled_ece(index: Index) -> dict[Key, dict[float | None, float]]:
     """Return the ECE of all queries of all trials together, by key and coefficient (None: theory).
 
     The reliability bins are pooled before the gap is taken: unlike the mean of the trials' own ECE,
@@ -218,10 +218,11 @@ def pooled_ece(index: Index) -> dict[tuple[Key, float | None], float]:
         .group_by(*KEYS, "which")
         .agg(pl.col("count").sum(), pl.col("gap"))
     )
-    return {
-        (tuple(key), which): math.fsum(each) / count if count else math.nan
-        for *key, which, count, each in found.iter_rows()
-    }
+    pooled: dict[Key, dict[float | None, float]] = {}
+    for *key, coefficient, count, each in found.iter_rows():
+        ece = math.fsum(each) / count if count else math.nan
+        pooled.setdefault(tuple(key), {})[coefficient] = ece
+    return pooled
 
 
 def splits(index: Index) -> Iterator[tuple[Key, dict[str, list[Key]]]]:

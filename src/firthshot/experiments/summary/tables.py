@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.run.record import read_record, write_record
 from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import holm
@@ -51,6 +52,7 @@ from firthshot.experiments.summary.warnings import (
     no_class_interval,
     not_contrasted,
 )
+from firthshot.files import raise_clearly, write_whole
 
 _NAMES = ("all", "chosen", "contrasts")
 _WARNINGS = "warnings.json"
@@ -92,20 +94,17 @@ class RunSummary:
 
     def write(self, folder: Path) -> None:
         """Write the tables as CSV and Parquet, and the warnings; each file whole or not at all."""
-        from firthshot.files import raise_clearly, write_whole
-
+        drawn = ("calibration",) if len(self.calibration) else ()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            drawn = ("calibration",) if len(self.calibration) else ()
             for name in (*_NAMES, *drawn):
                 frame: pl.DataFrame = getattr(self, name)
                 write_whole(folder / f"{name}.csv", harmless_csv(frame).encode())
                 write_whole(folder / f"{name}.parquet", sealed_parquet(frame))
-            for name, content in ((_UNJUDGED, self.unjudged), (_WARNINGS, self.warnings)):
-                text = msgspec.json.format(msgspec.json.encode(content), indent=1)
-                write_whole(folder / name, text)
         except OSError as error:
             raise_clearly(error, folder)
+        write_record(folder / _UNJUDGED, self.unjudged)
+        write_record(folder / _WARNINGS, self.warnings)
 
 
 def summarise(folder: Path) -> RunSummary:
@@ -132,7 +131,7 @@ def summarise_many(folders: Sequence[Path]) -> RunSummary:
         raise FirthshotError("There is nothing to summarise: name at least one run folder.")
     index = read_index([Path(folder) for folder in folders])
     trainings = read_trainings(index)
-    work = _Work(index, _by_key(pooled_ece(index)), trainings)
+    work = _Work(index, pooled_ece(index), trainings)
     for _, keys in splits(index):
         work.add_group(keys)
     return work.finish()
@@ -141,18 +140,18 @@ def summarise_many(folders: Sequence[Path]) -> RunSummary:
 def read_summary(folder: Path) -> RunSummary:
     """Read what `summarise` wrote into a run folder."""
     there = Path(folder) / "summary"
+    again = "summarise the run again"
+    drawn = ("calibration",) if (there / "calibration.parquet").is_file() else ()
+    paths = {name: there / f"{name}.parquet" for name in (*_NAMES, *drawn)}
     try:
-        drawn = ("calibration",) if (there / "calibration.parquet").is_file() else ()
-        paths = {name: there / f"{name}.parquet" for name in (*_NAMES, *drawn)}
+        warnings = read_record(there / _WARNINGS, list[str], again)
+        unjudged = read_record(there / _UNJUDGED, list[Unjudged], again)
         whole = not damaged_tables(paths.values())
-        tables = {name: pl.read_parquet(path, glob=False) for name, path in paths.items() if whole}
-        warnings = msgspec.json.decode((there / _WARNINGS).read_bytes(), type=list[str])
-        unjudged = msgspec.json.decode((there / _UNJUDGED).read_bytes(), type=list[Unjudged])
-    # Bytes that are no UTF-8 are a ValueError, which msgspec's own errors need not be.
-    except (FirthshotError, OSError, msgspec.DecodeError, ValueError):
+    except FirthshotError:
         whole = False
     if not whole:
-        raise FirthshotError(f"{folder} holds no whole summary: run `firthshot report`.")
+        raise FirthshotError(f"{folder} holds no whole summary: {again}.")
+    tables = {name: pl.read_parquet(path, glob=False) for name, path in paths.items()}
     return RunSummary(**tables, warnings=warnings, unjudged=unjudged)
 
 
@@ -273,13 +272,6 @@ class _Work:
             _table(list(calibration_lines(self.drawn)), CALIBRATION),
             self.unjudged,
         )
-
-
-def _by_key(pooled: dict[tuple[Key, float | None], float]) -> dict[Key, dict[float | None, float]]:
-    nested: dict[Key, dict[float | None, float]] = {}
-    for (key, coefficient), value in pooled.items():
-        nested.setdefault(key, {})[coefficient] = value
-    return nested
 
 
 def _table(lines: list[Line], schema: dict[str, Any]) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from firthshot.engine import registered_heads
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.folder_spec import read_banks
 from firthshot.experiments.schema import CLOSED_FORM, KEYS
@@ -50,10 +51,22 @@ def read_trainings(index: Index) -> dict[Key, Training]:
 
 def training_of(spec: Spec, key: dict[str, Any]) -> Training:
     """Return every setting of a spec that decides the scores of a key, but is no part of it."""
-    if key["solver"] == CLOSED_FORM:
-        return {**_head_options(spec, key["head"]), "first_classes": spec.first_classes}
-    common = {"first_classes": spec.first_classes, "dtype": spec.dtype}
-    return {**_options(spec, key), **_calibration(spec, key), **common}
+    head, solver = key["head"], key["solver"]
+    known = head in registered_heads()  # one's own head need not be, in another process
+    training = head_options(spec, head) if known else {}
+    if solver == CLOSED_FORM:
+        return {**training, "first_classes": spec.first_classes}
+    # Of a head that is not known, what the spec sets is all that is known.
+    options = (
+        solver_options(spec, head, key["shots"])
+        if known
+        else msgspec.to_builtins(getattr(spec, solver))
+    )
+    training |= {f"{solver}.{name}": value for name, value in options.items()}
+    if spec.calibration is not None and key["artificial"]:
+        drawn = spec.calibration
+        training |= {"calibration.neighbours": drawn.neighbours, "calibration.alpha": drawn.alpha}
+    return training | {"first_classes": spec.first_classes, "dtype": spec.dtype}
 
 
 def differences(one: Training | None, other: Training | None) -> str:
@@ -117,36 +130,6 @@ def _refuse_two_trainings(told: list[tuple[Key, Path, Training]]) -> None:
                 f"differently ({said}), so that their trials cannot be taken together: report them "
                 "apart, or run one again with the settings of the other."
             )
-
-
-def _options(spec: Spec, key: dict[str, Any]) -> Training:
-    """Return the settings of head and solver, those published for the head where none are set."""
-    head, solver = key["head"], key["solver"]
-    if _is_known(head):
-        options = solver_options(spec, head, key["shots"])
-    else:  # what the spec sets is all that is known
-        options = msgspec.to_builtins(getattr(spec, solver))
-    said = {f"{solver}.{name}": value for name, value in options.items()}
-    return {**_head_options(spec, head), **said}
-
-
-def _head_options(spec: Spec, head: str) -> Training:
-    return head_options(spec, head) if _is_known(head) else {}
-
-
-def _is_known(head: str) -> bool:
-    """Tell whether a head is registered here, which one's own in another process is not."""
-    from firthshot.engine import registered_heads
-
-    return head in registered_heads()
-
-
-def _calibration(spec: Spec, key: dict[str, Any]) -> Training:
-    """Return what Distribution Calibration draws artificial rows with; nothing without them."""
-    if spec.calibration is None or not key["artificial"]:
-        return {}
-    settings = spec.calibration
-    return {"calibration.neighbours": settings.neighbours, "calibration.alpha": settings.alpha}
 
 
 def _show(value: Any) -> str:
