@@ -25,6 +25,7 @@ from firthshot.experiments.run.record import (
 )
 from firthshot.experiments.run.store import RunFolder, sweep
 from firthshot.experiments.run.workers import Compute, Done, on_threads
+from firthshot.experiments.spec.choose import open_banks
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.shots import shots_in_words
 from firthshot.experiments.summary import RunSummary, summarise
@@ -88,8 +89,6 @@ def run(
     FirthshotError
         When the folder holds something else, cannot be written to, or a bank is not what it says.
     """
-    from firthshot.experiments.spec.choose import open_banks
-
     started = time.perf_counter()
     banks = open_banks(spec)
     record = open_folder(out, spec)

@@ -56,11 +56,6 @@ def run_geometric(
     workers : int, optional
         Threads; all cores by default. The results do not depend on it.
     listener : ProgressListener, optional
-
-    Raises
-    ------
-    FirthshotError
-        When the folder holds another run or cannot be written to.
     """
     blocks, folder = spec.blocks(), RunFolder(out)
     open_folder(out, spec).claim([])
@@ -125,13 +120,7 @@ def _part(block: Block, sums: Array) -> bytes:
 
 
 def read_geometric(folder: Path, spec: GeometricSpec | None = None) -> GeometricResult:
-    """Compute the result from the blocks that a run folder holds.
-
-    Raises
-    ------
-    FirthshotError
-        When it holds another kind of run, no finished block, or a damaged one.
-    """
+    """Compute the result from the blocks that a run folder holds."""
     spec = spec or load_geometric(folder)
     refuse_damaged(folder)
     paths = [part_path(folder, spec, block) for block in spec.blocks()]

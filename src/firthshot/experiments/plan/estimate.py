@@ -15,9 +15,10 @@ import numpy as np
 
 from firthshot.engine import Converged, Head, TrialShape
 from firthshot.experiments.plan.cell import Cell
-from firthshot.experiments.plan.cost import trial_seconds
-from firthshot.experiments.plan.layout import Plan
+from firthshot.experiments.plan.cost import condition_shape, trial_seconds
+from firthshot.experiments.plan.layout import Plan, bank_sizes
 from firthshot.experiments.spec.method import Method
+from firthshot.experiments.wording import duration
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -36,8 +37,6 @@ class Estimate:
 
     def words(self, workers: int) -> str:
         """Say the time on this machine and how it was obtained."""
-        from firthshot.experiments.wording import duration
-
         heads = ", ".join(f"{head} × {factor:.2f}" for head, factor in self.factors.items())
         return (
             f"about {duration(self.core_seconds / workers)} on {workers} "
@@ -48,9 +47,6 @@ class Estimate:
 
 def estimate(plan: Plan, banks: dict[str, Bank]) -> Estimate:
     """Estimate the time of a plan by probing every head that it trains."""
-    from firthshot.experiments.plan.cost import condition_shape
-    from firthshot.experiments.plan.layout import bank_sizes
-
     factors: dict[str, float] = {}
     total = 0.0
     for setting in plan.settings:

@@ -13,6 +13,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import Cell, TrialCondition
 from firthshot.experiments.plan.cost import block_size, condition_shape
 from firthshot.experiments.plan.notes import Note, condense
+from firthshot.experiments.spec.choose import open_sources
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.method import Method
 from firthshot.experiments.spec.methods import spec_methods
@@ -72,15 +73,7 @@ class Plan:
 
 
 def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Plan:
-    """Lay out the cells of a spec on banks, in a folder that grew through these ``steps``.
-
-    Raises
-    ------
-    FirthshotError
-        When a head has no such solver, two banks share a name, or nothing is left to run.
-    """
-    from firthshot.experiments.spec.choose import open_sources
-
+    """Lay out the cells of a spec on banks, in a folder that grew through these ``steps``."""
     sources = open_sources(spec, banks)
     _check_names(banks, sources)
     # Blocks stay as they were when the folder was begun: its cells are found again.

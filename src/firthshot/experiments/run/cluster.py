@@ -33,13 +33,7 @@ _PATIENCE = 120  # seconds to wait for a first worker
 
 @contextmanager
 def connect(address: str, workers: int | None = None) -> Iterator[Compute]:
-    """Connect to a scheduler, or start a cluster here for ``local``; yield what computes cells.
-
-    Raises
-    ------
-    FirthshotError
-        When there is no scheduler at the address, or no worker joins.
-    """
+    """Connect to a scheduler, or start a cluster here for ``local``; yield what computes cells."""
     try:
         import distributed
     except ImportError:

@@ -12,13 +12,7 @@ from firthshot.experiments.schema import TRIAL_KEYS
 def dropped_trials(folder: Path, leave_out: Container[str] = ()) -> dict[str, tuple[int, int]]:
     """Count the refused trials of a run by split: split → (refused, all), where there are any.
 
-    A trial of a place counts once for all methods.
-
-    Parameters
-    ----------
-    folder : Path
-    leave_out : container of str
-        Names of damaged parts.
+    A trial of a place counts once for all methods; ``leave_out`` names damaged parts.
     """
     import polars as pl
 

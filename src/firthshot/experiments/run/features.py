@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.calibration import BaseStatistics, base_statistics, tukey
-from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -80,7 +79,9 @@ def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     stored = bank.select(split)
     if transform == "none":
         return SplitFeatures(stored.astype(np.float32, copy=False), rows)
-    centre = base_mean(bank) if transform == "centre-l2" else np.float32(0)
+    centre: Any = np.float32(0)
+    if transform == "centre-l2":
+        centre = bank.select("base").mean(axis=0, dtype=np.float64).astype(np.float32)
     values = np.empty(stored.shape, np.float32)
     for start in range(0, len(values), _BLOCK):
         block = stored[start : start + _BLOCK].astype(np.float32)
@@ -88,16 +89,6 @@ def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
             tukey(block) if transform == "tukey" else _unit_length(block - centre)
         )
     return SplitFeatures(values, rows)
-
-
-def base_mean(bank: Bank) -> Array:
-    """Return the mean of the rows of the base classes."""
-    if "base" not in bank.splits:
-        raise FirthshotError(
-            f"Bank {bank.name!r} has no base classes, whose mean 'centre-l2' subtracts: use 'l2'."
-        )
-    mean: Array = bank.select("base").mean(axis=0, dtype=np.float64).astype(np.float32)
-    return mean
 
 
 def _unit_length(block: Array) -> Array:

@@ -46,13 +46,7 @@ class FolderSpec:
     steps: tuple[int, ...]
 
     def claim(self, banks: list[Bank]) -> None:
-        """Record spec and banks in a new folder, or refuse a folder that holds others.
-
-        Raises
-        ------
-        FirthshotError
-            With the fields in which the specs differ, or the bank that changed.
-        """
+        """Record spec and banks in a new folder, or refuse a folder that holds others."""
         if self.old is not None:
             if not _grows(self.old, self.spec):
                 _compare_specs(self.path, self.old, self.spec)

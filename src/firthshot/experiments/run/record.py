@@ -32,13 +32,7 @@ def write_record(path: Path, content: Any) -> None:
 
 
 def read_record(path: Path, kind: type[T], way_out: str, missing: T | None = None) -> T:
-    """Return a record of a type; ``missing`` where there is none.
-
-    Raises
-    ------
-    FirthshotError
-        When it is damaged, or there is none and there should be, with the way out.
-    """
+    """Return a record of a type; ``missing`` where there is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:

@@ -41,11 +41,6 @@ def damaged_tables(paths: Iterable[Path]) -> set[Path]:
     """Return the tables that are damaged, before any of their bytes meet polars in this process.
 
     Tables without a checksum, as earlier versions wrote them, are tried in a process of their own.
-
-    Raises
-    ------
-    FirthshotError
-        When a file cannot be looked at.
     """
     sound = {path: _is_sound(_content(path)) for path in paths}
     unsealed = [path for path, its in sound.items() if its is None]

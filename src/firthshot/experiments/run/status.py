@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.plan.notes import condense
+from firthshot.experiments.run.dropped import dropped_trials, dropped_words
+from firthshot.experiments.run.record import machines, read_plan, read_sessions
+from firthshot.experiments.run.store import damage_in_words, damaged_cells, part_files
+from firthshot.experiments.spec.reading import read_source
 
 _RECENT = 120.0  # seconds over which the rate is taken
 
@@ -40,19 +45,7 @@ class RunStatus:
 
 
 def read_status(path: Path) -> RunStatus:
-    """Read a run folder; nothing in it is touched.
-
-    Raises
-    ------
-    FirthshotError
-        When this is no run folder.
-    """
-    from firthshot.experiments.plan.notes import condense
-    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
-    from firthshot.experiments.run.record import machines, read_plan, read_sessions
-    from firthshot.experiments.run.store import damage_in_words, damaged_cells
-    from firthshot.experiments.spec.reading import read_source
-
+    """Read a run folder; nothing in it is touched."""
     if not path.is_dir():
         raise FirthshotError(f"There is no folder {path}: name a run folder, such as runs/NAME.")
     if not (path / "spec.toml").is_file():
@@ -87,8 +80,6 @@ def page_outdated(path: Path) -> bool:
 
 
 def _part_times(path: Path, damaged: Container[str]) -> list[float]:
-    from firthshot.experiments.run.store import part_files
-
     return [part.stat().st_mtime for part in part_files(path) if part.name not in damaged]
 
 

@@ -11,7 +11,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.geometric import GeometricSpec
 from firthshot.experiments.spec.idle import idle_fields
-from firthshot.experiments.spec.shots import is_known, is_query_rule, unknown_scheme
+from firthshot.experiments.spec.shots import is_query_rule, plan_shots
 
 Pairs = Iterator[tuple[str, str]]
 
@@ -93,8 +93,10 @@ def _grids(spec: Spec) -> Pairs:
 
 def _shots_and_queries(spec: Spec) -> Pairs:
     for index, shots in enumerate(spec.shots):
-        if not is_known(shots):
-            yield f"shots[{index}]", unknown_scheme(str(shots))
+        try:
+            plan_shots(shots, ways=2)
+        except FirthshotError as error:
+            yield f"shots[{index}]", str(error)
     if not is_query_rule(spec.queries):
         yield "queries", f"{spec.queries!r} is no rule: use a number, 'rest' or 'N minus shots'."
     if spec.fixed_query and not isinstance(spec.queries, int):

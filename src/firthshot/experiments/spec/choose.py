@@ -28,9 +28,7 @@ def _settle_targets(spec: Spec) -> Spec:
     from firthshot.banks import list_banks
 
     names = list(dict.fromkeys(entry.name for entry in list_banks() if entry.bank is not None))
-    found = tuple(
-        name for name in names if any(is_paper_bank(name, paper) for paper in spec.paper_banks)
-    )
+    found = tuple(name for name in names if _is_papers(spec, name))
     standing_in = tuple(name for name in spec.stand_ins if name in names)
     return msgspec.structs.replace(spec, banks=found or standing_in or (EMBEDDED,))
 
@@ -73,10 +71,7 @@ def bank_remark(spec: Spec) -> str:
     listed = ", ".join(spec.banks)
     if not spec.paper_banks:
         return f"On {listed}."
-    own = [
-        bank for bank in spec.banks if any(is_paper_bank(bank, paper) for paper in spec.paper_banks)
-    ]
-    if len(own) == len(spec.banks):
+    if all(_is_papers(spec, bank) for bank in spec.banks):
         missing = [
             p for p in spec.paper_banks if not any(is_paper_bank(bank, p) for bank in spec.banks)
         ]
@@ -94,13 +89,7 @@ def open_banks(spec: Spec) -> list[Bank]:
 
 
 def open_sources(spec: Spec, banks: list[Bank]) -> list[Bank]:
-    """Open the source of every bank; none without Distribution Calibration.
-
-    Raises
-    ------
-    FirthshotError
-        When a source has no base classes, other features than its bank, or too few classes.
-    """
+    """Open the source of every bank; none without Distribution Calibration."""
     from firthshot.banks import load_bank
 
     if spec.calibration is None:
@@ -134,6 +123,10 @@ def _check_source(source: Bank, bank: Bank, neighbours: int) -> None:
             f"calibration.neighbours = {neighbours}, but source {source.name!r} has "
             f"{len(source.classes('base'))} base classes."
         )
+
+
+def _is_papers(spec: Spec, name: str) -> bool:
+    return any(is_paper_bank(name, paper) for paper in spec.paper_banks)
 
 
 def is_paper_bank(name: str, paper: str) -> bool:

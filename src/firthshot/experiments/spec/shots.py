@@ -74,20 +74,13 @@ def plan_shots(shots: int | str, ways: int) -> ShotPlan:
         mean = int(dirichlet[1])
         return ShotPlan(mean, shots, DirichletShots(mean), 1 + (mean - 1) * ways)
     if shots not in SCHEMES:
-        raise FirthshotError(unknown_scheme(shots))
+        raise FirthshotError(
+            f"Shots {shots!r} is no number and no scheme: use {', '.join(SCHEMES)} or "
+            "dirichlet-MEAN."
+        )
     pattern = SCHEMES[shots]
     counts = tuple(pattern[i * len(pattern) // ways] for i in range(ways))
     return ShotPlan(_LABELS[shots], shots, counts, max(counts))
-
-
-def is_known(shots: int | str) -> bool:
-    """Tell whether `plan_shots` can resolve this."""
-    return isinstance(shots, int) or shots in SCHEMES or bool(_DIRICHLET.fullmatch(shots))
-
-
-def unknown_scheme(name: str) -> str:
-    """Return the sentence for a scheme that does not exist."""
-    return f"Shots {name!r} is no number and no scheme: use {', '.join(SCHEMES)} or dirichlet-MEAN."
 
 
 def is_query_rule(queries: int | str) -> bool:

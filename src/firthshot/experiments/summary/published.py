@@ -38,27 +38,12 @@ _SAME_VALUE = (
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """One published cell.
+    """One published cell, in this package's names; "" where something does not matter.
 
-    Attributes
-    ----------
-    source : {"table", "csv"}
-        Printed in the paper, or in the authors' result files.
-    name : str
-        The paper's table or figure.
-    file, commit : str
-        The authors' file and its commit; empty for a table.
-    dataset, source_dataset, backbone : str
-        ``source_dataset``: where backbone and Distribution Calibration's statistics come from.
-    transform, head, solver, penalty, prior, l2_kind : str
-        In this package's names; "" where it does not matter.
-    ways, shots : int
-    shots_scheme : str
-    artificial : int or None
-        Artificial samples per class; None where the paper reports the better of 0 and 750.
-    before, after, improvement, ci : float or None
-        Fractions; ``ci`` is the half-width of the improvement's 95 % interval.
-    coefficient : float or None
+    ``source`` says whether it is printed in the paper's table or figure ``name``, or in the
+    authors' ``file`` at ``commit``. ``source_dataset`` is where backbone and Distribution
+    Calibration's statistics come from; ``artificial`` is None where the paper reports the better of
+    0 and 750. Results are fractions, ``ci`` the half-width of the improvement's 95 % interval.
     """
 
     source: Literal["table", "csv"]

@@ -28,13 +28,10 @@ Training = dict[str, Any]  # a setting, by the name that a spec has for it → i
 
 
 def read_trainings(index: Index) -> dict[Key, Training]:
-    """Return how the method of each key was trained; nothing for a single run, which has one spec.
+    """Return how the method of each key was trained; nothing for a single run.
 
-    Raises
-    ------
-    FirthshotError
-        Where runs have different banks of one name, or trained one setting differently: their
-        trials would be averaged as if they were of one experiment.
+    Refused are runs with different banks of one name, or that trained one setting differently:
+    their trials would be averaged as if they were of one experiment.
     """
     specs = _specs(index)
     if len(specs) < 2:
