@@ -20,6 +20,7 @@ from firthshot.files import raise_clearly, write_whole
 T = TypeVar("T")
 FILE = "sessions.json"
 _PLAN = "plan.json"
+KEPT = "finished cells are kept"  # what a full disk leaves
 _PACKAGES = ("numpy", "numba", "polars")
 
 
@@ -28,7 +29,7 @@ def write_record(path: Path, content: Any) -> None:
     try:
         write_whole(path, msgspec.json.format(msgspec.json.encode(content), indent=1))
     except OSError as error:
-        raise_clearly(error, path.parent)
+        raise_clearly(error, path.parent, KEPT)
 
 
 def read_record(path: Path, kind: type[T], way_out: str, missing: T | None = None) -> T:

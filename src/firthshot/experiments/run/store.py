@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.run.record import write_record
+from firthshot.experiments.run.record import KEPT, write_record
 from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
 from firthshot.files import is_temporary, raise_clearly, remove_abandoned, write_whole
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from firthshot.experiments.run.compute import Tables
 
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
-KEPT = "finished cells are kept"  # what a full disk leaves
 _TABLES = ("parts", "bins", "trials")
 _FOLDERS = (*_TABLES, "failures", "summary")
 _REPORT = ("figures", "tables")
