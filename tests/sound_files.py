@@ -166,21 +166,21 @@ def make_texts(path: Path) -> None:
 
 
 def fit(path: Path) -> None:
-    from firthshot.own_data import Columns, read_examples
+    from firthshot.own_data import Columns, Embedder, read_examples
     from firthshot.own_data._encoded import encoded_kind
 
-    if encoded_kind(str(path), Columns()) is None:  # embedding texts is no part of reading
+    if encoded_kind(str(path), Columns(), Embedder()) is None:  # embedding is no part of it
         read_examples(str(path)).as_input()
     else:
         read_texts(path)
 
 
 def predict(path: Path) -> None:
-    from firthshot.own_data import Columns, read_examples
+    from firthshot.own_data import Columns, Embedder, read_examples
     from firthshot.own_data._encoded import encoded_kind
 
     columns = Columns(features=("x0", "x1", "x2"), classes=frozenset("abc"))
-    if encoded_kind(str(path), columns) is None:
+    if encoded_kind(str(path), columns, Embedder()) is None:
         read_examples(str(path), columns, needs_label=False).as_input()
     else:
         read_texts(path)
