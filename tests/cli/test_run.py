@@ -28,6 +28,8 @@ from firthshot.experiments.run import workers
 from firthshot.experiments.run.machine import machine_name
 from firthshot.experiments.spec.writing import to_toml
 from firthshot.experiments.summary import summarise
+from firthshot.report import gather as gathering
+from firthshot.report.gather import Gathered
 
 app = typer.Typer()
 app.command("run")(run.run)
@@ -372,7 +374,7 @@ def test_the_table_marks_what_is_significant_and_the_page_s_answer_follows(tmp_p
     folder = write(tmp_path / "made", rows)
     summary = summarise(folder)
     console = Console(width=80, file=io.StringIO())
-    _results.show_results(folder, console)
+    _results.show_results(Gathered(summary, ()), console)
     said = console.file.getvalue()
     marks = {int(shots): "*" in line for line in said.splitlines() if (shots := shots_of(line))}
     chosen = {line["shots"]: line["p_holm"] < 0.05 for line in summary.chosen.to_dicts()}
@@ -477,3 +479,22 @@ def test_until_ci_tells_where_the_cap_stopped_it(spec: Path) -> None:
     said = firthshot("run", spec, *flags)
     assert "5-way, unbalanced-8 stays at ±" in said
     assert "40 trials are the cap" in said
+
+
+def test_a_run_computes_each_verdict_once_and_reads_no_summary_back(
+    spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: dict[str, int] = {}
+    for name in ("make_verdicts", "read_summary", "summarise", "read_run"):
+        kept = getattr(gathering, name)
+
+        def counted(*args: Any, _name: str = name, _kept: Any = kept, **options: Any) -> Any:
+            calls[_name] = calls.get(_name, 0) + 1
+            return _kept(*args, **options)
+
+        monkeypatch.setattr(gathering, name, counted)
+    result = CliRunner().invoke(app, ["run", str(spec), "--out", "runs/once"])
+    assert result.exit_code == 0, result.output
+    assert "Does Firth help here?" in result.output
+    assert Path("runs/once/report.html").is_file()
+    assert calls == {"make_verdicts": 1, "read_run": 1}

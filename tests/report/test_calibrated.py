@@ -13,12 +13,12 @@ from experiments.toy import write_bank
 from firthshot.cli._overview import drawn_overview
 from firthshot.experiments.summary import RunSummary, read_summary
 from firthshot.experiments.summary.calibration import PUBLISHED_WAY
-from firthshot.report.build import render
 from firthshot.report.gather import Gathered, gather
-from firthshot.report.run_view import describe_run
+from firthshot.report.page.provenance import describe_run
+from firthshot.report.page.render import render
 from firthshot.report.tables import make_tables
-from firthshot.report.verdict import make_verdicts
-from firthshot.report.view import eyebrow_of
+from firthshot.report.wording.cards import title_of
+from firthshot.report.wording.page import eyebrow
 from report.runs_made import toy_run
 
 
@@ -65,7 +65,7 @@ def test_tables_and_verdicts_say_how_many_samples_were_drawn(data: Gathered) -> 
     assert len(set(titles)) == len(titles)
     for words in ("no artificial samples", "20 artificial samples"):
         assert any(title.endswith(words) for title in titles)
-        assert any(words in verdict.title for verdict in make_verdicts(data))
+        assert any(words in title_of(verdict) for verdict in data.verdicts)
 
 
 def test_contrasts_say_how_many_samples_were_drawn(data: Gathered) -> None:
@@ -80,7 +80,7 @@ def test_contrasts_say_how_many_samples_were_drawn(data: Gathered) -> None:
 
 def test_the_source_is_not_said_to_be_tried(data: Gathered) -> None:
     assert [bank.name for bank in data.runs[0].tried] == ["toy"]
-    assert "on toy ·" in eyebrow_of(data)
+    assert "on toy ·" in eyebrow(data)
     facts = dict(describe_run(data.runs[0])["facts"])
     assert facts["Artificial"] == "0 and 20 samples per class around the support"
     assert facts["Base classes"].startswith("lender.bank; 2 nearest")

@@ -1,4 +1,4 @@
-"""Lines of a summary with known numbers, and what the verdict says of them."""
+"""Lines of a summary with known numbers, and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from firthshot.experiments.schema import BINS
 from firthshot.experiments.summary import RunSummary
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.report.gather import Gathered
-from firthshot.report.verdict import Verdict, make_verdicts
+from firthshot.report.verdict import Verdict
+
+ZERO = {"coefficient": 0.0, "p_holm": 1.0}  # of a setting that chose λ = 0
+REFERENCE = {"against_penalty": "none", "against_head": "centroid"}
 
 
 def setting(ways: int, shots: int, gain: float, ci: float = 0.2, **other: Any) -> dict[str, Any]:
@@ -34,21 +37,41 @@ def contrast(ways: int, shots: int, gain: float, ci: float = 0.2, **other: Any) 
     return line | {"nll_difference": 0.0, "ece_difference": 0.0} | other
 
 
+def theory(mean: float, ci: float | None) -> dict[str, float | None]:
+    """Return what a line of ``chosen`` has of the tuning-free λ, in points."""
+    width = None if ci is None else ci / 100
+    return {"theory_improvement": mean / 100, "theory_improvement_ci": width}
+
+
 class Fixed(Gathered):
     """Tables written by hand."""
 
     bins = pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in BINS.items()})
 
 
-def verdicts(*chosen: dict[str, Any], contrasts: tuple[dict[str, Any], ...] = ()) -> list[Verdict]:
+def verdicts(
+    *chosen: dict[str, Any],
+    contrasts: tuple[dict[str, Any], ...] = (),
+    lines: tuple[dict[str, Any], ...] = (),
+    bins: dict[tuple[int, int], tuple[float, float]] | None = None,
+) -> list[Verdict]:
+    """Return the verdicts on lines of ``chosen``, ``contrasts`` and ``all``.
+
+    ``bins`` are confidence and accuracy in per cent without penalty by ways and shots.
+    """
+    row = {**KEY, "coefficient": 0.0, "theory": False, "bin": 3, "count": 100}
+    binned = [
+        {**row, "ways": ways, "shots": shots, "confidence_sum": sure, "correct_sum": right}
+        for (ways, shots), (sure, right) in (bins or {}).items()
+    ]
+
+    class Binned(Fixed):
+        bins = pl.DataFrame(binned, schema=Fixed.bins.schema)
+
     summary = RunSummary(
-        pl.DataFrame(schema=ALL),
+        pl.DataFrame(list(lines), schema=ALL),
         pl.DataFrame(list(chosen), schema=CHOSEN),
         pl.DataFrame(list(contrasts), schema=CONTRASTS),
         [],
     )
-    return make_verdicts(Fixed(summary, ()))
-
-
-def said(verdict: Verdict, topic: str) -> list[str]:
-    return [remark.text for remark in verdict.remarks if remark.topic == topic]
+    return Binned(summary, ()).verdicts

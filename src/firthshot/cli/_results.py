@@ -10,7 +10,7 @@ from firthshot.cli._screen import say
 
 if TYPE_CHECKING:
     from firthshot.experiments.runner import RunOutcome
-    from firthshot.experiments.summary import RunSummary
+    from firthshot.report.gather import Gathered
 
 
 def resume_command(folder: Path) -> str:
@@ -24,21 +24,39 @@ def outdated_words(folder: Path) -> str:
     return f"{folder}/report.html is older than the results; renew it with: {command}"
 
 
-def tell(outcome: RunOutcome, folder: Path, quiet: bool, console: Any) -> None:
-    """Print what was found and what failed."""
-    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
+def finish(outcome: RunOutcome, folder: Path, report: bool, quiet: bool, console: Any) -> None:
+    """Print what a run found and what failed, and write its report: both from one summary."""
+    from firthshot.report.gather import gather
 
+    gathered = None
+    if outcome.summary is not None and not (quiet and not report):
+        gathered = gather([folder], outcome.summary)
     if not quiet:
-        show_results(folder, console)
+        if gathered is not None:
+            show_results(gathered, console)
         say(
             console,
             f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
             f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
         )
+    _tell_losses(outcome, folder, console)
+    _write_page(folder, gathered, report, quiet, console)
+
+
+def finish_geometric(folder: Path, report: bool, quiet: bool, console: Any) -> None:
+    """Write the report of a geometric run."""
+    from firthshot.report.gather import gather
+
+    _write_page(folder, gather([folder]) if report else None, report, quiet, console)
+
+
+def _tell_losses(outcome: RunOutcome, folder: Path, console: Any) -> None:
+    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
+
     if lost := dropped_words(dropped_trials(folder)):
         say(
             console,
-            f"Warning: {lost}, as some of their features are NaN or infinite; look at them with: "
+            f"Warning: {lost}, because some of their features are NaN or infinite. Look with: "
             "firthshot bank doctor BANK",
         )
     if outcome.failed:
@@ -49,30 +67,31 @@ def tell(outcome: RunOutcome, folder: Path, quiet: bool, console: Any) -> None:
         )
 
 
-def report_folder(folder: Path, wanted: bool, quiet: bool, console: Any) -> None:
+def _write_page(
+    folder: Path, gathered: Gathered | None, wanted: bool, quiet: bool, console: Any
+) -> None:
     """Write the report of whatever is finished, and say where it is, or that it is outdated."""
     from firthshot.experiments.run.status import page_outdated
 
     if not wanted and not quiet and page_outdated(folder):
         say(console, outdated_words(folder))
-    if not wanted or not any((folder / "parts").glob("*.parquet")):
+    if not wanted or gathered is None:
         return
-    from firthshot.cli.report import write
+    from firthshot.cli.report import Drawn
+    from firthshot.report.build import write_gathered
 
     if not quiet:
         say(console, "Writing the report: figures, tables and the page.")
-    page = write([folder], quiet=quiet)
+    page = write_gathered(gathered, drawn=None if quiet else Drawn())
     if not quiet:
         say(console, f"The report is {page}")
 
 
-def show_results(folder: Path, console: Any) -> None:
+def show_results(gathered: Gathered, console: Any) -> None:
+    """Print the table of improvements, the verdict and the warnings."""
     from firthshot.cli._overview import drawn_overview, overview
-    from firthshot.experiments.summary import read_summary
 
-    if not (folder / "summary" / "warnings.json").is_file():  # nothing is finished
-        return
-    summary = read_summary(folder)
+    summary = gathered.summary
     found = overview(summary)
     if found.table is not None:
         say(console, found.title)
@@ -86,20 +105,18 @@ def show_results(folder: Path, console: Any) -> None:
             "the paper did, on the novel trials themselves:",
         )
         console.print(drawn)
-    for line in _verdict(summary):
+    for line in _verdict(gathered):
         say(console, line)
     for line in summary.warnings:
         say(console, f"Note: {line}")
 
 
-def _verdict(summary: RunSummary) -> tuple[str, ...]:
+def _verdict(gathered: Gathered) -> tuple[str, ...]:
     """Return the answer at the top of the page, in the same words."""
-    from firthshot.report.gather import Gathered
-    from firthshot.report.headline import make_headline
-    from firthshot.report.verdict import make_verdicts
+    from firthshot.report.wording.headline import make_headline
 
-    verdicts = make_verdicts(Gathered(summary, ()))
-    if not verdicts and not summary.unjudged:
+    if not gathered.verdicts and not gathered.summary.unjudged:
         return ()
-    headline = make_headline(verdicts, summary.unjudged)
-    return (f"{headline.question} {headline.answer}", *(f"- {line}" for line in headline.lines))
+    headline = make_headline(gathered.verdicts, gathered.summary.unjudged)
+    lines = (*headline.lines, *headline.more)
+    return (f"{headline.question} {headline.answer}", *(f"- {line}" for line in lines))

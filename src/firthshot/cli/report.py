@@ -24,23 +24,16 @@ def report(
     ] = True,
 ) -> None:
     """Write report.html, figures/ and tables/ of run folders, finished or not."""
-    echo(f"report in {write(folders, out, figures=figures)}")
-
-
-def write(
-    folders: list[Path], out: Path | None = None, *, figures: bool = True, quiet: bool = False
-) -> Path:
-    """Write a report; that of several runs goes beside the first of them."""
     from firthshot.report.build import write_report
 
     distinct = list({folder.resolve(): folder for folder in folders}.values())
     if out is None and len(distinct) > 1:
         names = "+".join(folder.resolve().name for folder in distinct)
         out = distinct[0].resolve().parent / names
-    return write_report(distinct, out, figures=figures, drawn=None if quiet else _Drawn())
+    echo(f"report in {write_report(distinct, out, figures=figures, drawn=Drawn())}")
 
 
-class _Drawn:
+class Drawn:
     """Say now and then how many figures are drawn; how many there will be, nobody knows.
 
     Each pause is longer than the one before: ten minutes of figures make about ten lines.
@@ -51,6 +44,7 @@ class _Drawn:
         self.last = time.monotonic()
 
     def __call__(self, figures: int) -> None:
+        """Say it, where the last line is long enough ago."""
         from firthshot.report.wording import counted
 
         now = time.monotonic()

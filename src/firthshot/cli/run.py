@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.cli._results import report_folder, resume_command, tell
+from firthshot.cli._results import finish, finish_geometric, resume_command
 from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
@@ -57,13 +57,12 @@ def run(
     try:
         if isinstance(spec, GeometricSpec):
             _run_geometric(spec, folder, workers, dask, quiet, console)
-            report_folder(folder, report, quiet, console)
+            finish_geometric(folder, report, quiet, console)
             return
         outcome = _run(spec, folder, workers, dask, quiet, console)
     except KeyboardInterrupt:
         _leave(folder, console)
-    tell(outcome, folder, quiet, console)
-    report_folder(folder, report, quiet, console)
+    finish(outcome, folder, report, quiet, console)
     if outcome.failed:
         raise typer.Exit(1)
 

@@ -1,31 +1,14 @@
-"""Write a report: summary, figures, tables, and the page that shows them."""
+"""Write a report: figures, tables, and the page that shows them."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.store import sweep
-from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.files import raise_clearly, write_whole
 from firthshot.report.gather import Gathered, gather
-from firthshot.report.wording import counted
-
-if TYPE_CHECKING:
-    from firthshot.report.figures import FigureFile
-    from firthshot.report.tables_cells import Table
-    from firthshot.report.verdict import Verdict
-
-PAGE = Path(__file__).parent / "page"
-_SCRIPTS = ("data", "controls", "rows", "draw", "tables", "main")
-_PICTURES = 400_000  # bytes of figures that the page holds at most; the others lie beside it
-_UNLIKE_CHARTS = ("geometric", "rope")  # figures that show what no chart of the page does
 
 
 def write_report(
@@ -58,201 +41,32 @@ def write_report(
     FirthshotError
         In one sentence, where a folder cannot be reported or the report not be written.
     """
+    return write_gathered(gather(folders), out, figures=figures, drawn=drawn)
+
+
+def write_gathered(
+    gathered: Gathered,
+    out: Path | None = None,
+    *,
+    figures: bool = True,
+    drawn: Callable[[int], None] | None = None,
+) -> Path:
+    """Write the report of runs that are gathered already; see `write_report`."""
     from firthshot.report.figures import write_figures
+    from firthshot.report.page.render import render
     from firthshot.report.tables import make_tables, write_tables
 
-    gathered = gather(folders)
-    target = out or _own_folder(gathered)
+    if out is None and len(gathered.runs) > 1:
+        raise FirthshotError("A report of several runs needs a folder of its own: give --out.")
+    target = out or gathered.runs[0].path
     sweep(target)
     pictures = write_figures(gathered, target / "figures", drawn) if figures else []
     tables = make_tables(gathered)
     write_tables(tables, target / "tables")
-    page = target / "report.html"
     html = render(gathered, pictures, tables)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        write_whole(page, html.encode())
+        write_whole(target / "report.html", html.encode())
     except OSError as error:
         raise_clearly(error, target)
-    return page
-
-
-def _own_folder(gathered: Gathered) -> Path:
-    if len(gathered.runs) > 1:
-        raise FirthshotError("A report of several runs needs a folder of its own: name one.", "out")
-    return gathered.runs[0].path
-
-
-def render(
-    gathered: Gathered, figures: Sequence[FigureFile] = (), tables: Sequence[Table] = ()
-) -> str:
-    """Return the page as one self-contained HTML text."""
-    import jinja2
-    from markupsafe import Markup
-
-    from firthshot import __version__
-    from firthshot.report import run_view, view
-    from firthshot.report.citation import citations
-    from firthshot.report.table_view import table_view
-    from firthshot.report.verdict import make_verdicts
-
-    verdicts = make_verdicts(gathered)
-    scripts = _scripts(bool(verdicts))
-    headline = view.headline_of(gathered, verdicts)
-    downloads, packed = _downloads(gathered, tables)
-    context = {
-        "title": ", ".join(dict.fromkeys(run.name for run in gathered.runs)),
-        "version": __version__,
-        "written": view.today(),
-        "policy": _policy(scripts),
-        "style": Markup((PAGE / "style.css").read_text("utf-8")),
-        "scripts": [Markup(script) for script in scripts],
-        "blocks": [*_data_blocks(gathered, verdicts), *packed],
-        "headline": headline,
-        "eyebrow": view.eyebrow_of(gathered),
-        "alerts": run_view.alerts(gathered),
-        "topics": view.TOPICS,
-        "class_intervals": _has_class_intervals(gathered),
-        "verdicts": [view.verdict_view(verdict) for verdict in verdicts],
-        "tables": [table_view(table) for table in tables],
-        "downloads": downloads,
-        **(shown := _pictures(figures)),
-        "folded_words": _folded(len(figures), **shown),
-        "beside": _beside(figures, tables),
-        "notes": run_view.notes(gathered),
-        "runs": [run_view.describe_run(run) for run in gathered.runs],
-        "citations": citations(),
-    }
-    context["sections"] = _sections(context)
-    loader = jinja2.FileSystemLoader(PAGE)
-    world = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    return world.get_template("page.html.j2").render(context)
-
-
-def _has_class_intervals(gathered: Gathered) -> bool:
-    """Tell whether the chart of improvements shows intervals that also resample classes."""
-    chosen = gathered.summary.chosen
-    names = ("improvement_classes_low", "theory_improvement_classes_low")
-    return any(bool(chosen[name].is_not_null().any()) for name in names)
-
-
-def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
-    found = [("verdict", "Verdict"), ("charts", "Charts"), ("detail", "In detail")]
-    found = found if context["verdicts"] else []
-    found += [("pictures", "Pictures")] if context["pictures"] else []
-    return [*found, ("tables", "Tables"), ("notes", "Warnings"), ("run", "Runs"), ("cite", "Cite")]
-
-
-def _scripts(charts: bool) -> list[str]:
-    """Return the scripts of the page: Vega where there are charts to draw, then our own."""
-    from firthshot.report.vega import vega_script
-
-    own = "\n".join((PAGE / "js" / f"{name}.js").read_text("utf-8") for name in _SCRIPTS)
-    found = [vega_script(), own] if charts else [own]
-    return [script.replace("</script", "<\\/script") for script in found]
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    """Return a policy that runs these scripts and no others, and loads nothing.
-
-    Vega compiles its own expressions ('unsafe-eval'); no text of a spec or bank becomes one.
-    """
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
-    ]
-    return (
-        f"default-src 'none'; script-src {' '.join(hashes)} 'unsafe-eval'; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _data_blocks(gathered: Gathered, verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, Any]]:
-    from firthshot.report.charts import make_charts
-    from firthshot.report.page_data import page_data
-
-    for name, content in (
-        ("chart-specs", make_charts()),
-        ("page-data", page_data(gathered, verdicts)),
-    ):
-        yield name, "application/json", script_json(content)
-
-
-def script_json(content: Any) -> Any:
-    """Return JSON that is safe inside a script element, whatever its strings say."""
-    from markupsafe import Markup
-
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
-
-
-def _downloads(
-    gathered: Gathered, tables: Sequence[Table]
-) -> tuple[list[dict[str, str]], list[tuple[str, str, Any]]]:
-    """Return the summary's tables as files that the page holds, and the packed files.
-
-    Those of ``tables`` are packed too, each under the name of its own table.
-    """
-    from markupsafe import Markup
-
-    from firthshot.report.tables_writers import to_csv
-
-    names = ("all", "chosen", "calibration", "contrasts")
-    found = {name: getattr(gathered.summary, name) for name in names}
-    found = {name: frame for name, frame in found.items() if not frame.is_empty()}
-    files = [
-        {"id": f"file-{name}", "name": f"{name}.csv", "lines": counted(len(frame), "line")}
-        for name, frame in found.items()
-    ]
-    texts = {f"file-{name}": harmless_csv(frame) for name, frame in found.items()}
-    texts |= {f"table-{table.name}": to_csv(table) for table in tables}
-    blocks = [
-        (name, "application/gzip+base64", Markup(_packed(text.encode())))
-        for name, text in texts.items()
-    ]
-    return files, blocks
-
-
-def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
-
-
-def _pictures(figures: Sequence[FigureFile]) -> dict[str, list[dict[str, str]]]:
-    """Return figures as data URIs: those that no chart replaces, and the rest, while there is room.
-
-    The page holds no more than _PICTURES bytes of them; all lie in ``figures/``.
-    """
-    held = 0
-    found: dict[str, list[dict[str, str]]] = {"pictures": [], "folded_pictures": []}
-    for figure in sorted(figures, key=lambda each: not each.name.startswith(_UNLIKE_CHARTS)):
-        content = figure.paths["svg"].read_bytes()
-        held += len(content)
-        if held > _PICTURES:
-            break
-        source = f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
-        where = "pictures" if figure.name.startswith(_UNLIKE_CHARTS) else "folded_pictures"
-        found[where].append({"title": figure.title, "caption": figure.caption, "source": source})
-    return found
-
-
-def _folded(total: int, pictures: Sequence[Any], folded_pictures: Sequence[Any]) -> str:
-    """Say how many figures are here, and where the others are."""
-    said = [counted(len(folded_pictures), "figure")]
-    if pictures:
-        said.append(f"{len(pictures)} more above")
-    if rest := total - len(pictures) - len(folded_pictures):
-        said.append(f"{rest} more in figures/")
-    return ", ".join(said)
-
-
-def _beside(figures: Sequence[FigureFile], tables: Sequence[Table]) -> str:
-    said = []
-    if figures:
-        said.append(f"{counted(len(figures), 'figure')} as SVG, PDF and PNG in figures/")
-    if tables:
-        said.append(f"{counted(len(tables), 'table')} as CSV, Markdown and LaTeX in tables/")
-    return f"Beside this page: {' and '.join(said)}." if said else ""
+    return target / "report.html"

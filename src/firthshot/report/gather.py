@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,10 @@ from firthshot.experiments.summary.reading import (
 from firthshot.experiments.summary.scores import load_scored
 from firthshot.experiments.summary.training import read_trainings
 from firthshot.report.runs import TRIALS, Run, read_run
+from firthshot.report.verdict import Verdict, make_verdicts
+
+if TYPE_CHECKING:
+    from firthshot.experiments.geometric.summary import GeometricResult
 
 HISTOGRAM_BINS = 41  # odd: the middle one is around zero
 HISTOGRAM: dict[str, Any] = {
@@ -59,6 +63,18 @@ class Gathered:
     summary: RunSummary
     runs: tuple[Run, ...]
     index: Index | None = None
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """Return the verdicts, which terminal and page share."""
+        return make_verdicts(self)
+
+    @cached_property
+    def geometric(self) -> list[GeometricResult]:
+        """Return the results of the geometric runs."""
+        from firthshot.experiments.geometric.run import read_geometric
+
+        return [read_geometric(run.path) for run in self.runs if run.kind != TRIALS]
 
     @cached_property
     def bins(self) -> pl.DataFrame:
@@ -118,8 +134,14 @@ class Gathered:
             yield from _counted(differences, edges, {**about, "coefficient": own, "theory": theory})
 
 
-def gather(folders: Sequence[Path]) -> Gathered:
+def gather(folders: Sequence[Path], summary: RunSummary | None = None) -> Gathered:
     """Read run folders; summaries that are missing or older than their parts are made anew.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+    summary : RunSummary, optional
+        That of the one folder, where it is at hand: then none is read.
 
     Raises
     ------
@@ -137,7 +159,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
     index = read_index(trials)
     read_trainings(index)  # refuses runs whose trials are not of one experiment
     refuse_overlap(index)
-    return Gathered(_summary(trials), runs, index)
+    return Gathered(summary or _summary(trials), runs, index)
 
 
 def _distinct(folders: Sequence[Path]) -> list[Path]:

@@ -26,7 +26,8 @@ from firthshot.report.tables_cells import (
     place,
     table,
 )
-from firthshot.report.wording import Condition, capital, head_name, listed
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import capital, head_name, listed
 
 if TYPE_CHECKING:
     from firthshot.report.gather import Gathered

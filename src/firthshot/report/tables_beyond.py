@@ -29,7 +29,8 @@ from firthshot.report.tables_cells import (
     place,
     table,
 )
-from firthshot.report.wording import Condition, head_name
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import head_name
 
 if TYPE_CHECKING:
     from firthshot.experiments.geometric.summary import GeometricResult

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from firthshot.report.wording import Condition, listed
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import listed
 
 WIDTH = " ±"  # a column "X ±" holds the half-widths of the 95 % intervals of column "X"
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from firthshot.report.figures.series import TRAINED, Group, Row, about, group
 from firthshot.report.figures.style import Drawing, legend_above, panels
-from firthshot.report.wording import Condition
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import setting_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +62,7 @@ def _page(family: Family, rows: Sequence[Row], draw_panel: DrawPanel) -> Any:
     figure, all_axes = panels(lines, columns, height=height)
     for axes, row in zip(all_axes, rows, strict=False):
         draw_panel(axes, row)
-        axes.set_title(Condition.of(row).words)
+        axes.set_title(setting_words(Condition.of(row)))
     for axes in all_axes[len(rows) :]:
         axes.set_visible(False)
     for axes in all_axes[::columns]:

@@ -32,7 +32,8 @@ from firthshot.report.figures.style import (
     shortened,
     zero_line,
 )
-from firthshot.report.wording import Condition, head_name
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import head_name
 
 if TYPE_CHECKING:
     import polars as pl

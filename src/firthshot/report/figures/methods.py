@@ -37,7 +37,8 @@ from firthshot.report.figures.style import (
     shortened,
     zero_line,
 )
-from firthshot.report.wording import Condition, head_name, listed
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import head_name, listed, setting_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +153,7 @@ def _bar_panels(methods: dict[str, list[Row]], rows: list[Row]) -> Any:
             }
             names = [shortened(bank, 16) for bank in banks]
             _bar_panel(axes, some, banks, names, lambda row: row["bank"])
-            axes.set_title(condition.words)
+            axes.set_title(setting_words(condition))
         for axes in all_axes[len(conditions) :]:
             axes.set_visible(False)
     for axes in all_axes[:: 1 if len(banks) == 1 else columns]:

@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE, penalty_rank
-from firthshot.report.wording import Condition, capital, counted, head_name, listed, penalty_name
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import capital, counted, head_name, listed, penalty_name
 
 Row = dict[str, Any]
 

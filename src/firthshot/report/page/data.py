@@ -13,8 +13,9 @@ import polars as pl
 
 from firthshot.experiments.schema import METHOD, SPLITLESS
 from firthshot.report.gather import Gathered
-from firthshot.report.verdict import GROUP, Verdict
-from firthshot.report.wording import Condition, capital, head_name, penalty_name
+from firthshot.report.verdict import GROUP, Condition, Verdict
+from firthshot.report.wording import capital, head_name
+from firthshot.report.wording.cards import opponent_name, penalty_title, title_of
 
 _DIGITS = 6  # significant; the downloads have all
 _CHOSEN = (
@@ -38,9 +39,9 @@ Place = tuple[Any, ...]
 Table = dict[str, list[Any]]
 
 
-def page_data(gathered: Gathered, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def page_data(gathered: Gathered) -> dict[str, Any]:
     """Return methods, settings and the tables behind each chart."""
-    book = _Book(verdicts)
+    book = _Book(gathered.verdicts)
     summary = gathered.summary
     return {
         "methods": book.methods,
@@ -78,13 +79,11 @@ def _group(row: dict[str, Any]) -> Place:
 
 
 def _method(verdict: Verdict) -> dict[str, str]:
-    key = verdict.key
-    name = capital(penalty_name(key["penalty"], key["prior"])).removeprefix("The ")
     return {
-        "title": verdict.title,
-        "bank": key["bank"],
-        "head": head_name(key["head"]),
-        "penalty": capital(", ".join([name, *verdict.details])),
+        "title": title_of(verdict),
+        "bank": verdict.key["bank"],
+        "head": head_name(verdict.key["head"]),
+        "penalty": penalty_title(verdict),
     }
 
 
@@ -140,10 +139,8 @@ def _turned(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _opponent(row: dict[str, Any], prefix: str) -> str:
-    penalty = row[f"{prefix}penalty"]
-    if penalty == "none":
-        return capital(head_name(row[f"{prefix}head"]))
-    return capital(penalty_name(penalty, row[f"{prefix}prior"]).removeprefix("the "))
+    opponent = (row[f"{prefix}head"], row[f"{prefix}penalty"], row[f"{prefix}prior"])
+    return capital(opponent_name(opponent).removeprefix("the "))
 
 
 def _rounded(value: Any) -> Any:

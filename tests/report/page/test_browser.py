@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from firthshot.report.build import render
 from firthshot.report.figures import FigureFile
 from firthshot.report.gather import gather
+from firthshot.report.page.render import render
 from firthshot.report.tables import make_tables
 from report.chromium import Chromium, find_chromium
 from report.runs_made import HOSTILE, toy_run
 
-SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+SCREENSHOTS = Path(__file__).parents[3] / "build" / "screenshots"
 CHARTS = ("improvement", "path", "tradeoff", "reliability", "differences", "contrasts")
 pytestmark = pytest.mark.skipif(
     find_chromium() is None,

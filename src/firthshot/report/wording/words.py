@@ -1,38 +1,16 @@
-"""Say numbers and settings as people do."""
+"""Say numbers, names and settings as people do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from firthshot.objective import PENALTIES
+from firthshot.report.verdict.condition import Condition
 
 
-@dataclass(frozen=True, order=True)
-class Condition:
-    """Ways and shots of a setting; balanced shots sort before unbalanced ones."""
-
-    ways: int
-    unbalanced: bool
-    shots: int
-    scheme: str
-
-    @staticmethod
-    def of(row: Mapping[str, Any]) -> Condition:
-        """Return the condition of a line of a summary's table."""
-        scheme = row["shots_scheme"]
-        return Condition(row["ways"], scheme != "balanced", row["shots"], scheme)
-
-    @property
-    def label(self) -> str:
-        """Return the shots as charts and tables name them."""
-        return self.scheme if self.unbalanced else str(self.shots)
-
-    @property
-    def words(self) -> str:
-        """Return the condition as people say it."""
-        return f"{self.ways} ways, {shots_words(self)}"
+def setting_words(condition: Condition) -> str:
+    """Return ways and shots as people say them."""
+    return f"{condition.ways} ways, {shots_words(condition)}"
 
 
 def shots_words(condition: Condition) -> str:
@@ -111,7 +89,7 @@ def where(part: Sequence[Condition], among: Sequence[Condition]) -> str:
     ``part`` is one of `parts`: every number of ways with every number of shots.
     """
     if len(among) == 1:
-        return f"at {part[0].words}"
+        return f"at {setting_words(part[0])}"
     if set(part) == set(among):
         return everywhere(len(among))
     shots, ways = _shots(part, among), _ways(part, among)

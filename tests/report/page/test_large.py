@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.test_summary_large import make
-from firthshot.report.build import render
 from firthshot.report.gather import gather
+from firthshot.report.page.render import render
 from firthshot.report.tables import make_tables
 
 

@@ -25,16 +25,17 @@ from firthshot.cli import app
 from firthshot.cli._overview import overview
 from firthshot.errors import FirthshotError
 from firthshot.experiments.summary import not_judged
-from firthshot.report import build, charts, citation, run_view, view
-from firthshot.report.build import render, script_json, write_report
+from firthshot.report import build, charts
+from firthshot.report.build import write_report
 from firthshot.report.gather import Gathered, gather
+from firthshot.report.page import citation, provenance, view
+from firthshot.report.page.render import render, script_json
 from firthshot.report.table_view import table_view
 from firthshot.report.tables import make_tables
 from firthshot.report.tables_cells import Number, Table
-from firthshot.report.verdict import make_verdicts
 from report.runs_made import HOSTILE, toy_run
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -238,9 +239,9 @@ def test_dropped_trials_stand_at_the_top(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", [*rows, lost])
     (folder / "spec.toml").write_text('name = "toy"\n')
     (folder / "banks.json").write_text("{}")
-    (alert,) = run_view.alerts(gather([folder]))
-    assert alert["what"] == "toy lacks trials."
-    assert alert["text"].startswith("1 of 4 novel trials were dropped, as some of their features")
+    (alert,) = provenance.alerts(gather([folder]))
+    assert alert[0] == "toy lacks trials."
+    assert alert[1].startswith("1 of 4 novel trials were dropped, because some of their features")
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -332,9 +333,9 @@ def test_citations_are_those_of_the_repository() -> None:
 
 def test_novel_trials_alone_are_not_called_unfinished(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, trials=3, ways=[3], shots=[1], name="alone", splits=["novel"])
-    headline = view.headline_of(gather([folder]), ())
+    headline = view.headline_of(gather([folder]))
     assert headline.answer == (
-        "No λ was chosen: the novel trials have no validation trials beside them."
+        "No λ was chosen, because the novel trials have no validation trials beside them."
     )
 
 
@@ -344,9 +345,8 @@ def test_a_bank_without_validation_classes_is_said_not_to_be_judged(tmp_path: Pa
     folder = toy_run(tmp_path, trials=5, ways=[3], shots=[1], **both)
     sentence = "plain has no validation trials: it is not judged."
     found = gather([folder])
-    verdicts = make_verdicts(found)
-    assert {verdict.key["bank"] for verdict in verdicts} == {"toy"}
-    assert view.headline_of(found, verdicts).lines[-1] == sentence
+    assert {verdict.key["bank"] for verdict in found.verdicts} == {"toy"}
+    assert view.headline_of(found).lines[-1] == sentence
     assert sentence in render(found)
     assert overview(found.summary).legend.endswith(sentence)
     alone = toy_run(tmp_path / "alone", trials=5, ways=[3], shots=[1], splits=["novel"])
@@ -362,8 +362,8 @@ def test_without_a_penalty_accuracies_are_shown(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, trials=5, ways=[3], shots=[1], penalties=["none"])
     found = gather([folder])
     assert set(found.summary.all["split"]) == {"val", "novel"}
-    assert view.headline_of(found, ()).answer == (
-        "No penalty was trained: there is nothing to choose."
+    assert view.headline_of(found).answer == (
+        "No penalty was trained, so there is nothing to choose."
     )
     shown = overview(found.summary)
     console = Console(width=100, file=io.StringIO())
@@ -389,20 +389,20 @@ def test_a_preset_is_repeated_by_its_name(gathered: Gathered) -> None:
     fields = json.loads(json.dumps(load_spec("quickstart").as_dict()))
     path = Path("runs/quickstart")
     run = dataclasses.replace(gathered.runs[0], name="quickstart", path=path, spec=fields)
-    assert run_view.rerun_command(run) == "firthshot run quickstart"
+    assert provenance.rerun_command(run) == "firthshot run quickstart"
     moved = {"source": ["/home/me/mini.bank", "own"], "paper_sources": ["x"], "remark": "y"}
     lent = dataclasses.replace(run, spec={**run.spec, **moved})
-    assert run_view.rerun_command(lent) == (
+    assert provenance.rerun_command(lent) == (
         'firthshot run quickstart --set \'source=["mini.bank", "own"]\''
     )
     fields |= {"trials": 20, "shots": [1, "unbalanced-8"], "banks": ["/data/my.bank"]}
     changed = dataclasses.replace(run, path=Path("runs/few shots"), spec=fields)
-    assert run_view.rerun_command(changed) == (
+    assert provenance.rerun_command(changed) == (
         "firthshot run quickstart --bank my.bank --set 'shots=[1, \"unbalanced-8\"]' --trials 20 "
         "--out 'runs/few shots'"
     )
     own = dataclasses.replace(run, name="mine", path=Path("runs/second"))
-    assert run_view.rerun_command(own) == "firthshot run spec.toml --out runs/second"
+    assert provenance.rerun_command(own) == "firthshot run spec.toml --out runs/second"
 
 
 def test_a_geometric_run_is_reported_by_itself(tmp_path: Path) -> None:
@@ -438,16 +438,18 @@ def test_a_partial_geometric_run_says_so_at_the_top(tmp_path: Path) -> None:
     assert "24 trials of 300: the run is not finished" in text
 
 
-@pytest.mark.parametrize(("trials", "words"), [(1, "Too few"), (5, "Too few"), (5000, "Yes:")])
+@pytest.mark.parametrize(
+    ("trials", "words"), [(1, "There are too few"), (5, "There are too few"), (5000, "Yes:")]
+)
 def test_few_geometric_trials_give_no_answer(tmp_path: Path, trials: int, words: str) -> None:
-    headline = view.headline_of(gather([geometric(tmp_path, trials)]), ())
+    headline = view.headline_of(gather([geometric(tmp_path, trials)]))
     assert headline.answer.startswith(words)
 
 
 def test_all_geometric_runs_are_in_the_headline(tmp_path: Path) -> None:
     folders = [geometric(tmp_path / "a", 5000), geometric(tmp_path / "b", 1)]
-    headline = view.headline_of(gather(folders), ())
-    assert headline.answer.startswith("Too few")  # the second alone could not tell
+    headline = view.headline_of(gather(folders))
+    assert headline.answer.startswith("There are too few")  # the second alone could not tell
     assert headline.lines[0] == "5,000 trials; p = 0.5."
     assert "1 trial; p = 0.5." in headline.lines
 
@@ -478,8 +480,8 @@ def test_tables_show_value_and_interval_together() -> None:
 def test_a_preset_that_ran_twice_is_named_once(gathered: Gathered) -> None:
     (run,) = gathered.runs
     preset = dataclasses.replace(run, name="cosine", spec={**run.spec, "paper_banks": ["other"]})
-    (alert,) = run_view.alerts(Gathered(gathered.summary, (preset, preset)))
-    assert alert["text"].startswith("cosine repeats settings of the paper on ")
+    (alert,) = provenance.alerts(Gathered(gathered.summary, (preset, preset)))
+    assert alert[1].startswith("cosine repeats settings of the paper on ")
 
 
 def test_the_chart_marks_a_chosen_zero(page: str) -> None:

@@ -1,23 +1,40 @@
-"""Verdicts in words, computed from the summary's tables: nothing here is a matter of taste."""
+"""From the summary's tables to verdicts: nothing here is a matter of taste."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import trials_needed
-from firthshot.report import remarks
-from firthshot.report.gather import Gathered
-from firthshot.report.outcomes import Contrast, Outcome, Remark, Row, kind_of
-from firthshot.report.wording import Condition, capital, head_name, penalty_name
+from firthshot.report.verdict.condition import Condition
+from firthshot.report.verdict.findings import Finding, find
+from firthshot.report.verdict.outcomes import Contrast, Outcome, Row, kind_of
+
+if TYPE_CHECKING:
+    from firthshot.report.gather import Gathered
 
 # What makes a method on a bank; what is left of the keys are its conditions.
 _CONDITION = ("split", "ways", "actual_ways", "shots", "shots_scheme", "query_rule")
 GROUP = tuple(name for name in KEYS if name not in _CONDITION)
 _TELLING = ("bank", "extraction", "transform", "solver", "l2_kind", "l2", "source", "artificial")
+
+
+@dataclass(frozen=True)
+class Lean:
+    """Mean confidence and accuracy of the head without penalty in a setting."""
+
+    confidence: float
+    accuracy: float
+
+    @property
+    def gap(self) -> float:
+        """Return by how much confidence exceeds accuracy."""
+        return self.confidence - self.accuracy
 
 
 @dataclass(frozen=True)
@@ -27,23 +44,37 @@ class Verdict:
     Attributes
     ----------
     key : the values of GROUP by name
-    title : what tells it from the others
-    details : what of it the title needs besides penalty, head and bank
+    telling : the names in the key that tell it from others with the same head and penalty
     outcomes : one per setting, in the order of ways and shots
-    remarks : the verdict in sentences, what matters most first
-    references : where it helps, its contrasts with reference heads on the same trials
+    contrasts : it against other methods on the same trials
+    leans : how sure and how right the head is without penalty, where that is known
     """
 
     key: Row
-    title: str
-    details: tuple[str, ...]
+    telling: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
-    remarks: tuple[Remark, ...]
-    references: tuple[Contrast, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+    leans: dict[Condition, Lean] = field(default_factory=dict)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Return its settings."""
+        return tuple(outcome.condition for outcome in self.outcomes)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what holds, what matters most first."""
+        return tuple(find(self))
 
     def count(self, kind: str) -> int:
         """Return the number of settings with this outcome."""
         return sum(outcome.kind == kind for outcome in self.outcomes)
+
+    @property
+    def references(self) -> list[Contrast]:
+        """Return the contrasts with heads without penalty where this helps."""
+        helped = {outcome.condition for outcome in self.outcomes if outcome.kind == "helps"}
+        return [one for one in self.contrasts if one.is_reference and one.condition in helped]
 
     @property
     def reference_standings(self) -> dict[Condition, str]:
@@ -66,12 +97,23 @@ def _best(standings: set[str]) -> str:
 def make_verdicts(gathered: Gathered) -> list[Verdict]:
     """Return a verdict for every method that has a penalty, Firth first."""
     groups = _groups(gathered.summary.chosen)
-    named = [dict(zip(GROUP, key, strict=True)) for key in groups]
-    details = [_details(key, named) for key in named]
+    keys = [dict(zip(GROUP, key, strict=True)) for key in groups]
     return [
-        _verdict(gathered, key, rows, telling)
-        for key, rows, telling in zip(named, groups.values(), details, strict=True)
+        Verdict(
+            key,
+            _telling(key, keys),
+            _outcomes(gathered, key, rows),
+            _contrasts(gathered.summary.contrasts, key),
+            _leans(gathered.bins, key),
+        )
+        for key, rows in zip(keys, groups.values(), strict=True)
     ]
+
+
+def main_verdicts(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts that the report's first answer is about: on Firth, else on all."""
+    firth = [verdict for verdict in verdicts if verdict.key["penalty"] == "firth"]
+    return [v for v in firth if v.key["prior"] == "uniform"] or firth or list(verdicts)
 
 
 def _groups(chosen: pl.DataFrame) -> dict[tuple[Any, ...], list[Row]]:
@@ -83,58 +125,24 @@ def _groups(chosen: pl.DataFrame) -> dict[tuple[Any, ...], list[Row]]:
     return groups
 
 
-def _details(key: Row, among: list[Row]) -> dict[str, str]:
-    """Return what tells a method from others with the same head and penalty, in words."""
+def _telling(key: Row, among: list[Row]) -> tuple[str, ...]:
+    """Return what tells a method from others with the same head and penalty."""
     same = ("penalty", "prior", "head")
     alike = [other for other in among if all(other[name] == key[name] for name in same)]
     vary = [name for name in _TELLING if len({other[name] for other in alike}) > 1]
     none_drawn = ("artificial",) if key["source"] else ()
-    return {name: _detail(name, key[name]) for name in vary if key[name] or name in none_drawn}
+    return tuple(name for name in vary if key[name] or name in none_drawn)
 
 
-def _detail(name: str, value: Any) -> str:
-    if name == "l2":
-        return f"with L2 {value:g}"
-    if name == "artificial":
-        return f"{value or 'no'} artificial samples"
-    return f"from {value}" if name == "source" else str(value)
-
-
-def _verdict(gathered: Gathered, named: Row, rows: list[Row], details: dict[str, str]) -> Verdict:
-    name = capital(penalty_name(named["penalty"], named["prior"]))
-    title = ", ".join([name, f"{head_name(named['head'])} head", *details.values()])
-    beside = tuple(words for what, words in details.items() if what != "bank")
-    outcomes = _outcomes(gathered, named, rows)
-    contrasts = _contrasts(gathered.summary.contrasts, named)
-    said = [
-        *remarks.accuracy(named, outcomes),
-        *remarks.over_classes(outcomes),
-        *remarks.theory(outcomes),
-        *remarks.calibration(outcomes, _leans(gathered, named)),
-        *remarks.rivals(named, contrasts),
-        *remarks.references(named, outcomes, contrasts),
-        *remarks.edge(outcomes),
-    ]
-    helped = {outcome.condition for outcome in outcomes if outcome.kind == "helps"}
-    references = [
-        one for one in contrasts if one.row["against_penalty"] == "none" and one.condition in helped
-    ]
-    return Verdict(named, title, beside, outcomes, tuple(said), tuple(references))
-
-
-def _outcomes(gathered: Gathered, named: Row, rows: list[Row]) -> tuple[Outcome, ...]:
-    needed = trials_needed(_tests(gathered.summary.chosen))
-    tried = _largest_candidates(gathered.summary.all, named)
-    found = [
-        Outcome(
-            Condition.of(row),
-            kind_of(row["improvement"], row["p_holm"], row["coefficient"]),
-            row,
-            needed,
-            only_zero=tried.get(Condition.of(row)) == 0,
-        )
-        for row in rows
-    ]
+def _outcomes(gathered: Gathered, key: Row, rows: list[Row]) -> tuple[Outcome, ...]:
+    chosen = gathered.summary.chosen
+    needed = trials_needed(len(chosen.filter(pl.col("penalty") != "none")))  # Holm's family
+    tried = _largest_candidates(gathered.summary.all, key)
+    found = []
+    for row in rows:
+        condition = Condition.of(row)
+        kind = kind_of(row["improvement"], row["p_holm"], row["coefficient"])
+        found.append(Outcome(condition, kind, row, needed, tried.get(condition) == 0))
     return tuple(sorted(found, key=lambda outcome: outcome.condition))
 
 
@@ -148,32 +156,27 @@ def _largest_candidates(lines: pl.DataFrame, key: Row) -> dict[Condition, float]
     return found
 
 
-def _tests(chosen: pl.DataFrame) -> int:
-    """Return the size of the family that Holm's rule corrects."""
-    return len(chosen.filter(pl.col("penalty") != "none"))
-
-
-def _leans(gathered: Gathered, key: Row) -> dict[Condition, remarks.Lean]:
+def _leans(bins: pl.DataFrame, key: Row) -> dict[Condition, Lean]:
     """Return mean confidence and accuracy of the head without penalty, per setting."""
-    bins = gathered.bins.filter(
+    plain = bins.filter(
         *_same(key), pl.col("split") == "novel", pl.col("coefficient") == 0, ~pl.col("theory")
     )
     sums = pl.col("count", "confidence_sum", "correct_sum").sum()
-    settings = bins.group_by("ways", "shots", "shots_scheme").agg(sums).filter(pl.col("count") > 0)
+    settings = plain.group_by("ways", "shots", "shots_scheme").agg(sums).filter(pl.col("count") > 0)
     return {
-        Condition.of(row): remarks.Lean(
+        Condition.of(row): Lean(
             row["confidence_sum"] / row["count"], row["correct_sum"] / row["count"]
         )
         for row in settings.to_dicts()
     }
 
 
-def _contrasts(contrasts: pl.DataFrame, key: Row) -> list[Contrast]:
+def _contrasts(contrasts: pl.DataFrame, key: Row) -> tuple[Contrast, ...]:
     needed = trials_needed(len(contrasts))
-    return [
+    return tuple(
         Contrast(Condition.of(row), kind_of(row["difference"], row["p_holm"]), row, needed)
         for row in contrasts.filter(*_same(key)).to_dicts()
-    ]
+    )
 
 
 def _same(key: Row) -> list[pl.Expr]:

@@ -1,0 +1,1 @@
+"""One self-contained web page of a report."""

@@ -1,0 +1,177 @@
+"""The findings of a verdict: what is said of which settings, with the numbers, and no words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from firthshot.report.verdict.condition import Condition
+from firthshot.report.verdict.outcomes import Contrast, Effect, Outcome, Tested
+
+if TYPE_CHECKING:
+    from firthshot.report.verdict.make import Verdict
+
+SAME_ECE = SAME_NLL = 0.005
+WIDER = 2.0  # intervals over classes are worth a sentence from this ratio on
+LEANS = 0.02  # confidence and accuracy that differ by less are as good as equal
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Settings of a method that share a standing.
+
+    Attributes
+    ----------
+    topic : accuracy, classes, theory, calibration, rivals, references or edge
+    standing : what holds in these settings
+    effects : where, with estimate and interval
+    among : the settings that were looked at
+    opponent : head, penalty and prior of the other method
+    trials : the trials there are and those that a test needs, where there are too few
+    numbers : what else is told, by name
+    """
+
+    topic: str
+    standing: str
+    effects: tuple[Effect, ...]
+    among: tuple[Condition, ...]
+    opponent: tuple[str, str, str] | None = None
+    trials: tuple[int, int] | None = None
+    numbers: dict[str, Any] | None = None
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """Return the settings."""
+        return [effect.condition for effect in self.effects]
+
+
+def find(verdict: Verdict) -> Iterator[Finding]:
+    """Yield the findings of a verdict, what matters most first."""
+    yield from _accuracy(verdict.outcomes)
+    yield from _classes(verdict.outcomes)
+    yield from _theory(verdict.outcomes)
+    yield from _calibration(verdict)
+    for own in _by_opponent(c for c in verdict.contrasts if not c.is_reference):
+        yield from _rival(own)
+    for own in _by_opponent(c for c in verdict.contrasts if c.is_reference):
+        yield from _reference(own, verdict.outcomes)
+    yield from _some("edge", "edge", [o for o in verdict.outcomes if o.row["at_edge"]], verdict)
+
+
+def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
+    """Return how many trials settings with too few of them have at most, and how many they need."""
+    return max(one.row["trials"] for one in few), few[0].trials_needed
+
+
+def _some(
+    topic: str, standing: str, outcomes: Sequence[Outcome], verdict: Verdict
+) -> Iterator[Finding]:
+    if outcomes:
+        effects = tuple(outcome.effect for outcome in outcomes)
+        yield Finding(topic, standing, effects, verdict.conditions)
+
+
+def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+    among = tuple(outcome.condition for outcome in outcomes)
+    for standing in ("helps", "costs", "unclear", "few", "only zero", "chose zero"):
+        if own := [outcome for outcome in outcomes if outcome.standing == standing]:
+            trials = trials_of(own) if standing == "few" else None
+            effects = tuple(outcome.effect for outcome in own)
+            yield Finding("accuracy", standing, effects, among, trials=trials)
+
+
+def _classes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+    """Find gains that may be a matter of these classes, and how much wider such intervals are."""
+    among = tuple(outcome.condition for outcome in outcomes)
+    loose = [o for o in outcomes if o.kind in ("helps", "costs") and not o.sure_over_classes]
+    if loose:
+        yield Finding("classes", "loose", tuple(o.effect for o in loose), among)
+    ratios = sorted(filter(None, (outcome.widening for outcome in outcomes)))
+    if ratios and (median := ratios[len(ratios) // 2]) >= WIDER:
+        yield Finding("classes", "wider", (), among, numbers={"ratio": median})
+
+
+def _theory(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+    known = [outcome for outcome in outcomes if outcome.theory_standing]
+    among = tuple(outcome.condition for outcome in known)
+    for standing in ("costs", "open", "safe"):
+        own = tuple(o.theory_effect for o in known if o.theory_standing == standing)
+        if own:
+            yield Finding("theory", standing, own, among)
+
+
+def moves(outcomes: Iterable[Outcome], loss: str, same: float) -> tuple[int, int]:
+    """Count the settings in which the chosen coefficient makes a loss rise and fall."""
+    changes = [o.row[loss] - o.row[f"base_{loss}"] for o in outcomes]
+    return sum(change > same for change in changes), sum(change < -same for change in changes)
+
+
+def calibrated(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return the settings in which the penalty is in use and probabilities are known."""
+    return [o for o in outcomes if o.kind != "unchanged" and o.row["ece_pooled"] is not None]
+
+
+def _calibration(verdict: Verdict) -> Iterator[Finding]:
+    """Find what the chosen coefficient does to the probabilities; there is no test of it."""
+    known = calibrated(verdict.outcomes)
+    if not known:
+        return
+    nll, ece = moves(known, "nll", SAME_NLL), moves(known, "ece_pooled", SAME_ECE)
+    worse, better = nll[0] + ece[0], nll[1] + ece[1]
+    standing = "same" if worse == better else "worse" if worse > better else "better"
+    mixed = "mostly " if worse and better and worse != better else ""
+    most = max(known, key=lambda o: abs(o.row["ece_pooled"] - o.row["base_ece_pooled"])).row
+    among = tuple(outcome.condition for outcome in known)
+    leans = {one: verdict.leans[one] for one in among if one in verdict.leans}
+    numbers = {"nll": nll, "ece": ece, "most": most, "leans": leans}
+    effects = tuple(outcome.effect for outcome in known)
+    yield Finding("calibration", mixed + standing, effects, among, numbers=numbers)
+
+
+def _by_opponent(contrasts: Iterable[Contrast]) -> list[list[Contrast]]:
+    groups: dict[tuple[str, str, str], list[Contrast]] = {}
+    for one in contrasts:
+        groups.setdefault(one.opponent, []).append(one)
+    return list(groups.values())
+
+
+def _against(
+    topic: str, standing: str, own: Sequence[Contrast], all_: Sequence[Contrast], turned: bool
+) -> Iterator[Finding]:
+    """Yield what holds of some contrasts with an opponent; ``turned`` tells its lead, not ours."""
+    if own:
+        effects = tuple(one.effect.turned if turned else one.effect for one in own)
+        among = tuple(one.condition for one in all_)
+        trials = trials_of(own) if standing == "few" else None
+        yield Finding(topic, standing, effects, among, own[0].opponent, trials)
+
+
+def _rival(own: list[Contrast]) -> Iterator[Finding]:
+    """Compare with another penalty of the same head, each at its own chosen coefficient."""
+    tested = [one for one in own if not one.both_zero]
+    for kind in ("helps", "costs", "unclear"):
+        some = [one for one in tested if one.kind == kind and not one.too_few]
+        yield from _against("rivals", kind, some, own, kind == "costs")
+    yield from _against("rivals", "few", [one for one in tested if one.too_few], own, False)
+    yield from _against("rivals", "both zero", [one for one in own if one.both_zero], own, False)
+
+
+def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+    """Find where a head without penalty wins, and where ours helps, whether it does as well."""
+    at = {outcome.condition: outcome for outcome in outcomes}
+    lost = [one for one in own if _beats_both(one, at[one.condition])]
+    for standing, unused in (("beaten", False), ("beaten at zero", True)):
+        some = [one for one in lost if (one.row["coefficient"] == 0) is unused]
+        yield from _against("references", standing, some, own, True)
+    helped = [one for one in own if at[one.condition].kind == "helps"]
+    level = [one for one in helped if one.standing == "as well"]
+    wide = [one for one in helped if one.standing == "open" and not one.too_few]
+    yield from _against("references", "as well", level, own, False)
+    yield from _against("references", "open", wide, own, False)
+    yield from _against("references", "few", [one for one in helped if one.too_few], own, False)
+
+
+def _beats_both(one: Contrast, outcome: Outcome) -> bool:
+    """Return whether a reference head beats the method, and the head without penalty too."""
+    return one.kind == "costs" and bool(one.row["against_accuracy"] > outcome.row["base_accuracy"])

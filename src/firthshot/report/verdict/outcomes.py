@@ -1,0 +1,151 @@
+"""What a penalty does in a setting, classified by the summary's tests.
+
+A setting *helps* or *costs* when its test, Holm-corrected over the whole table, is below ALPHA.
+That no difference was found does not say that there is none: two heads do *as well* as one
+another, and a coefficient is *safe*, only where an interval leaves no room for a loss of MARGIN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from firthshot.experiments.statistics import ALPHA
+from firthshot.report.verdict.condition import Condition
+
+MARGIN = 0.005  # half a point of accuracy: what "as well" and "safe" may overlook at most
+
+Row = dict[str, Any]
+
+
+class Effect(NamedTuple):
+    """A mean difference in a setting and the half-width of its 95 % interval."""
+
+    condition: Condition
+    mean: float
+    width: float | None
+
+    @property
+    def turned(self) -> Effect:
+        """Return the effect from the other side."""
+        return Effect(self.condition, -self.mean, self.width)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A line of a table whose tests Holm's rule corrects together.
+
+    ``kind`` is ``helps``, ``costs``, ``unclear`` (not significant) or ``unchanged`` (coefficient
+    0). ``trials_needed`` is how many trials a test in this table needs to be significant at all.
+    """
+
+    condition: Condition
+    kind: str
+    row: Row
+    trials_needed: int = 1
+
+    @property
+    def too_few(self) -> bool:
+        """Return whether there are so few trials that no effect could be significant."""
+        return self.kind == "unclear" and self.row["trials"] < self.trials_needed
+
+    def _effect(self, name: str) -> Effect:
+        return Effect(self.condition, self.row[name], self.row[f"{name}_ci"])
+
+
+@dataclass(frozen=True)
+class Outcome(Tested):
+    """What the chosen coefficient does in one setting.
+
+    ``only_zero`` says that coefficient 0 was the only candidate: then nothing was chosen.
+    """
+
+    only_zero: bool = False
+
+    @property
+    def effect(self) -> Effect:
+        """Return the improvement at the chosen coefficient."""
+        return self._effect("improvement")
+
+    @property
+    def theory_effect(self) -> Effect:
+        """Return the improvement at the tuning-free coefficient."""
+        return self._effect("theory_improvement")
+
+    @property
+    def standing(self) -> str:
+        """Return the kind, with ``few``, ``only zero`` and ``chose zero`` told apart."""
+        if self.kind == "unchanged":
+            return "only zero" if self.only_zero else "chose zero"
+        return "few" if self.too_few else self.kind
+
+    @property
+    def theory_standing(self) -> str | None:
+        """Return what the tuning-free coefficient does: ``safe``, ``costs`` or ``open``.
+
+        None where it was not trained, or once only, which has no interval.
+        """
+        _, mean, width = self.theory_effect
+        if width is None:
+            return None
+        if mean + width < 0:
+            return "costs"
+        return "safe" if mean - width > -MARGIN else "open"
+
+    @property
+    def sure_over_classes(self) -> bool:
+        """Return whether the interval that also resamples classes leaves zero out."""
+        low, high = self.row["improvement_classes_low"], self.row["improvement_classes_high"]
+        return low is None or low > 0 or high < 0
+
+    @property
+    def widening(self) -> float | None:
+        """Return how much wider the interval over classes is than that over trials."""
+        width, low = self.row["improvement_ci"], self.row["improvement_classes_low"]
+        if not width or low is None:
+            return None
+        return float((self.row["improvement_classes_high"] - low) / (2 * width))
+
+
+@dataclass(frozen=True)
+class Contrast(Tested):
+    """A method against another one on the same trials, in one setting."""
+
+    @property
+    def effect(self) -> Effect:
+        """Return the method's lead over the other."""
+        return self._effect("difference")
+
+    @property
+    def is_reference(self) -> bool:
+        """Return whether the other is a head without penalty."""
+        return bool(self.row["against_penalty"] == "none")
+
+    @property
+    def opponent(self) -> tuple[str, str, str]:
+        """Return head, penalty and prior of the other."""
+        row = self.row
+        return row["against_head"], row["against_penalty"], row["against_prior"]
+
+    @property
+    def both_zero(self) -> bool:
+        """Return whether two methods are the same head, both without their penalty."""
+        return bool(self.row["coefficient"] == 0 and self.row["against_coefficient"] == 0)
+
+    @property
+    def standing(self) -> str:
+        """Return how the other does: ``better``, ``worse``, ``as well`` or ``open``."""
+        if self.kind != "unclear":
+            return "worse" if self.kind == "helps" else "better"
+        _, lead, width = self.effect
+        close = width is not None and lead + width <= MARGIN
+        return "as well" if close and not self.too_few else "open"
+
+
+def kind_of(mean: float, p_holm: float | None, coefficient: float | None = None) -> str:
+    """Classify a difference; without p-value it was not tested."""
+    if coefficient == 0:
+        return "unchanged"
+    if p_holm is None or p_holm >= ALPHA or mean == 0:
+        return "unclear"
+    return "helps" if mean > 0 else "costs"

@@ -1,0 +1,257 @@
+"""The answer at the top of the page and at the end of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firthshot.report.verdict import Outcome, Verdict, main_verdicts
+from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves, trials_of
+from firthshot.report.wording.cards import LOSS, ZERO, name_of, needed_words, title_of
+from firthshot.report.wording.words import (
+    capital,
+    counted,
+    everywhere,
+    listed,
+    points,
+    points_ci,
+    rounded_points,
+    setting_words,
+)
+
+if TYPE_CHECKING:
+    from firthshot.experiments.geometric.summary import GeometricResult
+    from firthshot.experiments.summary import Unjudged
+
+SMALL = 0.1  # points of accuracy: a smaller gain is called so, however significant
+_COUNTED = {
+    "helps": ("helps", "help"),
+    "costs": ("costs", "cost"),
+    "unclear": ("unclear", "not significant"),
+    "zero": ("unchanged", "λ = 0"),
+    "few": ("unclear", "too few trials"),
+}
+
+_QUIET = {
+    "unclear": "the effect may be chance",
+    "few": "there are too few trials to tell",
+    **ZERO,
+}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The answer at the top of the page.
+
+    Attributes
+    ----------
+    question, answer : str
+    tone : {"good", "bad", "mixed", "plain"}
+    lines : how much, and what would do as well
+    more : what else is to be known, in sentences
+    counts : (kind of outcome, settings, words)
+    """
+
+    question: str
+    answer: str
+    tone: str
+    lines: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    counts: tuple[tuple[str, int, str], ...] = ()
+
+
+def make_headline(verdicts: Sequence[Verdict], unjudged: Sequence[Unjudged] = ()) -> Headline:
+    """Answer the question of the page from the verdicts on Firth, else on what was run.
+
+    Settings that could not be judged are counted, so that none is missed in silence.
+    """
+    main = main_verdicts(verdicts)
+    if not main:
+        lost = " ".join(_unjudged(unjudged))
+        answer = lost or "No setting is finished on novel classes."
+        return Headline("What was found?", answer, "plain")
+    kinds = {(v.key["penalty"], v.key["prior"]) for v in main}
+    names = list(dict.fromkeys(map(name_of, main)))
+    name = names[0] if len(names) == 1 else "a penalty"
+    outcomes = [outcome for verdict in main for outcome in verdict.outcomes]
+    answer, tone = _answer(outcomes)
+    lines = (
+        *_best_and_worst(main),
+        *_references(main),
+        *_unjudged([one for one in unjudged if (one.penalty, one.prior) in kinds]),
+    )
+    more = (*_quiet(outcomes), *_theory(main), *_probabilities(outcomes))
+    return Headline(f"Does {name} help here?", answer, tone, lines, more, _counts(outcomes))
+
+
+def geometric_headline(results: Sequence[GeometricResult]) -> Headline:
+    """Answer for all geometric runs together; the least favourable of them decides."""
+    if any(result.firth_is_biased for result in results):
+        answer, tone = "Not wholly: a bias remains that noise does not explain.", "bad"
+    elif not all(result.likelihood_is_biased for result in results):
+        answer = "There are too few trials to tell: the bias of maximum likelihood does not show."
+        tone = "plain"
+    else:
+        answer, tone = "Yes: from two samples on, Firth’s bias is within the noise.", "good"
+    lines = tuple(line for result in results for line in result.sentences())
+    return Headline("Does Firth remove the bias?", answer, tone, lines)
+
+
+def nothing_chosen(penalised: bool) -> Headline:
+    """Say why there are novel trials and no verdict."""
+    answer = "No penalty was trained, so there is nothing to choose."
+    if penalised:
+        answer = "No λ was chosen, because the novel trials have no validation trials beside them."
+    return Headline("What was found?", answer, "plain")
+
+
+def _counts(outcomes: Sequence[Outcome]) -> tuple[tuple[str, int, str], ...]:
+    """Count the outcomes, but not where there is but one setting."""
+    counts = Counter("zero" if o.standing in ZERO else o.standing for o in outcomes)
+    shown = [(kind, counts[one], words) for one, (kind, words) in _COUNTED.items() if counts[one]]
+    return tuple(shown) if len(outcomes) > 1 else ()
+
+
+def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
+    total = len(outcomes)
+    helps, costs = (sum(o.kind == kind for o in outcomes) for kind in ("helps", "costs"))
+    if helps and costs:
+        both = f"helps in {helps} and costs accuracy in {costs}"
+        return f"It depends: it {both} of {total} settings.", "mixed"
+    if costs:
+        among = f" in {costs} of {total} settings" if total > 1 else ""
+        return f"It costs accuracy{among}.", "bad"
+    if not helps:
+        return _nothing(outcomes), "plain"
+    if helps == total:
+        return (f"Yes, {everywhere(total)}." if total > 1 else "Yes."), "good"
+    if 2 * helps < total:
+        return f"It helps in {helps} of {total} settings.", "mixed"
+    return f"Yes, in {helps} of {total} settings.", "good"
+
+
+def _nothing(outcomes: Sequence[Outcome]) -> str:
+    """Answer where nothing is significant.
+
+    A λ = 0 that was chosen is no null result, nor is a test that could not have found anything.
+    """
+    total, counts = len(outcomes), Counter(outcome.standing for outcome in outcomes)
+    few = [outcome for outcome in outcomes if outcome.too_few]
+    needed = f" {needed_words(*trials_of(few))}." if few else ""
+    present = [(words, counts[one]) for one, words in _QUIET.items() if counts[one]]
+    if len(present) == 1:
+        ((words, _),) = present
+        among = f" {everywhere(total)}" if total > 1 else ""
+        return f"{capital(words)}{among}.{needed}"
+    each = [f"{words} in {count}" for words, count in present]
+    return f"{capital(listed(each))} of {total} settings.{needed}"
+
+
+def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    pairs = [(v, o) for v in verdicts for o in v.outcomes]
+    helps = [pair for pair in pairs if pair[1].kind == "helps"]
+    costs = [pair for pair in pairs if pair[1].kind == "costs"]
+    if helps:
+        best = max(helps, key=lambda pair: pair[1].row["improvement"])
+        yield f"The largest gain is {_effect(*best)}.{_small([o for _, o in helps])}"
+    if costs:
+        worst = min(costs, key=lambda pair: pair[1].row["improvement"])
+        yield f"The largest loss is {_effect(*worst)}."
+
+
+def _effect(verdict: Verdict, outcome: Outcome) -> str:
+    amount = points_ci(*outcome.effect[1:])
+    return f"{amount} points ({title_of(verdict)}, {setting_words(outcome.condition)})"
+
+
+def _small(helps: Sequence[Outcome]) -> str:
+    small = sum(rounded_points(outcome.row["improvement"]) < SMALL for outcome in helps)
+    if not small:
+        return ""
+    which = f"{small} of the {len(helps)} gains" if len(helps) > 1 else "This gain"
+    return f" {which} {'is' if small == 1 else 'are'} below {SMALL:g} points."
+
+
+def _quiet(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say in how many settings nothing can be told, or nothing was changed, beside the others."""
+    counts = Counter(outcome.standing for outcome in outcomes)
+    if not counts["helps"] + counts["costs"]:
+        return
+    parts = [
+        f"{words} in {counted(counts[one], 'setting')}"
+        for one, words in _QUIET.items()
+        if counts[one]
+    ]
+    parts += [] if counts["costs"] else ["no setting loses accuracy significantly"]
+    if parts:
+        few = [outcome for outcome in outcomes if outcome.too_few]
+        needed = f" {needed_words(*trials_of(few))}." if few else ""
+        yield f"{capital(listed(parts))}.{needed}"
+
+
+# How a reference head does.
+_STANDINGS = {
+    "matched": "does as well or better",
+    "worse": "is worse",
+    "open": "may do as well",
+}
+
+
+def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Say whether a head without any penalty does as well where this helps."""
+    counts = Counter(s for verdict in verdicts for s in verdict.reference_standings.values())
+    known = counts.total()
+    if not known:
+        return
+    partly = any(len(v.reference_standings) < v.count("helps") for v in verdicts)
+    (first, count), *others = [(s, counts[s]) for s in _STANDINGS if counts[s]]
+    among = {1: "the one setting", 2: "both settings"}.get(known, f"all {known} settings")
+    among = among if count == known else f"{count} of the {known} settings"
+    rest = "".join(f"; in {n} it {_STANDINGS[one]}" for one, n in others)
+    few = [one for verdict in verdicts for one in verdict.references if one.too_few]
+    needed = f" {needed_words(*trials_of(few))}." if few else ""
+    yield (
+        f"A head without penalty (nearest class mean or least squares) {_STANDINGS[first]} in "
+        f"{among} where it helps{' and one was run' if partly else ''}{rest}.{needed}"
+    )
+
+
+def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Say where the tuning-free coefficient costs accuracy, and where it may."""
+    known = [(v, o) for v in verdicts for o in v.outcomes if o.theory_standing]
+    if not known:
+        return
+    bad = [(v, o) for v, o in known if o.theory_standing == "costs"]
+    wide = sum(o.theory_standing == "open" for _, o in known)
+    said = f"Without tuning (λ from theory), accuracy falls {_of(len(bad), len(known))}"
+    if bad:
+        verdict, worst = min(bad, key=lambda pair: pair[1].row["theory_improvement"])
+        loss = points(worst.row["theory_improvement"])
+        said += f", down to {loss} points ({title_of(verdict)}, {setting_words(worst.condition)})"
+    yield f"{said}; {LOSS} is possible {_of(wide, len(known))}." if wide else f"{said}."
+
+
+def _probabilities(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Count both the settings with worse and those with better probabilities."""
+    known = calibrated(outcomes)
+    counts = zip(("worse", "better"), moves(known, "ece_pooled", SAME_ECE), strict=True)
+    if said := [f"{word} in {count}" for word, count in counts if count]:
+        words = f"{listed(said)} of {len(known)} settings"
+        if len(known) == 1:
+            words = f"{said[0].split()[0]} in the one setting"
+        yield f"Calibration gets {words} where λ > 0."
+
+
+def _unjudged(unjudged: Sequence[Unjudged]) -> Iterator[str]:
+    """Count the settings of which nothing can be said, by reason."""
+    for reason, count in Counter(one.reason for one in unjudged).items():
+        yield f"{counted(count, 'setting')} could not be judged: {reason}."
+
+
+def _of(count: int, total: int) -> str:
+    """Return "in 2 of 5 settings", and of one setting what is grammar."""
+    if total == 1:
+        return "in the one setting" if count else "nowhere"
+    return f"in {count or 'none'} of {total} settings"

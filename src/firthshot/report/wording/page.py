@@ -1,0 +1,158 @@
+"""What the page says of the report and of its runs, beside the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firthshot.report.wording.words import counted, listed
+
+if TYPE_CHECKING:
+    from firthshot.report.gather import Gathered
+    from firthshot.report.runs import BankFacts, Progress, Run
+
+Fact = tuple[str, str]
+_SETTINGS = {
+    "heads": "Heads",
+    "solver": "Solver",
+    "penalties": "Penalties",
+    "priors": "Priors",
+    "coefficients": "Grid of λ",
+    "l2_coefficients": "Grid of L2",
+    "transform": "Transform",
+    "ways": "Ways",
+    "shots": "Shots",
+    "trials": "Trials per setting",
+    "first_trial": "First trial",
+    "queries": "Queries per class",
+    "until_ci": "Trials added until ± (points)",
+    "p": "True probability",
+    "sample_size": "Largest sample",
+}
+
+
+def trials_words(trials: Sequence[int]) -> str:
+    """Return a number of trials in words; the range where it differs."""
+    low, high = min(trials), max(trials)
+    return counted(low, "trial") if low == high else f"{low:,} to {high:,} trials"
+
+
+def eyebrow(gathered: Gathered) -> str:
+    """Return what the report is about, in one line."""
+    banks = dict.fromkeys(bank.name for run in gathered.runs for bank in run.tried)
+    said = [listed(dict.fromkeys(run.name for run in gathered.runs))]
+    if banks:
+        said.append(f"on {listed(banks)}" if len(banks) <= 3 else f"on {len(banks)} banks")
+    if trials := gathered.summary.chosen["trials"].to_list():
+        said.append(f"{trials_words(trials)} per setting")
+    return " · ".join(said)
+
+
+def folded_words(total: int, above: int, folded: int) -> str:
+    """Say how many figures are here, and where the others are."""
+    said = [counted(folded, "figure")]
+    said += [f"{above} more above"] if above else []
+    if rest := total - above - folded:
+        said.append(f"{rest} more in figures/")
+    return ", ".join(said)
+
+
+def beside_words(figures: int, tables: int) -> str:
+    """Say what lies beside the page."""
+    said = []
+    if figures:
+        said.append(f"{counted(figures, 'figure')} as SVG, PDF and PNG in figures/")
+    if tables:
+        said.append(f"{counted(tables, 'table')} as CSV, Markdown and LaTeX in tables/")
+    return f"Beside this page: {' and '.join(said)}." if said else ""
+
+
+def setting_facts(spec: dict[str, Any]) -> Iterator[Fact]:
+    """Yield the settings of a run by their titles."""
+    for name, title in _SETTINGS.items():
+        value = spec.get(name)
+        if isinstance(value, list):
+            words = (f"{one:g}" if isinstance(one, int | float) else str(one) for one in value)
+            yield title, ", ".join(words)
+        elif value is not None:
+            yield title, f"{value:,}" if isinstance(value, int) else str(value)
+    if asked := spec.get("calibration"):
+        counts = listed(f"{count:,}" for count in asked["artificial"])
+        source = spec.get("source") or "own"
+        files = (Path(name).name for name in ([source] if isinstance(source, str) else source))
+        sources = listed(dict.fromkeys("its own" if name == "own" else name for name in files))
+        nearest = f"{asked['neighbours']} nearest to each sample, α = {asked['alpha']:g}"
+        yield "Artificial", f"{counts} samples per class around the support"
+        yield "Base classes", f"{sources}; {nearest}"
+
+
+def run_facts(run: Run) -> Iterator[Fact]:
+    """Yield how far a run came, when, how long, on what machine and with what versions."""
+    from firthshot.experiments.run.record import machines
+    from firthshot.experiments.wording import duration
+
+    if run.progress.total:
+        yield "Cells", f"{run.progress.finished:,} of {run.progress.total:,} finished"
+    if not run.sessions:
+        yield "Machine", "not recorded"
+        return
+    yield "Started", run.sessions[0].started.replace("T", " ").replace("+00:00", " UTC")
+    seconds = sum(session.seconds for session in run.sessions)
+    classifiers = sum(session.classifiers for session in run.sessions)
+    if seconds:
+        trained = f", {counted(classifiers, 'classifier')}" if classifiers else ""
+        several = f" in {len(run.sessions)} sessions" if len(run.sessions) > 1 else ""
+        yield "Time", f"{duration(seconds)}{several}{trained}"
+    yield "Machine", machines(run.sessions)
+    versions = [{"firthshot": each.firthshot, **each.versions} for each in run.sessions]
+    told = dict.fromkeys(", ".join(f"{k} {v}" for k, v in each.items()) for each in versions)
+    yield "Versions", "; ".join(told)
+
+
+def bank_facts(bank: BankFacts) -> Iterator[Fact]:
+    """Yield what is known of a bank."""
+    facts = {
+        "Data set": bank.dataset,
+        "Backbone": bank.backbone,
+        "Extraction": bank.extraction,
+        "Holds": bank.size,
+        "Licence": bank.licence,
+        "Provenance": bank.provenance,
+        "sha256": bank.sha256,
+    }
+    yield from ((name, value) for name, value in facts.items() if value)
+    if bank.bank is None:
+        yield "Now", "The bank has changed or is not found. This is what the run recorded."
+
+
+def unfinished(name: str, progress: Progress) -> tuple[str, str]:
+    """Say that a run is not finished."""
+    state = "still running" if progress.running else "not finished"
+    there = f"{progress.finished:,} of {counted(progress.total, 'cell')} are here"
+    return f"{name} is {state}.", f"{there}; Warnings lists what is missing."
+
+
+def missing(progress: Progress) -> Iterator[str]:
+    """Name what a run lacks."""
+    yield from progress.missing
+    lacking = progress.total - progress.finished
+    if lacking > 0 and not progress.missing:
+        yield f"{counted(lacking, 'cell')} of the plan."
+
+
+def lacks_trials(name: str, words: str) -> tuple[str, str]:
+    """Say how many trials a run refused: what it found rests on the others alone."""
+    why = "because some of their features are NaN or infinite"
+    return f"{name} lacks trials.", f"{words}, {why}. Look with: firthshot bank doctor BANK."
+
+
+def other_features(names: Iterable[str], own: Iterable[str], paper: Iterable[str]) -> Fact:
+    """Say that presets of the paper were run on other features."""
+    some = list(dict.fromkeys(names))  # two runs may share a preset
+    repeat = "repeats" if len(some) == 1 else "repeat"
+    text = (
+        f"{listed(some)} {repeat} settings of the paper on {listed(own)}; the paper used "
+        f"{listed(paper)}. The published numbers are not comparable with these."
+    )
+    return "Not the paper’s features.", text
