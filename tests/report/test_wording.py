@@ -162,7 +162,7 @@ def test_quiet_settings() -> None:
     assert said(verdict, "accuracy") == [
         (
             "There are too few trials to tell at 10 shots (+1.00 points). With 1 trial nothing "
-            "can be significant; at least 8 are needed."
+            "can be significant; at least 7 are needed."
         ),
         "λ = 0 was the only candidate at 1 shot.",
         "The validation classes chose λ = 0 at 5 shots.",
