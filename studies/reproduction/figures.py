@@ -11,19 +11,11 @@ import polars as pl
 from firthshot.experiments.summary import RunSummary
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.files import write_whole
-from firthshot.report.figures import curves, improvement, methods
-from firthshot.report.figures.style import Drawing, style, write_drawing
 from firthshot.report.gather import Gathered
+from firthshot.report.plots import drawings
+from firthshot.report.plots.style import Drawing, style, write_drawing
 from studies.reproduction.kept import Kept
 from studies.words import SHORT
-
-FAMILIES = {
-    "improvement": improvement,
-    "methods": methods,
-    "unbalanced": methods,
-    "lambda": curves,
-    "tradeoff": curves,
-}
 
 
 @dataclass(frozen=True)
@@ -148,9 +140,7 @@ def picture_lines(picture: Picture, kept: Kept) -> list[str]:
 
 def _draw(picture: Picture, kept: Kept) -> Drawing | None:
     """Return the first figure of the report whose name begins so, None where there is none."""
-    family = FAMILIES[picture.begins.partition("-")[0]]
-    found = family.draw(_gathered(picture, kept))
-    return next((one for one in found if one.name.startswith(picture.begins)), None)
+    return next(drawings(_gathered(picture, kept), picture.begins), None)
 
 
 def _gathered(picture: Picture, kept: Kept) -> Gathered:

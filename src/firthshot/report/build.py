@@ -52,8 +52,8 @@ def write_gathered(
     drawn: Callable[[int], None] | None = None,
 ) -> Path:
     """Write the report of runs that are gathered already; see `write_report`."""
-    from firthshot.report.figures import write_figures
     from firthshot.report.page.render import render
+    from firthshot.report.plots import write_figures
     from firthshot.report.tables import make_tables, write_tables
 
     if out is None and len(gathered.runs) > 1:

@@ -76,6 +76,12 @@ class Gathered:
 
         return [read_geometric(run.path) for run in self.runs if run.kind != TRIALS]
 
+    @property
+    def named_geometric(self) -> Iterator[tuple[str, GeometricResult]]:
+        """Yield the results of the geometric runs with the name of their figure and table."""
+        for number, result in enumerate(self.geometric, 1):
+            yield "geometric" if len(self.geometric) == 1 else f"geometric-{number}", result
+
     @cached_property
     def bins(self) -> pl.DataFrame:
         """Return the pooled reliability bins: the columns of ``schema.BINS``.
@@ -100,6 +106,33 @@ class Gathered:
             .select(*BINS)
             .sort(*KEYS, "theory", "coefficient", "bin")
             .collect()
+        )
+
+    @cached_property
+    def reliability(self) -> pl.DataFrame:
+        """Return the bins on novel classes: without penalty, at the chosen and at the theory's λ.
+
+        ``series`` says which; ``confidence`` and ``hit`` are the means of a bin.
+        """
+        novel = (pl.col("split") == "novel") & (pl.col("penalty") != "none") & (pl.col("count") > 0)
+        chosen = self.summary.chosen.select(*SPLITLESS, chosen=pl.col("coefficient"))
+        series = (
+            pl.when("theory")
+            .then(pl.lit("theory"))
+            .when(pl.col("coefficient") == 0)
+            .then(pl.lit("without"))
+            .when(pl.col("coefficient") == pl.col("chosen"))
+            .then(pl.lit("chosen"))
+        )
+        return (
+            self.bins.filter(novel)
+            .join(chosen, on=SPLITLESS, how="inner", nulls_equal=True)
+            .with_columns(
+                series=series,
+                confidence=pl.col("confidence_sum") / pl.col("count"),
+                hit=pl.col("correct_sum") / pl.col("count"),
+            )
+            .filter(pl.col("series").is_not_null())
         )
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firthshot.experiments.schema import PENALTY
 from firthshot.experiments.statistics import ALPHA
-from firthshot.report.figures.series import TRAINED, Group, Row, distinct, group, method_name
+from firthshot.report.plots.groups import TRAINED, Group, Row, distinct, group, method_name
 from firthshot.report.tables_beyond import (
     calibration_table,
     contrast_tables,

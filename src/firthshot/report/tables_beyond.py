@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.schema import PENALTY
 from firthshot.experiments.statistics import ALPHA
-from firthshot.report.figures.series import (
+from firthshot.report.plots.groups import (
     TRAINED,
     Group,
     Row,

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from firthshot.report.figures import FigureFile
 from firthshot.report.gather import gather
 from firthshot.report.page.render import render
+from firthshot.report.plots import FigureFile
 from firthshot.report.tables import make_tables
 from report.chromium import Chromium, find_chromium
 from report.runs_made import HOSTILE, toy_run

@@ -25,11 +25,12 @@ from firthshot.cli import app
 from firthshot.cli._overview import overview
 from firthshot.errors import FirthshotError
 from firthshot.experiments.summary import not_judged
-from firthshot.report import build, charts
+from firthshot.report import build
 from firthshot.report.build import write_report
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.page import citation, provenance, view
 from firthshot.report.page.render import render, script_json
+from firthshot.report.plots.vega import make_charts
 from firthshot.report.table_view import table_view
 from firthshot.report.tables import make_tables
 from firthshot.report.tables_cells import Number, Table
@@ -202,7 +203,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 
 def test_no_text_of_a_bank_enters_an_expression() -> None:
-    """Labels come as parameters and rows as data: every expression is written in charts.py."""
+    """Labels come as parameters and rows as data: every expression is written in vega.py."""
 
     def strings(part: Any, name: str = "") -> list[tuple[str, str]]:
         if isinstance(part, dict):
@@ -213,7 +214,7 @@ def test_no_text_of_a_bank_enters_an_expression() -> None:
 
     expressions = [
         text
-        for name, text in strings(charts.make_charts())
+        for name, text in strings(make_charts())
         if name in ("labelExpr", "filter", "expr", "calculate", "test", "update", "signal")
     ]
     assert expressions
@@ -485,7 +486,8 @@ def test_a_preset_that_ran_twice_is_named_once(gathered: Gathered) -> None:
 
 
 def test_the_chart_marks_a_chosen_zero(page: str) -> None:
-    assert charts.make_charts()["improvement"]["spec"]["layer"][-1]["encoding"]["shape"][
-        "scale"
-    ] == {"domain": ["λ > 0", "λ = 0 chosen"], "range": ["circle", "cross"]}
+    assert make_charts()["improvement"]["spec"]["layer"][-1]["encoding"]["shape"]["scale"] == {
+        "domain": ["λ > 0", "λ = 0 chosen"],
+        "range": ["circle", "cross"],
+    }
     assert 'row.coefficient === 0 ? "λ = 0 chosen" : "λ > 0"' in page

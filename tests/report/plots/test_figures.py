@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.text import Text
 
 from experiments.summary_folders import grid, write
 from firthshot.experiments.summary import summarise_many
-from firthshot.report.figures import drawings, improvement, reliability, write_figures
-from firthshot.report.figures.axes import LambdaAxis, thinned
-from firthshot.report.figures.labels import label_point
-from firthshot.report.figures.series import labels, natural
-from firthshot.report.figures.style import Drawing, panels, shortened, style, write_drawing
 from firthshot.report.gather import Gathered, gather
+from firthshot.report.plots import drawings, write_figures
+from firthshot.report.plots.axes import LambdaAxis, thinned
+from firthshot.report.plots.groups import labels, natural
+from firthshot.report.plots.style import Drawing, shortened, style, write_drawing
 from firthshot.report.runs import Run
 from firthshot.report.tables import make_tables
 from report.runs_made import toy_run
@@ -68,12 +66,10 @@ def bars_of(axes: Any) -> list[tuple[Any, Any, Any]]:
     """Return x, y and half-widths of every series with error bars."""
     found = []
     for container in axes.containers:
-        line, _, (bars,) = container.lines
+        _, _, (bars,) = container.lines
         none = np.full((2, 2), np.nan)  # where λ = 0 there is no bar
-        segments = [segment if segment.size else none for segment in bars.get_segments()]
-        ends = np.array([segment[:, 1] for segment in segments])
-        x, y = (np.asarray(values, float) for values in line.get_data())
-        found.append((x, y, np.diff(ends, axis=1)[:, 0] / 2))
+        ends = np.array([each if each.size else none for each in bars.get_segments()])
+        found.append((ends[:, 0, 0], ends[:, :, 1].mean(1), np.diff(ends[:, :, 1])[:, 0] / 2))
     return found
 
 
@@ -98,17 +94,19 @@ def test_improvement_is_that_of_the_summary(tmp_path: Path) -> None:
     chosen = data.summary.chosen
     for (x, y, width), bank in zip(series, ("net50", "net101"), strict=True):  # 50 before 101
         lines = chosen.filter(pl.col("bank") == bank).sort("shots")
-        np.testing.assert_allclose(x, [1, 5], atol=0.1)
-        np.testing.assert_allclose(y, 100 * lines["improvement"].to_numpy(), atol=1e-12)
-        expected = np.where(lines["coefficient"] > 0, 100 * lines["improvement_ci"], np.nan)
+        used = lines["coefficient"].to_numpy() > 0
+        np.testing.assert_allclose(x, np.where(used, [1, 5], np.nan), atol=0.1)
+        gains = 100 * lines["improvement"].to_numpy()
+        np.testing.assert_allclose(y, np.where(used, gains, np.nan), atol=1e-12)
+        expected = np.where(used, 100 * lines["improvement_ci"], np.nan)
         np.testing.assert_allclose(width, expected, atol=1e-12)
     legend = drawing.figure.legends[0]
-    assert [text.get_text() for text in legend.get_texts()] == ["λ = 0 chosen", "net50", "net101"]
+    assert [text.get_text() for text in legend.get_texts()] == ["net50", "net101", "λ = 0 chosen"]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "5"]
     assert any(set(line.get_ydata()) == {0} for line in axes.lines)  # the zero line
     assert not any(line.get_markerfacecolor() == "white" for line in axes.lines)
     crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
-    assert [len(line.get_xdata()) for line in crosses] == [2]  # net50: λ = 0 was chosen
+    assert len(crosses) == 2  # net50: λ = 0 was chosen at 1 and at 5 shots
     assert "Crosses: λ = 0 was chosen" in drawing.caption
     assert "Banks net50 [Toy; ResNet-50] and net101 [Toy; ResNet-50]" in drawing.caption
     assert "12 trials per point" in drawing.caption
@@ -173,8 +171,9 @@ def panel(drawing: Drawing, title: str) -> Any:
     return next(axes for axes in drawing.figure.axes if axes.get_title() == title)
 
 
-def marked(axes: Any, label: str) -> tuple[float, float]:
-    line = next(line for line in axes.lines if line.get_label() == label)
+def marked(axes: Any, marker: str) -> tuple[float, float]:
+    """Return the place of the one point that has a marker."""
+    (line,) = (one for one in axes.lines if one.get_marker() == marker and len(one.get_xdata()))
     return float(line.get_xdata()[0]), float(line.get_ydata()[0])
 
 
@@ -191,10 +190,10 @@ def test_validation_curves_mark_the_chosen_and_the_theory_value(
     assert x[0] < -1.4  # λ = 0 stands apart
     best = toy.summary.chosen.filter(here)["coefficient"][0]
     accuracy = dict(curve.select("coefficient", "accuracy").iter_rows())[best]
-    assert marked(axes, "chosen λ")[1] == pytest.approx(100 * accuracy)
+    assert marked(axes, "*")[1] == pytest.approx(100 * accuracy)
     theory = val.filter("theory")
     expected = np.log10(theory["coefficient"][0]), 100 * theory["accuracy"][0]
-    assert marked(axes, "theory λ") == pytest.approx(expected)
+    assert marked(axes, "D") == pytest.approx(expected)
     names = [tick.get_text() for tick in axes.get_xticklabels()]
     assert names == ["0", "0.1", "1", "10"]
 
@@ -208,62 +207,8 @@ def test_trade_off_follows_lambda_on_the_novel_classes(
     path = axes.lines[0]
     np.testing.assert_allclose(path.get_xdata(), 100 * lines["ece_pooled"].to_numpy())
     np.testing.assert_allclose(path.get_ydata(), 100 * lines["accuracy"].to_numpy())
-    assert marked(axes, "λ = 0") == (path.get_xdata()[0], path.get_ydata()[0])
-
-
-def label_clashes(axes: Any) -> list[str]:
-    """Return what the labels of a drawn panel hide or cross."""
-    found = []
-    for text in axes.texts:
-        # The box of a text has room for letters that reach lower: a hair of it may touch.
-        box = Text.get_window_extent(text).padded(-0.5)
-        for line in axes.lines:
-            path = line.get_transform().transform_path(line.get_path())
-            size = line.get_markersize() * axes.figure.dpi / 72 / 2 if line.get_marker() else 0
-            if line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False):
-                found.append(f"{text.get_text()} on a line")
-            gaps = np.maximum(
-                0, np.abs(path.vertices - np.mean(box.get_points(), 0)) - box.size / 2
-            )
-            if (np.hypot(*gaps.T) < 0.8 * size).any():
-                found.append(f"{text.get_text()} on a mark")
-        panel_box = axes.get_window_extent()
-        if not (panel_box.containsx(box.x0) and panel_box.containsx(box.x1)):
-            found.append(f"{text.get_text()} across the side")
-        if not (panel_box.containsy(box.y0) and panel_box.containsy(box.y1)):
-            found.append(f"{text.get_text()} across top or bottom")
-    return found
-
-
-def test_labels_of_the_trade_off_hide_nothing(drawn: dict[str, Drawing]) -> None:
-    labels_seen = 0
-    with style():
-        for name, drawing in drawn.items():
-            if name.startswith("tradeoff"):
-                drawing.figure.draw_without_rendering()
-                for axes in drawing.figure.axes:
-                    assert label_clashes(axes) == [], (name, axes.get_title())
-                    labels_seen += len(axes.texts)
-    assert labels_seen == 9
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_label_finds_room_at_the_end_of_any_path(seed: int) -> None:
-    """Paths as trade-offs are, that end in the middle, in a corner or turn back on themselves."""
-    random = np.random.default_rng(seed)
-    with style():
-        figure, all_axes = panels(2, 3, height=1.8)
-        for axes in all_axes:
-            steps = random.normal(size=(7, 2)) * (20, 8) + random.normal(size=2) * (10, 4)
-            path = [(x, y) for x, y in np.cumsum(steps, axis=0).tolist()]
-            axes.plot(*zip(*path, strict=True), marker="o", markersize=3)
-            axes.plot(*path[2], linestyle="none", marker="*", markersize=10)
-            axes.margins(0.12, 0.22)
-            label_point(axes, "λ = 100", -1, path, [path[2]])
-            axes.set_title("a title")
-        figure.draw_without_rendering()
-        clashes = [label_clashes(axes) for axes in all_axes]
-    assert clashes == [[]] * 6
+    assert marked(axes, "s") == (path.get_xdata()[-1], path.get_ydata()[-1])
+    assert "The largest λ is 10." in drawn["tradeoff-linear-l2"].caption
 
 
 def test_reliability_is_that_of_the_pooled_bins(drawn: dict[str, Drawing], toy: Gathered) -> None:
@@ -333,8 +278,8 @@ def test_files_come_in_three_formats(tmp_path: Path) -> None:
 def test_files_are_the_same_for_the_same_data(tmp_path: Path, toy: Gathered) -> None:
     for name in ("one", "two"):
         with style():
-            for family in (improvement, reliability):
-                write_drawing(next(iter(family.draw(toy))), tmp_path / name)
+            for family in ("improvement", "reliability"):
+                write_drawing(next(drawings(toy, family)), tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(files) == 6
     for name in files:
@@ -359,7 +304,7 @@ def test_names_stay_text_in_svg(tmp_path: Path) -> None:
     nasty = f"<script>alert(1)</script> $x^2$ {lookup('CJK UNIFIED IDEOGRAPH-6F22')}"
     data = hand_made(tmp_path / "run", nasty, "other")
     with style():
-        file = write_drawing(next(iter(improvement.draw(data))), tmp_path)["svg"]
+        file = write_drawing(next(drawings(data, "improvement")), tmp_path)["svg"]
     root = ET.fromstring(file.read_bytes())
     texts = ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
     assert shortened(nasty) in [text.strip() for text in texts]

@@ -13,9 +13,9 @@ from firthshot.experiments.geometric.run import read_geometric, run_geometric
 from firthshot.experiments.rope import Paths, fit_paths
 from firthshot.experiments.spec import GeometricSpec
 from firthshot.experiments.summary import RunSummary
-from firthshot.report.figures import drawings, geometric, rope
-from firthshot.report.figures.style import style
 from firthshot.report.gather import Gathered, gather
+from firthshot.report.plots import drawings, geometric, rope
+from firthshot.report.plots.style import style
 from firthshot.report.runs import BankFacts, Run
 from firthshot.report.tables import make_tables
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from firthshot.experiments.schema import METHOD, SPLITLESS
+from firthshot.experiments.schema import METHOD
 from firthshot.report.gather import Gathered
 from firthshot.report.verdict import GROUP, Condition, Verdict
 from firthshot.report.wording import capital, head_name
@@ -47,7 +47,9 @@ def page_data(gathered: Gathered) -> dict[str, Any]:
         "methods": book.methods,
         "settings": book.table(_penalised(summary.chosen), _CHOSEN),
         "curves": book.table(_penalised(summary.all), _CURVE),
-        "bins": book.table(_reliability(gathered), ("series", "bin", "count", "confidence", "hit")),
+        "bins": book.table(
+            gathered.reliability.to_dicts(), ("series", "bin", "count", "confidence", "hit")
+        ),
         "differences": book.table(
             gathered.differences.to_dicts(), ("theory", "low", "high", "count", "trials")
         ),
@@ -89,32 +91,6 @@ def _method(verdict: Verdict) -> dict[str, str]:
 
 def _penalised(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return frame.filter(pl.col("penalty") != "none").to_dicts()
-
-
-def _reliability(gathered: Gathered) -> list[dict[str, Any]]:
-    """Return the bins on novel classes: without penalty, at the chosen and at the theory's λ."""
-    bins = gathered.bins.filter(
-        pl.col("split") == "novel", pl.col("penalty") != "none", pl.col("count") > 0
-    )
-    chosen = gathered.summary.chosen.select(*SPLITLESS, chosen=pl.col("coefficient"))
-    series = (
-        pl.when(pl.col("theory"))
-        .then(pl.lit("theory"))
-        .when(pl.col("coefficient") == 0)
-        .then(pl.lit("without"))
-        .when(pl.col("coefficient") == pl.col("chosen"))
-        .then(pl.lit("chosen"))
-    )
-    return (
-        bins.join(chosen, on=SPLITLESS, how="inner", nulls_equal=True)
-        .with_columns(
-            series=series,
-            confidence=pl.col("confidence_sum") / pl.col("count"),
-            hit=pl.col("correct_sum") / pl.col("count"),
-        )
-        .filter(pl.col("series").is_not_null())
-        .to_dicts()
-    )
 
 
 def _both_ways(contrasts: pl.DataFrame) -> list[dict[str, Any]]:

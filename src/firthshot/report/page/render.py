@@ -17,7 +17,7 @@ from firthshot.report.wording import counted
 from firthshot.report.wording.page import beside_words, eyebrow, folded_words
 
 if TYPE_CHECKING:
-    from firthshot.report.figures import FigureFile
+    from firthshot.report.plots import FigureFile
     from firthshot.report.tables_cells import Table
 
 PAGE = Path(__file__).parent
@@ -110,8 +110,8 @@ def _policy(scripts: Sequence[str]) -> str:
 
 
 def _data_blocks(gathered: Gathered) -> Iterator[tuple[str, str, Any]]:
-    from firthshot.report.charts import make_charts
     from firthshot.report.page.data import page_data
+    from firthshot.report.plots.vega import make_charts
 
     for name, content in (("chart-specs", make_charts()), ("page-data", page_data(gathered))):
         yield name, "application/json", script_json(content)

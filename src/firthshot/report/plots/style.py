@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which people with any colour vision tell apart; each with a marker.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-BLUE, RED, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], "#666666"
+GREY = "#666666"
 
 ONE_COLUMN, TWO_COLUMNS = 3.3, 6.9  # inches
 PANEL_HEIGHT = 2.3
@@ -144,16 +144,6 @@ def _rendered(figure: Figure) -> dict[str, bytes]:
     figure.set_dpi(PNG_DPI)  # the other two set it to 72
     FigureCanvasAgg(figure).print_png(buffers["png"], metadata=_METADATA["png"])
     return {kind: buffer.getvalue() for kind, buffer in buffers.items()}
-
-
-def look(at: int) -> dict[str, Any]:
-    """Return colour and marker of the series number ``at``."""
-    return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[at % len(MARKERS)]}
-
-
-def zero_line(axes: Axes) -> None:
-    """Draw the line of no improvement."""
-    axes.axhline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
 
 
 def legend_above(figure: Figure, fewest: int = 2) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.experiments.rope import SHOTS, Paths, fit_paths
-from firthshot.report.figures.axes import number
-from firthshot.report.figures.style import (
+from firthshot.report.plots.axes import number
+from firthshot.report.plots.style import (
     COLOURS,
     GREY,
     MARKERS,

@@ -11,7 +11,8 @@ import polars as pl
 
 from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE, penalty_rank
 from firthshot.report.verdict import Condition
-from firthshot.report.wording import capital, counted, head_name, listed, penalty_name
+from firthshot.report.wording import capital, head_name, listed, penalty_name
+from firthshot.report.wording.page import trials_words
 
 Row = dict[str, Any]
 
@@ -120,13 +121,6 @@ def distinct(rows: Iterable[Row], name: str) -> list[Any]:
     return list(dict.fromkeys(row[name] for row in rows))
 
 
-def counted_trials(rows: Iterable[Row]) -> str:
-    """Return the number of trials in words; the range where it differs."""
-    counts = [row["trials"] for row in rows]
-    low, high = min(counts), max(counts)
-    return counted(low, "trial") if low == high else f"{low:,} to {high:,} trials"
-
-
 def about(part: Group, rows: Sequence[Row] | None = None) -> str:
     """Say on what a figure stands: head, solver, banks and trials."""
     shown = list(rows if rows is not None else part.rows)
@@ -140,7 +134,7 @@ def about(part: Group, rows: Sequence[Row] | None = None) -> str:
     many = "Banks" if len(banks) > 1 else "Bank"
     return (
         f"{capital(head_name(part.key['head']))} head ({solver}{extra}). {many} {listed(banks)}; "
-        f"{counted_trials(shown)} per point."
+        f"{trials_words([row['trials'] for row in shown])} per point."
     )
 
 

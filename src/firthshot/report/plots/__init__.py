@@ -1,4 +1,4 @@
-"""The figures of a report: what the paper shows, for any run, and some that it does not."""
+"""The plots of a report: what the paper shows, for any run, and some that it does not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firthshot.report.figures.style import Drawing
     from firthshot.report.gather import Gathered
+    from firthshot.report.plots.style import Drawing
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ def write_figures(
     drawn : callable, optional
         Told after each figure how many there are.
     """
-    from firthshot.report.figures.style import style, write_drawing
     from firthshot.report.listing import write_listing
+    from firthshot.report.plots.style import style, write_drawing
 
     files = []
     with style():
@@ -50,9 +50,21 @@ def write_figures(
     return files
 
 
-def drawings(gathered: Gathered) -> Iterator[Drawing]:
-    """Draw the figures one after the other; to be called within `style.style`."""
-    from firthshot.report.figures import curves, geometric, improvement, methods, reliability, rope
+def drawings(gathered: Gathered, family: str = "") -> Iterator[Drawing]:
+    """Draw the figures one after the other; to be called within `style.style`.
 
-    for family in (geometric, improvement, methods, curves, reliability, rope):
-        yield from family.draw(gathered)
+    ``family`` is the beginning of the names of those that are wanted.
+    """
+    from firthshot.report.plots import against, geometric, rope, settings
+
+    families = {
+        "geometric": geometric.draw,
+        "improvement relative baseline": against.draw,
+        "methods unbalanced": against.draw_methods,
+        "lambda tradeoff": settings.draw_curves,
+        "reliability differences": settings.draw_distributions,
+        "rope": rope.draw,
+    }
+    for names, draw in families.items():
+        if any(name.startswith(family.partition("-")[0]) for name in names.split()):
+            yield from (one for one in draw(gathered) if one.name.startswith(family))

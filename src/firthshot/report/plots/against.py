@@ -1,0 +1,315 @@
+"""Against shots and ways: improvement (Figs 2, 4, A6, A7, A11, A13), relative (A8), baseline (A9).
+
+Several banks are drawn as series, with a panel for each number of ways (or shots); for a single
+bank the ways (or shots) are the series. Methods of a head stand side by side on one scale, and
+unbalanced shots are bars (Figs 3, A10).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from firthshot.experiments.schema import PENALTY, PLACE
+from firthshot.experiments.statistics import ALPHA
+from firthshot.objective import PENALTIES
+from firthshot.report.plots.axes import dodged, dress_counts, panel_inches
+from firthshot.report.plots.declare import IMPROVEMENT, UNBALANCED, ZERO, Plot, Row
+from firthshot.report.plots.groups import (
+    CHOSEN,
+    TRAINED,
+    Group,
+    about,
+    distinct,
+    drawn_words,
+    group,
+    method_name,
+    method_rank,
+)
+from firthshot.report.plots.paper import Panel, draw_figure
+from firthshot.report.plots.style import Drawing, shortened
+from firthshot.report.verdict import Condition
+from firthshot.report.wording import head_name, listed, setting_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firthshot.report.gather import Gathered
+
+_BARS = "95 % intervals of the paired difference over trials"
+_WITHOUT_PENALTY = ("head", "solver", "transform", "source", "artificial", "l2")
+_FRAME = tuple(name for name in TRAINED if name not in PENALTY)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is drawn upwards: its name, how it comes from a line of ``chosen``, and its words."""
+
+    name: str
+    label: str
+    title: str
+    words: str
+    bars: str = _BARS
+
+    @property
+    def plot(self) -> Plot:
+        """Return the plot of improvements with this quantity; accuracies have no zero line."""
+        marks = IMPROVEMENT.marks
+        if self.name == "baseline":
+            marks = tuple(mark for mark in marks if mark is not ZERO)
+        return replace(IMPROVEMENT, marks=marks, y=replace(IMPROVEMENT.y, paper=self.label))
+
+    def tidy(self, row: Row) -> Row:
+        """Return value and interval in per cent, and how the point is marked."""
+        base = self.name == "baseline"
+        value = row["base_accuracy" if base else "improvement"]
+        half = row["base_accuracy_ci" if base else "improvement_ci"] or 0.0
+        # As in the paper, the baseline counts as exact where the improvement is divided by it.
+        scale = 100 / (row["base_accuracy"] if self.name == "relative" else 1.0)
+        unused = not base and row["coefficient"] == 0  # no null result: nothing was tested
+        half = math.nan if unused else half
+        return {
+            "value": scale * value,
+            "low": scale * (value - half),
+            "high": scale * (value + half),
+            "use": "λ = 0 chosen" if unused else "λ > 0",
+            "hollow": not (base or unused or row["p_holm"] < ALPHA),
+        }
+
+
+GAIN = Quantity(
+    "improvement",
+    "improvement (points)",
+    "Improvement",
+    "Accuracy with {method} minus accuracy without (λ = 0)",
+)
+RELATIVE = Quantity(
+    "relative",
+    "relative improvement (%)",
+    "Relative improvement",
+    "Improvement by {method} divided by the accuracy without (λ = 0)",
+    "95 % intervals of the paired difference, divided by the same accuracy",
+)
+BASELINE = Quantity(
+    "baseline",
+    "accuracy at λ = 0 (%)",
+    "Baseline accuracy",
+    "Accuracy without penalty (λ = 0) on the novel classes",
+    "95 % intervals over trials",
+)
+
+
+def draw(gathered: Gathered) -> Iterator[Drawing]:
+    """Draw improvement, relative improvement and baseline against shots and against ways."""
+    chosen = gathered.summary.chosen
+    for part in group(chosen):
+        for x in ("shots", "ways"):
+            yield from _against(part, x, GAIN)
+        x = _main_axis(part.rows)
+        rows = drawable(part.rows, x)
+        if all(row["base_accuracy"] for row in rows) and any(row["improvement"] for row in rows):
+            yield from _against(part, x, RELATIVE)
+    for part in group(chosen, _WITHOUT_PENALTY):
+        # At λ = 0 the penalty does not matter: a place once.
+        places = {(row["bank"], Condition.of(row)): row for row in part.rows}
+        own = Group(part.key, tuple(places.values()), part.label)
+        yield from _against(own, _main_axis(own.rows), BASELINE)
+
+
+def draw_methods(gathered: Gathered) -> Iterator[Drawing]:
+    """Draw methods of a head side by side, and unbalanced shots as bars."""
+    for part in group(gathered.summary.chosen, _FRAME):
+        yield from _side_by_side(part)
+        yield from _unbalanced(part)
+
+
+def _balanced(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["shots_scheme"] == "balanced"]
+
+
+def _main_axis(rows: Sequence[Row]) -> str:
+    """Return ways where the run has more of them than balanced shots, else shots."""
+    more = len(distinct(_balanced(rows), "ways")) > len(distinct(_balanced(rows), "shots"))
+    return "ways" if more else "shots"
+
+
+def drawable(rows: Sequence[Row], x: str) -> list[Row]:
+    """Return the lines with balanced shots, where there are several values along ``x``.
+
+    A group with one number of ways and one of shots is drawn against shots, that it is drawn.
+    """
+    balanced = _balanced(rows)
+    counts = {name: len(distinct(balanced, name)) for name in ("shots", "ways")}
+    alone = x == "shots" and counts == {"shots": 1, "ways": 1}
+    return balanced if counts[x] > 1 or alone else []
+
+
+def _marks_words(what: str, rows: Sequence[Row]) -> str:
+    """Say what filled, hollow and crossed marks mean, as far as they occur."""
+    filled = f"Filled {what}: significant after Holm's correction (p < {ALPHA:g})."
+    crosses = " Crosses: λ = 0 was chosen, nothing is changed and nothing tested."
+    return filled + (crosses if any(row["coefficient"] == 0 for row in rows) else "")
+
+
+def _against(part: Group, x: str, what: Quantity) -> Iterator[Drawing]:
+    rows = drawable(part.rows, x)
+    if not rows:
+        return
+    panel_of, series_of = _layout(rows, x)
+    values = distinct(rows, panel_of) if panel_of else [None]
+    names = [_series_name(series_of, value) for value in distinct(rows, series_of)]
+    shown = [_panel(rows, x, what, series_of, names, panel_of, value) for value in values]
+    figure = draw_figure(what.plot, shown, min(len(values), 3), names, sharey=True)
+    who, note, words = f"{head_name(part.key['head'])} head{drawn_words(part.key)}", "", what.words
+    if what is not BASELINE:
+        who, note = part.method, f" {CHOSEN} {_marks_words('markers', rows)}"
+        words = words.format(method=method_name(part.key))
+    caption = f"{words}, against {x}. {about(part, rows)}{note} Bars: {what.bars}."
+    yield Drawing(f"{what.name}-{x}-{part.label}", f"{what.title}: {who}", caption, figure)
+
+
+def _layout(rows: Sequence[Row], x: str) -> tuple[str | None, str]:
+    """Return which column makes panels and which makes series."""
+    other = "ways" if x == "shots" else "shots"
+    if len(distinct(rows, "bank")) == 1:
+        return None, other
+    return (other if len(distinct(rows, other)) > 1 else None), "bank"
+
+
+def _in_words(column: str, value: Any) -> str:
+    """Return a panel's or a series' name."""
+    if column == "bank":
+        return str(value)
+    return f"{value} {column if value != 1 else column.removesuffix('s')}"
+
+
+def _series_name(column: str, value: Any) -> str:
+    return shortened(_in_words(column, value))
+
+
+def _panel(
+    rows: Sequence[Row],
+    x: str,
+    what: Quantity,
+    series_of: str,
+    names: Sequence[str],
+    panel_of: str | None = None,
+    value: Any = None,
+) -> Panel:
+    """Return a panel of the lines that have a value of ``panel_of``, series beside one another."""
+    mine = [row for row in rows if panel_of is None or row[panel_of] == value]
+    values = sorted(distinct(mine, x))
+    logarithmic = x == "ways" and len(values) > 2 and max(values) > 8 * min(values)
+    tidy = []
+    for row in sorted(mine, key=lambda row: row[x]):
+        name = _series_name(series_of, row[series_of])
+        places = dodged(values, names.index(name), len(names), logarithmic)
+        tidy.append({"x": places[values.index(row[x])], "series": name, **what.tidy(row)})
+    title = "" if panel_of is None else _in_words(panel_of, value)
+    return Panel(title, tidy, lambda axes: dress_counts(axes, values, x, panel_inches(axes)))
+
+
+def _methods(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the lines by method, Firth first."""
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=method_rank):
+        found.setdefault(method_name(row), []).append(row)
+    return found
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in PLACE)
+
+
+def _side_by_side(part: Group) -> Iterator[Drawing]:
+    """Draw one panel per method over the places that all of them have, on one scale."""
+    methods = _methods(_balanced(part.rows))
+    if len(methods) < 2:
+        return
+    common = set.intersection(*({_place(row) for row in rows} for rows in methods.values()))
+    methods = {
+        name: [row for row in rows if _place(row) in common] for name, rows in methods.items()
+    }
+    rows = [row for some in methods.values() for row in some]
+    x = next((x for x in ("shots", "ways") if drawable(rows, x)), None)
+    if x is None:
+        return
+    panel_of, series_of = _layout(rows, x)
+    names = [_series_name(series_of, value) for value in distinct(rows, series_of)]
+    shown = []
+    for value in distinct(rows, panel_of) if panel_of else [None]:
+        for name, some in methods.items():
+            panel = _panel(some, x, GAIN, series_of, names, panel_of, value)
+            shown.append(replace(panel, title=", ".join(filter(None, (name, panel.title)))))
+    caption = (
+        f"Accuracy with {listed(methods)} minus accuracy without (λ = 0), against {x}, on one "
+        f"scale. {about(part, rows)} {CHOSEN} {_marks_words('markers', rows)} Bars: {_BARS}."
+    )
+    figure = draw_figure(GAIN.plot, shown, len(methods), names, sharey=True, sharex=True)
+    title = f"{' and '.join(methods)}: {head_name(part.key['head'])} head"
+    yield Drawing(f"methods-{part.label}", title, caption, figure)
+
+
+def _unbalanced(part: Group) -> Iterator[Drawing]:
+    """Draw the improvement with unbalanced shots, the methods as bars beside one another."""
+    rows = [row for row in part.rows if row["shots_scheme"] != "balanced"]
+    if not rows:
+        return
+    several = len({row["prior"] for row in rows}) > 1
+    methods = {_with_prior(n, some, several): some for n, some in _methods(rows).items()}
+    conditions, banks = sorted({Condition.of(row) for row in rows}), distinct(rows, "bank")
+    if len(banks) == 1:
+        ticks = {one: f"{one.ways} ways\n{one.label}" for one in conditions}
+        shown = [_bars("", methods, ticks, Condition.of)]
+    else:
+        ticks = {bank: shortened(bank, 16) for bank in banks}
+        shown = [
+            _bars(setting_words(one), _only(methods, one), ticks, lambda row: row["bank"])
+            for one in conditions
+        ]
+    caption = (
+        f"Accuracy with {listed(methods)} minus accuracy without (λ = 0), where classes have "
+        f"unequal numbers of shots. {about(part, rows)} {CHOSEN} {_marks_words('bars', rows)} "
+        f"Whiskers: {_BARS}."
+    )
+    title = "Uniform and class-frequency prior" if several else "Unbalanced shots"
+    figure = draw_figure(UNBALANCED, shown, min(len(shown), 2), list(methods), sharey=True)
+    title = f"{title}: {head_name(part.key['head'])} head"
+    yield Drawing(f"unbalanced-{part.label}", title, caption, figure)
+
+
+def _only(methods: dict[str, list[Row]], condition: Condition) -> dict[str, list[Row]]:
+    return {
+        name: [row for row in rows if Condition.of(row) == condition]
+        for name, rows in methods.items()
+    }
+
+
+def _with_prior(name: str, rows: list[Row], several: bool) -> str:
+    """Name the uniform prior too where another one is beside it."""
+    penalty = PENALTIES.get(rows[0]["penalty"])
+    plain = penalty and penalty.takes_prior and rows[0]["prior"] == "uniform"
+    return f"{name} (uniform prior)" if several and plain else name
+
+
+def _bars(title: str, methods: dict[str, list[Row]], ticks: dict[Any, str], of: Any) -> Panel:
+    """Return a panel with one bar per tick and method."""
+    width = min(0.8 / len(methods), 0.4)
+    places = {key: at for at, key in enumerate(ticks)}
+    tidy = []
+    for at, (method, rows) in enumerate(methods.items()):
+        shift = (at - (len(methods) - 1) / 2) * width
+        for row in rows:
+            place = {"x": places[of(row)] + shift, "width": 0.92 * width, "series": method}
+            tidy.append({**place, **GAIN.tidy(row)})
+    longest = max(len(line) for name in ticks.values() for line in name.split("\n"))
+    crowded = longest * len(ticks) > 40
+
+    def dress(axes: Axes) -> None:
+        look: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(range(len(ticks)), list(ticks.values()), **(look if crowded else {}))
+        axes.set_xlim(-0.6, len(ticks) - 0.4)
+
+    return Panel(title, tidy, dress)
