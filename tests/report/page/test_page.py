@@ -30,10 +30,10 @@ from firthshot.report.build import write_report
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.page import citation, provenance, view
 from firthshot.report.page.render import render, script_json
+from firthshot.report.page.table_view import table_view
 from firthshot.report.plots.vega import make_charts
-from firthshot.report.table_view import table_view
 from firthshot.report.tables import make_tables
-from firthshot.report.tables_cells import Number, Table
+from firthshot.report.tables.cells import Number, Table
 from report.runs_made import HOSTILE, toy_run
 
 ROOT = Path(__file__).parents[3]
@@ -472,10 +472,10 @@ def test_tables_show_value_and_interval_together() -> None:
     assert view["columns"] == ["Shot", "Gain", "Mark"]
     assert view["numbers"] == [True, True, False]
     first, second = view["rows"]
-    assert [cell["text"] for cell in first] == ["1", "−0.50 ± 0.10", "*"]
-    assert [cell["sort"] for cell in first] == [1.0, -0.5, None]
-    assert [cell["text"] for cell in second] == ["unbalanced-8", "", ""]
-    assert second[1]["sort"] == ""
+    assert [text for text, _ in first] == ["1", "−0.50 ± 0.10", "*"]
+    assert [sort for _, sort in first] == [1.0, -0.5, None]
+    assert [text for text, _ in second] == ["unbalanced-8", "", ""]
+    assert second[1][1] == ""
 
 
 def test_a_preset_that_ran_twice_is_named_once(gathered: Gathered) -> None:

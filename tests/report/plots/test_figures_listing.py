@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firthshot.report.listing import LISTING, write_listing
 from firthshot.report.tables import write_tables
-from firthshot.report.tables_cells import table
+from firthshot.report.tables.cells import table
 
 
 def test_files_of_an_earlier_report_go_and_others_stay(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from firthshot.report.wording.page import beside_words, eyebrow, folded_words
 
 if TYPE_CHECKING:
     from firthshot.report.plots import FigureFile
-    from firthshot.report.tables_cells import Table
+    from firthshot.report.tables.cells import Table
 
 PAGE = Path(__file__).parent
 _SCRIPTS = ("data", "controls", "rows", "draw", "tables", "main")
@@ -36,7 +36,7 @@ def render(
     from firthshot import __version__
     from firthshot.report.page import provenance, view
     from firthshot.report.page.citation import citations
-    from firthshot.report.table_view import table_view
+    from firthshot.report.page.table_view import table_view
     from firthshot.report.wording.cards import TOPICS
 
     scripts = _scripts(bool(gathered.verdicts))
@@ -136,7 +136,7 @@ def _downloads(
     """
     from markupsafe import Markup
 
-    from firthshot.report.tables_writers import to_csv
+    from firthshot.report.tables.writers import to_csv
 
     names = ("all", "chosen", "calibration", "contrasts")
     found = {name: getattr(gathered.summary, name) for name in names}

@@ -21,17 +21,8 @@ _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
 
 def draw(gathered: Gathered) -> Iterator[Drawing]:
     """Draw each geometric run."""
-<<<<<<< HEAD:src/firthshot/report/figures/geometric.py
-    from firthshot.experiments.geometric.run import read_geometric
-
-    runs = [run for run in gathered.runs if run.kind == "geometric"]
-    for number, run in enumerate(runs, 1):
-        name = "geometric" if len(runs) == 1 else f"geometric-{number}"
-        yield draw_result(read_geometric(run.path), name)
-=======
     for name, result in gathered.named_geometric:
         yield draw_result(result, name)
->>>>>>> 9bb4d42 (Each plot is declared once and drawn by matplotlib for papers and by Vega-Lite for the page):src/firthshot/report/plots/geometric.py
 
 
 def draw_result(result: GeometricResult, name: str = "geometric") -> Drawing:

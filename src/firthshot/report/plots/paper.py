@@ -145,8 +145,7 @@ def _style(look: Look, colour: str, marker: str = "o", hollow: bool = False) -> 
     colour = look.colour or colour
     style = {"linestyle": "none", "marker": look.marker or marker, "color": colour, "zorder": 3}
     style |= {"markerfacecolor": "white" if hollow else colour, "markersize": look.size}
-    # A cross on an axis is drawn whole.
-    bold = {"zorder": 4, "markeredgewidth": 1.2, "clip_on": False}
+    bold = {"zorder": 4, "markeredgewidth": 1.2}
     return {**style, **bold} if look.marker in ("*", "D", "x") else style
 
 
@@ -163,7 +162,7 @@ def _columns(axes: Axes, plot: Plot, _: Mark, own: _Series) -> None:
     filled: dict[str, Any] = {"color": own.colour, "edgecolor": "white", "linewidth": 0}
     hollow: dict[str, Any] = {"facecolor": "white", "edgecolor": own.colour, "linewidth": 0.9}
     axes.bar(0, 0, 0, label=own.name, hatch=hatch, **filled)  # the legend shows a filled one
-    for row in own.rows:
+    for row in (row for row in own.rows if row["use"] == "λ > 0"):
         look = hollow if row["hollow"] else filled
         axes.bar(row[plot.x.column], row[plot.y.column], row["width"], hatch=hatch, **look)
 

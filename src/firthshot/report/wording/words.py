@@ -34,8 +34,8 @@ def head_name(head: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Begin a sentence."""
-    return text[:1].upper() + text[1:]
+    """Begin a sentence; λ stays small, as it is another letter than Λ."""
+    return text if text.startswith("λ") else text[:1].upper() + text[1:]
 
 
 def rounded_points(fraction: float) -> float:

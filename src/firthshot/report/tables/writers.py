@@ -9,7 +9,7 @@ from typing import Any
 
 from firthshot.errors import visible
 from firthshot.experiments.summary.spreadsheets import harmless_cell
-from firthshot.report.tables_cells import WIDTH, Table
+from firthshot.report.tables.cells import WIDTH, Table
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -50,9 +50,14 @@ def to_csv(table: Table) -> str:
     return text.getvalue()
 
 
+def shown_columns(table: Table) -> list[int]:
+    """Return the columns that are shown by themselves: all but those of intervals."""
+    return [at for at, name in enumerate(table.columns) if not name.endswith(WIDTH)]
+
+
 def merged(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
     """Return header, rows and which columns hold numbers, values and intervals in one column."""
-    kept = [at for at, name in enumerate(table.columns) if not name.endswith(WIDTH)]
+    kept = shown_columns(table)
     widths = {
         name.removesuffix(WIDTH): at
         for at, name in enumerate(table.columns)

@@ -17,7 +17,7 @@ from firthshot.report.plots.groups import (
     labels,
     method_name,
 )
-from firthshot.report.tables_cells import (
+from firthshot.report.tables.cells import (
     WIDTH,
     Number,
     Table,
@@ -153,12 +153,8 @@ def _contrast(row: Row, many: bool) -> Row:
 
 def geometric_tables(gathered: Gathered) -> Iterator[Table]:
     """Return a table for each geometric run."""
-    from firthshot.experiments.geometric.run import read_geometric
-
-    runs = [run for run in gathered.runs if run.kind == "geometric"]
-    for number, run in enumerate(runs, 1):
-        name = "geometric" if len(runs) == 1 else f"geometric-{number}"
-        yield geometric_table(read_geometric(run.path), name)
+    for name, result in gathered.named_geometric:
+        yield geometric_table(result, name)
 
 
 def geometric_table(result: GeometricResult, name: str = "geometric") -> Table:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from firthshot.experiments.schema import PENALTY
 from firthshot.experiments.statistics import ALPHA
 from firthshot.report.plots.groups import TRAINED, Group, Row, distinct, group, method_name
-from firthshot.report.tables_beyond import (
+from firthshot.report.tables.beyond import (
     calibration_table,
     contrast_tables,
     drawn_tables,
     geometric_tables,
 )
-from firthshot.report.tables_cells import (
+from firthshot.report.tables.cells import (
     WIDTH,
     Table,
     bank_note,
@@ -48,7 +48,7 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Write each table as CSV, Markdown and LaTeX; return the files."""
     from firthshot.files import raise_clearly, write_whole
     from firthshot.report.listing import write_listing
-    from firthshot.report.tables_writers import WRITERS
+    from firthshot.report.tables.writers import WRITERS
 
     paths = []
     try:
