@@ -11,6 +11,7 @@ from firthshot.report.verdict import Condition, Verdict
 from firthshot.report.wording import listed, points, points_ci
 from firthshot.report.wording.cards import card_lead, remarks, tile, title_of
 from firthshot.report.wording.headline import make_headline
+from firthshot.report.wording.page import folded_words
 from firthshot.report.wording.words import parts, where
 from report.verdict_lines import REFERENCE, ZERO, contrast, setting, theory, verdicts
 
@@ -464,3 +465,9 @@ def test_settings_that_could_not_be_judged_are_counted() -> None:
 def test_nothing_finished_on_novel_classes() -> None:
     assert verdicts() == []
     assert make_headline([]).answer == "No setting is finished on novel classes."
+
+
+def test_figures_are_counted_with_those_elsewhere() -> None:
+    assert folded_words(19, 5, 14) == "14 figures, 5 more above"
+    assert folded_words(30, 1, 14) == "14 figures, 1 more above, 15 more in figures/"
+    assert folded_words(1, 0, 1) == "1 figure"

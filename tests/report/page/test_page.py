@@ -376,12 +376,6 @@ def test_without_a_penalty_accuracies_are_shown(tmp_path: Path) -> None:
         assert re.search(rf"{row['head']} +3 1 +{accuracy:.2f} ± {width:.2f}", text)
 
 
-def test_figures_are_counted_with_those_elsewhere() -> None:
-    assert build._folded(19, [1] * 5, [1] * 14) == "14 figures, 5 more above"
-    assert build._folded(30, [1], [1] * 14) == "14 figures, 1 more above, 15 more in figures/"
-    assert build._folded(1, [], [1]) == "1 figure"
-
-
 def test_a_preset_is_repeated_by_its_name(gathered: Gathered) -> None:
     import dataclasses
 

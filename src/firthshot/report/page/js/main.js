@@ -19,7 +19,7 @@ showTheme();
 
 // A printed page shows what is folded away.
 addEventListener("beforeprint", () => {
-  for (const part of document.querySelectorAll("details.table:not([open])")) {
+  for (const part of document.querySelectorAll(":is(details.table, details.more):not([open])")) {
     part.open = true;
     part.dataset.opened = "";
   }
