@@ -381,7 +381,7 @@ def test_the_table_marks_what_is_significant_and_the_page_s_answer_follows(tmp_p
     assert marks == chosen == {1: True, 5: False}
     assert "* significant: Wilcoxon, Holm-corrected over the table, p < 0.05." in said
     assert "Does Firth help here? Yes, in 1 of 2 settings." in said
-    assert "- Largest gain in accuracy: +" in said
+    assert "- The largest gain is +" in said
 
 
 def shots_of(line: str) -> str:
@@ -435,7 +435,7 @@ def test_invalid_trials_are_counted_in_one_warning(spec: Path, bank: Path) -> No
     trials = count.select("split", "shots", "trial").n_unique()
     assert trials > 0
     assert said.count("Warning: ") == 1
-    words = f"{trials} of 24 novel trials were dropped, as some of their features are NaN"
+    words = f"{trials} of 24 novel trials were dropped, because some of their features are NaN"
     assert f"Warning: {words}" in said
     assert words in firthshot("status", "runs/toy")
     assert "doctor" in firthshot("run", spec, "--trials", 12, "--quiet")

@@ -77,12 +77,12 @@ def _write_page(
         say(console, outdated_words(folder))
     if not wanted or gathered is None:
         return
-    from firthshot.cli.report import Drawn
+    from firthshot.cli.report import FigureCount
     from firthshot.report.build import write_gathered
 
     if not quiet:
         say(console, "Writing the report: figures, tables and the page.")
-    page = write_gathered(gathered, drawn=None if quiet else Drawn())
+    page = write_gathered(gathered, drawn=None if quiet else FigureCount())
     if not quiet:
         say(console, f"The report is {page}")
 

@@ -30,10 +30,10 @@ def report(
     if out is None and len(distinct) > 1:
         names = "+".join(folder.resolve().name for folder in distinct)
         out = distinct[0].resolve().parent / names
-    echo(f"report in {write_report(distinct, out, figures=figures, drawn=Drawn())}")
+    echo(f"report in {write_report(distinct, out, figures=figures, drawn=FigureCount())}")
 
 
-class Drawn:
+class FigureCount:
     """Say now and then how many figures are drawn; how many there will be, nobody knows.
 
     Each pause is longer than the one before: ten minutes of figures make about ten lines.

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.summary_folders import KEY
 from firthshot.experiments.summary.columns import ALL
-from firthshot.report.verdict import Finding, Verdict, kind_of, main_verdicts
+from firthshot.report.verdict import Claim, Verdict, kind_of, main_verdicts
 from report.verdict_lines import REFERENCE, ZERO, contrast, setting, theory, verdicts
 
 
@@ -21,7 +21,7 @@ def found(verdict: Verdict, topic: str) -> dict[str, list[tuple[int, int, float]
     }
 
 
-def finding(verdict: Verdict, topic: str) -> Finding:
+def finding(verdict: Verdict, topic: str) -> Claim:
     (one,) = (each for each in verdict.findings if each.topic == topic)
     return one
 

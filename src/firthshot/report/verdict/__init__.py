@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from firthshot.report.verdict.condition import Condition
-from firthshot.report.verdict.findings import Finding, find
+from firthshot.report.verdict.findings import Claim, find
 from firthshot.report.verdict.make import GROUP, Verdict, main_verdicts, make_verdicts
 from firthshot.report.verdict.outcomes import Contrast, Effect, Outcome, Row, Tested, kind_of
 
 __all__ = [
     "GROUP",
+    "Claim",
     "Condition",
     "Contrast",
     "Effect",
-    "Finding",
     "Outcome",
     "Row",
     "Tested",

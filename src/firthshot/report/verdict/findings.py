@@ -18,7 +18,7 @@ LEANS = 0.02  # confidence and accuracy that differ by less are as good as equal
 
 
 @dataclass(frozen=True)
-class Finding:
+class Claim:
     """Settings of a method that share a standing.
 
     Attributes
@@ -46,7 +46,7 @@ class Finding:
         return [effect.condition for effect in self.effects]
 
 
-def find(verdict: Verdict) -> Iterator[Finding]:
+def find(verdict: Verdict) -> Iterator[Claim]:
     """Yield the findings of a verdict, what matters most first."""
     yield from _accuracy(verdict.outcomes)
     yield from _classes(verdict.outcomes)
@@ -66,39 +66,39 @@ def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
 
 def _some(
     topic: str, standing: str, outcomes: Sequence[Outcome], verdict: Verdict
-) -> Iterator[Finding]:
+) -> Iterator[Claim]:
     if outcomes:
         effects = tuple(outcome.effect for outcome in outcomes)
-        yield Finding(topic, standing, effects, verdict.conditions)
+        yield Claim(topic, standing, effects, verdict.conditions)
 
 
-def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     among = tuple(outcome.condition for outcome in outcomes)
     for standing in ("helps", "costs", "unclear", "few", "only zero", "chose zero"):
         if own := [outcome for outcome in outcomes if outcome.standing == standing]:
             trials = trials_of(own) if standing == "few" else None
             effects = tuple(outcome.effect for outcome in own)
-            yield Finding("accuracy", standing, effects, among, trials=trials)
+            yield Claim("accuracy", standing, effects, among, trials=trials)
 
 
-def _classes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+def _classes(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     """Find gains that may be a matter of these classes, and how much wider such intervals are."""
     among = tuple(outcome.condition for outcome in outcomes)
     loose = [o for o in outcomes if o.kind in ("helps", "costs") and not o.sure_over_classes]
     if loose:
-        yield Finding("classes", "loose", tuple(o.effect for o in loose), among)
+        yield Claim("classes", "loose", tuple(o.effect for o in loose), among)
     ratios = sorted(filter(None, (outcome.widening for outcome in outcomes)))
     if ratios and (median := ratios[len(ratios) // 2]) >= WIDER:
-        yield Finding("classes", "wider", (), among, numbers={"ratio": median})
+        yield Claim("classes", "wider", (), among, numbers={"ratio": median})
 
 
-def _theory(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+def _theory(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     known = [outcome for outcome in outcomes if outcome.theory_standing]
     among = tuple(outcome.condition for outcome in known)
     for standing in ("costs", "open", "safe"):
         own = tuple(o.theory_effect for o in known if o.theory_standing == standing)
         if own:
-            yield Finding("theory", standing, own, among)
+            yield Claim("theory", standing, own, among)
 
 
 def moves(outcomes: Iterable[Outcome], loss: str, same: float) -> tuple[int, int]:
@@ -112,7 +112,7 @@ def calibrated(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [o for o in outcomes if o.kind != "unchanged" and o.row["ece_pooled"] is not None]
 
 
-def _calibration(verdict: Verdict) -> Iterator[Finding]:
+def _calibration(verdict: Verdict) -> Iterator[Claim]:
     """Find what the chosen coefficient does to the probabilities; there is no test of it."""
     known = calibrated(verdict.outcomes)
     if not known:
@@ -126,7 +126,7 @@ def _calibration(verdict: Verdict) -> Iterator[Finding]:
     leans = {one: verdict.leans[one] for one in among if one in verdict.leans}
     numbers = {"nll": nll, "ece": ece, "most": most, "leans": leans}
     effects = tuple(outcome.effect for outcome in known)
-    yield Finding("calibration", mixed + standing, effects, among, numbers=numbers)
+    yield Claim("calibration", mixed + standing, effects, among, numbers=numbers)
 
 
 def _by_opponent(contrasts: Iterable[Contrast]) -> list[list[Contrast]]:
@@ -138,16 +138,16 @@ def _by_opponent(contrasts: Iterable[Contrast]) -> list[list[Contrast]]:
 
 def _against(
     topic: str, standing: str, own: Sequence[Contrast], all_: Sequence[Contrast], turned: bool
-) -> Iterator[Finding]:
+) -> Iterator[Claim]:
     """Yield what holds of some contrasts with an opponent; ``turned`` tells its lead, not ours."""
     if own:
         effects = tuple(one.effect.turned if turned else one.effect for one in own)
         among = tuple(one.condition for one in all_)
         trials = trials_of(own) if standing == "few" else None
-        yield Finding(topic, standing, effects, among, own[0].opponent, trials)
+        yield Claim(topic, standing, effects, among, own[0].opponent, trials)
 
 
-def _rival(own: list[Contrast]) -> Iterator[Finding]:
+def _rival(own: list[Contrast]) -> Iterator[Claim]:
     """Compare with another penalty of the same head, each at its own chosen coefficient."""
     tested = [one for one in own if not one.both_zero]
     for kind in ("helps", "costs", "unclear"):
@@ -157,7 +157,7 @@ def _rival(own: list[Contrast]) -> Iterator[Finding]:
     yield from _against("rivals", "both zero", [one for one in own if one.both_zero], own, False)
 
 
-def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     """Find where a head without penalty wins, and where ours helps, whether it does as well."""
     at = {outcome.condition: outcome for outcome in outcomes}
     lost = [one for one in own if _beats_both(one, at[one.condition])]

@@ -12,7 +12,7 @@ import polars as pl
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import trials_needed
 from firthshot.report.verdict.condition import Condition
-from firthshot.report.verdict.findings import Finding, find
+from firthshot.report.verdict.findings import Claim, find
 from firthshot.report.verdict.outcomes import Contrast, Outcome, Row, kind_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Verdict:
         return tuple(outcome.condition for outcome in self.outcomes)
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Claim, ...]:
         """Return what holds, what matters most first."""
         return tuple(find(self))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firthshot.report.verdict import Condition, Effect, Finding, Outcome, Verdict
+from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Verdict
 from firthshot.report.verdict.findings import LEANS, trials_of
 from firthshot.report.verdict.make import Lean
 from firthshot.report.verdict.outcomes import MARGIN
@@ -111,7 +111,7 @@ def remarks(verdict: Verdict) -> list[Remark]:
     return [remark(finding, verdict) for finding in verdict.findings]
 
 
-def remark(finding: Finding, verdict: Verdict) -> Remark:
+def remark(finding: Claim, verdict: Verdict) -> Remark:
     """Say a finding."""
     text = _SENTENCES[finding.topic][finding.standing]
     other = opponent_name(finding.opponent) if finding.opponent else ""
@@ -264,7 +264,7 @@ def _what_is_better(verdict: Verdict) -> str:
     return "This report compares it with no other method."
 
 
-def _probabilities(finding: Finding) -> dict[str, str]:
+def _probabilities(finding: Claim) -> dict[str, str]:
     """Say how nll and ECE move, and how sure the head is without penalty."""
     numbers, total = finding.numbers or {}, len(finding.among)
     most = numbers["most"]
