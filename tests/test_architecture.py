@@ -79,7 +79,7 @@ def test_no_room_imports_a_private_name_of_another():
 
 
 # They write commands for a reader to repeat.
-COMMANDS = {"run_view.py"}
+COMMANDS = {"provenance.py"}
 OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]+")
 
 

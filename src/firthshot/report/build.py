@@ -57,7 +57,7 @@ def write_gathered(
     from firthshot.report.tables import make_tables, write_tables
 
     if out is None and len(gathered.runs) > 1:
-        raise FirthshotError("A report of several runs needs a folder of its own: give --out.")
+        raise FirthshotError("A report of several runs needs a folder of its own: name one.", "out")
     target = out or gathered.runs[0].path
     sweep(target)
     pictures = write_figures(gathered, target / "figures", drawn) if figures else []
