@@ -158,7 +158,7 @@ def _against(part: Group, x: str, what: Quantity) -> Iterator[Drawing]:
     if not rows:
         return
     panel_of, series_of = _layout(rows, x)
-    values = distinct(rows, panel_of) if panel_of else [None]
+    values = sorted(distinct(rows, panel_of)) if panel_of else [None]
     names = [_series_name(series_of, value) for value in distinct(rows, series_of)]
     shown = [_panel(rows, x, what, series_of, names, panel_of, value) for value in values]
     figure = draw_figure(what.plot, shown, min(len(values), 3), names, sharey=True)
@@ -239,7 +239,7 @@ def _side_by_side(part: Group) -> Iterator[Drawing]:
     panel_of, series_of = _layout(rows, x)
     names = [_series_name(series_of, value) for value in distinct(rows, series_of)]
     shown = []
-    for value in distinct(rows, panel_of) if panel_of else [None]:
+    for value in sorted(distinct(rows, panel_of)) if panel_of else [None]:
         for name, some in methods.items():
             panel = _panel(some, x, GAIN, series_of, names, panel_of, value)
             shown.append(replace(panel, title=", ".join(filter(None, (name, panel.title)))))
