@@ -1,0 +1,88 @@
+"""How sharply each head speaks in the blend: rules first, left-out rows as they come.
+
+The blend's logits are Σ_h a_h z_h. Each head's z is divided by its own margin, that is by how much
+more it gives a class at its own mean than the other classes there. So heads of different kinds and
+of different numbers of rows are on one scale, and one rule serves all: at a class mean, the blend
+is sure to the margin log(K − 1) + SURE. Rows that were left out correct the a_h, of which log a_h
+has a Gaussian prior around the rule.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from firthshot.estimators._support import Array
+from firthshot.objective import log_softmax
+
+# Settled by studies/few_shot on base and validation classes.
+SURE = 2.0  # of a class mean: log odds beyond those of equal chances
+TOGETHER, APART = 1.0, 0.7  # spread of log a, of all heads together and of one against the others
+STEPS, CLOSE = 30, 1e-9
+
+
+def margin(logits: Array) -> float:
+    """Return how much more a head gives classes at their own means, from (K, K) logits there."""
+    n = len(logits)
+    own = float(np.trace(logits)) / n
+    others = (float(logits.sum()) / n - own) / (n - 1)
+    return max(own - others, 0.0)
+
+
+def rule(shares: Array, n_classes: int) -> Array:
+    """Return the a_h of the rule, (H,), for heads with shares that sum to 1."""
+    return np.asarray(shares * (np.log(n_classes - 1) + SURE))
+
+
+def settle(
+    logits: Array, labels: Array, weights: Array, prior: Array, *, apart: float = APART
+) -> Array:
+    """Return the most likely a_h, (H,), after some left-out rows.
+
+    Parameters
+    ----------
+    logits : (H, R, K), of left-out rows by heads without them, divided by their margins
+    labels, weights : (R,)
+    prior : (H,), the a_h before
+    apart : spread of log a_h against the other heads'; 0 keeps their proportions
+    """
+    prior = np.maximum(prior, 1e-6)
+    n, start = len(prior), np.log(prior)
+    common = np.full((n, n), 1 / n)
+    precision = common / (n * TOGETHER**2)
+    if apart:
+        precision = precision + (np.eye(n) - common) / apart**2
+    directions = np.eye(n) if apart else np.ones((n, 1))
+    u, value = start, np.inf
+    step = np.zeros(n)
+    for _ in range(STEPS):
+        for _ in range(20):
+            tried = u + step
+            loss, gradient, hessian = _likelihood(logits, labels, weights, np.exp(tried))
+            away = tried - start
+            loss += 0.5 * float(away @ precision @ away)
+            if loss <= value + 1e-12:
+                break
+            step = step / 2
+        u, value = tried, loss
+        slope = directions.T @ (gradient + precision @ (u - start))
+        step = -directions @ np.linalg.solve(
+            directions.T @ (hessian + precision) @ directions, slope
+        )
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        if float(np.abs(step).max()) < CLOSE:
+            break
+    return np.exp(u)
+
+
+def _likelihood(
+    logits: Array, labels: Array, weights: Array, a: Array
+) -> tuple[float, Array, Array]:
+    """Return −log likelihood, its gradient by log a, and a positive part of its Hessian."""
+    at = np.arange(len(labels))
+    log_p = log_softmax(np.tensordot(a, logits, axes=1))
+    p = np.exp(log_p)
+    expected = np.einsum("rk,hrk->hr", p, logits)
+    gradient = a * ((expected - logits[:, at, labels]) @ weights)
+    centred = (logits - expected[..., None]) * np.sqrt(p * weights[:, None])
+    flat = centred.reshape(len(a), -1)
+    return float(-weights @ log_p[at, labels]), gradient, np.outer(a, a) * (flat @ flat.T)
