@@ -29,7 +29,7 @@ class RankLDA:
             shrinkage, variance = _ledoit_wolf(unit)
             diagonal += priors[k] * shrinkage * variance * spread**2
             low_rank.append(np.sqrt(priors[k] * (1 - shrinkage) / len(rows)) * unit * spread)
-        self.coef = _solve(np.maximum(diagonal, 1e-300), np.concatenate(low_rank), self.means.T).T
+        self.coef = _solve(diagonal, np.concatenate(low_rank), self.means.T).T
         self.intercept = -0.5 * (self.means * self.coef).sum(axis=1) + np.log(priors)
         return self
 
@@ -41,7 +41,13 @@ class RankLDA:
 
 
 def _solve(diagonal: np.ndarray, rows: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return (diag + rows' rows)⁻¹ right by the formula of Woodbury."""
+    """Return (diag + rows' rows)⁻¹ right by the formula of Woodbury, or the shortest solution.
+
+    Two rows of every class leave nothing to the diagonal: scikit-learn then takes the latter.
+    """
+    if diagonal.max() <= 1e-12 * np.square(rows).sum():
+        inverse = np.linalg.pinv(rows, rcond=1e-7)
+        return inverse @ (inverse.T @ right)
     scaled = rows / diagonal
     inner = np.eye(len(rows)) + scaled @ rows.T
     first = right / diagonal[:, None]
