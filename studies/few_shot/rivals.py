@@ -41,6 +41,7 @@ MORE: dict[str, Callable[[], Any]] = {
 PROBABILITIES = ("LR", "scaled LR", "unit LR, C=10", "LDA", *MORE)
 LEAST = 1e-15
 QUICK_LDA = 100  # columns from which LDA is solved by rows; the solution is the same
+MOST_FOR_LDA = 600  # columns beyond which scikit-learn's own takes seconds a trial
 
 
 def score(head: Any, trial: Trial, probabilities: bool = True) -> tuple[float, float]:
@@ -61,10 +62,17 @@ def rival_scores(trial: Trial) -> np.ndarray:
             if name == "LDA" and len(trial.y) == trial.y.max() + 1:
                 found.append((np.nan, np.nan))  # one row a class has no covariance
                 continue
-            if name == "LDA" and trial.X.shape[1] > max(QUICK_LDA, len(trial.y)):
+            if name == "LDA" and _slow_lda(trial):
                 make = RankLDA
             found.append(score(make().fit(trial.X, trial.y), trial, name in PROBABILITIES))
     return np.array(found)
+
+
+def _slow_lda(trial: Trial) -> bool:
+    """Tell whether LDA is solved by rows; two rows a class leave it to rounding, so to the source."""
+    columns = trial.X.shape[1]
+    two = np.bincount(trial.y).max() <= 2
+    return columns > (MOST_FOR_LDA if two else max(QUICK_LDA, len(trial.y)))
 
 
 __all__ = ["MORE", "NINE", "PROBABILITIES", "rival_scores", "score"]

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from studies.few_shot.rivals import rival_scores
-from studies.few_shot.settings import Setting, Trial, draw, settings
+from studies.few_shot.settings import CORE, Setting, Trial, draw, settings
 from studies.few_shot.sources import BANKS, KEPT_OUT, TABLES, Source, load
 
-BLOCK = 25  # trials between two writings
+BLOCK = 20  # trials between two writings
 
 Scorer = Callable[[Trial, Setting], np.ndarray]
 
@@ -47,12 +47,14 @@ def by_rivals(trial: Trial, _setting: Setting) -> np.ndarray:
 
 
 def run(
-    folder: Path, who: str, by: Scorer, trials: int, final: bool, only: tuple[str, ...] = ()
+    folder: Path, who: str, by: Scorer, trials: int, final: bool, *, core: bool = False
 ) -> None:
-    """Run every setting, all of them for the first block of trials, then for the next."""
+    """Run every setting, or the core ones alone: first a block of trials of each, then the next."""
     for until in range(BLOCK, trials + BLOCK, BLOCK):
-        for name in only or names(final):
+        for name in names(final):
             source = load(name, final)
             for setting in settings(source):
+                if core and not source.table and setting.name not in CORE:
+                    continue
                 run_setting(folder, who, source, setting, min(until, trials), final, by)
         print(f"{who}: {min(until, trials)} trials of every setting", flush=True)

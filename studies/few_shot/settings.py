@@ -16,6 +16,14 @@ MOST_ROWS = 500  # of a support set: 50 ways stop at 10 shots
 # Shots of the classes, dealt to them again and again.
 UNEQUAL = {"2-16": (2, 4, 8, 16), "one-rich": (20, 2, 2, 2, 2), "1-25": (1, 2, 5, 11, 25)}
 UNEQUAL_WAYS = (2, 5, 20)
+# Settings that are run first: with little time they have many trials and the others few.
+CORE = (
+    {f"2x{s}" for s in (1, 5)}
+    | {f"{k}x{s}" for k in (5, 20) for s in (1, 2, 5, 20)}
+    | {"50x1", "50x5"}
+    | {f"{k}x{shape}" for k in (5, 20) for shape in ("2-16", "1-25")}
+    | {"5x2-16-like-shots", "20x1-25-like-shots", "5xone-rich", "2xone-rich-like-shots"}
+)
 QUERIES = 15  # a class
 FEWEST_QUERIES = 5
 
