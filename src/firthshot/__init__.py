@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firthshot.episodes import Episodes, sample_episodes
     from firthshot.estimators import (
         DistributionCalibrationClassifier,
+        FewShotClassifier,
         FirthClassifier,
         FirthCosineClassifier,
         FirthMLPClassifier,
@@ -29,6 +30,7 @@ __all__ = [
     "Bank",
     "DistributionCalibrationClassifier",
     "Episodes",
+    "FewShotClassifier",
     "FirthClassifier",
     "FirthCosineClassifier",
     "FirthMLPClassifier",
@@ -49,8 +51,8 @@ __getattr__, __dir__ = lazy_names(
         "banks": "Bank load_bank save_bank",
         "engine": "train",
         "episodes": "Episodes sample_episodes",
-        "estimators": "DistributionCalibrationClassifier FirthClassifier FirthCosineClassifier "
-        "FirthMLPClassifier load_model",
+        "estimators": "DistributionCalibrationClassifier FewShotClassifier FirthClassifier "
+        "FirthCosineClassifier FirthMLPClassifier load_model",
         "jeffreys": "JeffreysLogisticRegression regress",
     },
 )

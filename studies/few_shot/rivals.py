@@ -69,7 +69,7 @@ def rival_scores(trial: Trial) -> np.ndarray:
 
 
 def _slow_lda(trial: Trial) -> bool:
-    """Tell whether LDA is solved by rows; two rows a class leave it to rounding, so to the source."""
+    """Tell whether LDA is solved by rows; with two rows a class rounding decides, so seldom."""
     columns = trial.X.shape[1]
     two = np.bincount(trial.y).max() <= 2
     return columns > (MOST_FOR_LDA if two else max(QUICK_LDA, len(trial.y)))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firthshot.estimators._columns import offset_columns, wide_columns
     from firthshot.estimators._cosine import FirthCosineClassifier
     from firthshot.estimators._distribution_calibration import DistributionCalibrationClassifier
+    from firthshot.estimators._few_shot.classifier import FewShotClassifier
     from firthshot.estimators._input import check_coefficient
     from firthshot.estimators._left_out import leaves_out_exactly
     from firthshot.estimators._linear import FirthClassifier
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistributionCalibrationClassifier",
+    "FewShotClassifier",
     "FirthClassifier",
     "FirthCosineClassifier",
     "FirthMLPClassifier",
@@ -38,6 +40,7 @@ __getattr__, __dir__ = lazy_names(
         "_columns": "offset_columns wide_columns",
         "_cosine": "FirthCosineClassifier",
         "_distribution_calibration": "DistributionCalibrationClassifier",
+        "_few_shot.classifier": "FewShotClassifier",
         "_left_out": "leaves_out_exactly",
         "_linear": "FirthClassifier",
         "_loading": "load_model",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -32,7 +32,7 @@ from firthshot.estimators._input import (
 )
 from firthshot.estimators._left_out import LeftOut, choose, leavable_rows, left_out
 from firthshot.estimators._optimum import plain_logits
-from firthshot.estimators._saving import Saving
+from firthshot.estimators._saving import FITTED, Saving
 from firthshot.estimators._support import Candidates, Support, scale_l2
 from firthshot.estimators._temperature import (
     fit_temperature,
@@ -254,6 +254,10 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
     def _fitted_parameters(self) -> dict[str, Array]:
         """Return the head's parameters by attribute name."""
         return {name: getattr(self, name) for name in self._fitted_names}
+
+    def _fitted_numbers(self) -> dict[str, Any]:
+        """Return what else was settled, by attribute name."""
+        return {name: getattr(self, name) for name in FITTED}
 
     def _scores(self, X: ArrayLike) -> Array:
         """Return logits (n, K) of new rows."""

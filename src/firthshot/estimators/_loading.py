@@ -45,7 +45,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    FirthClassifier, FirthCosineClassifier or FirthMLPClassifier
+    FewShotClassifier, FirthClassifier, FirthCosineClassifier or FirthMLPClassifier
         Its predictions are those of the saved one, bit for bit.
 
     Raises
@@ -122,7 +122,7 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
         model = _with_parameters(class_of(meta["class"]), meta["params"])
         classes = decode_classes(meta["classes"])
         d, names = _features(meta["n_features"], meta["feature_names"])
-        fitted = _fitted_numbers(meta["fitted"])
+        fitted = meta["fitted"]
         described = {"label_name": None, "text_name": None, **meta}  # older files have neither
         origin = {name: described[key] for key, name in ORIGIN.items()}
         if not all(one is None or isinstance(one, str) for one in origin.values()):
@@ -132,17 +132,29 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
         raise FirthshotError("its description is incomplete or ill-formed") from None
     groups = _grouped(tensors)
-    parameters, path = groups[PARAMETERS], groups[LOO_PATH]
-    _check_shapes(parameters, model._shapes(d, len(classes)))
-    model.column_scale_ = _column_scale(groups[COLUMNS], d, model.standardize)
     model.classes_, model.n_features_in_ = classes, d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
+    vars(model).update(origin)
+    if hasattr(model, "_shapes"):
+        _restore_head(model, fitted, groups)
+    elif groups[LOO_PATH] or groups[COLUMNS]:
+        raise FirthshotError("it holds arrays that its kind of model does not have")
+    else:
+        model._restore(fitted, groups[PARAMETERS])
+    return model
+
+
+def _restore_head(model: Any, fitted: Any, groups: dict[str, dict[str, Array]]) -> None:
+    """Give one of the explicit heads its fitted numbers and arrays, or refuse them."""
+    parameters, path, d = groups[PARAMETERS], groups[LOO_PATH], model.n_features_in_
+    numbers = _fitted_numbers(fitted)
+    _check_shapes(parameters, model._shapes(d, len(model.classes_)))
+    model.column_scale_ = _column_scale(groups[COLUMNS], d, model.standardize)
     if path:
         model.loo_path_ = path
     model._fitted_names = tuple(parameters)
-    vars(model).update(fitted | parameters | origin)
-    return model
+    vars(model).update(numbers | parameters)
 
 
 def _with_parameters(cls: Any, params: Any) -> Any:
@@ -169,7 +181,10 @@ def _features(n_features: Any, names: Any) -> tuple[int, list[str] | None]:
 
 def _fitted_numbers(fitted: Any) -> dict[str, Any]:
     """Return the fitted numbers, or refuse a set that no fit can give."""
-    values = {name: fitted[name] for name in FITTED}
+    try:
+        values = {name: fitted[name] for name in FITTED}
+    except (KeyError, TypeError):
+        raise FirthshotError("its description is incomplete or ill-formed") from None
     coefficients = [values["lam_"], values["l2_"]]
     sources = [values["lam_source_"], values["l2_source_"]]
     sound = (

@@ -63,8 +63,9 @@ class Saving:
     ) -> None:
         """Write the fitted estimator to a file that `firthshot.load_model` reads.
 
-        The file appears whole or not at all, and replaces an older one. It holds no code and no
-        training rows; a RandomState given as ``random_state`` is saved as None.
+        The file appears whole or not at all, and replaces an older one. It holds no code. It holds
+        no training rows either, but for `FewShotClassifier`, whose neighbours need them. A
+        RandomState given as ``random_state`` is saved as None.
 
         Parameters
         ----------
@@ -94,7 +95,12 @@ class Saving:
             raise FirthshotError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
-SAVED = ("FirthClassifier", "FirthCosineClassifier", "FirthMLPClassifier")
+SAVED = (
+    "FewShotClassifier",
+    "FirthClassifier",
+    "FirthCosineClassifier",
+    "FirthMLPClassifier",
+)
 
 
 def class_of(name: Any) -> Any:
@@ -136,7 +142,7 @@ def _describe(model: Any) -> dict[str, Any]:
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(one) for one in names],
         **{key: getattr(model, name) for key, name in ORIGIN.items()},
-        "fitted": {key: encode(getattr(model, key)) for key in FITTED},
+        "fitted": {key: encode(value) for key, value in model._fitted_numbers().items()},
     }
 
 

@@ -1,10 +1,9 @@
 """How sharply each head speaks in the blend: rules first, left-out rows as they come.
 
-The blend's logits are Σ_h a_h z_h. Each head's z is divided by its own margin, that is by how much
-more it gives a class at its own mean than the other classes there. So heads of different kinds and
-of different numbers of rows are on one scale, and one rule serves all: at a class mean, the blend
-is sure to the margin log(K − 1) + SURE. Rows that were left out correct the a_h, of which log a_h
-has a Gaussian prior around the rule.
+The blend's logits are Σ_h a_h z_h. Each head's z is divided by its own margin: how much more it
+gives a class at its own mean than the other classes there. On that scale the best Σ a depends on
+the features and hardly on the numbers of classes and rows (`studies/few_shot`), so that one number
+serves as a rule. Left-out rows correct it: log a_h has a Gaussian prior around the rule.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ import numpy as np
 from firthshot.estimators._support import Array
 from firthshot.objective import log_softmax
 
-# Settled by studies/few_shot on base and validation classes.
-SURE = 2.0  # of a class mean: log odds beyond those of equal chances
-TOGETHER, APART = 1.0, 0.7  # spread of log a, of all heads together and of one against the others
+# Settled by studies/few_shot on base and validation classes and on public tables.
+SHARPNESS = {"unit": 7.0, "scaled": 4.0, "plain": 4.0}  # Σ a, by what was done to the rows
+SHARES = {"firth": 1.5, "gaussian": 1.0, "means": 1.0, "neighbours": 0.5}  # of Σ a
+TOGETHER, APART = 0.7, 0.7  # spread of log a, of all heads together and of one against the others
+DOUBT = 0.25  # rows: the share of N rows that no head foresees, kept for every class alike
 STEPS, CLOSE = 30, 1e-9
 
 
@@ -26,11 +27,6 @@ def margin(logits: Array) -> float:
     own = float(np.trace(logits)) / n
     others = (float(logits.sum()) / n - own) / (n - 1)
     return max(own - others, 0.0)
-
-
-def rule(shares: Array, n_classes: int) -> Array:
-    """Return the a_h of the rule, (H,), for heads with shares that sum to 1."""
-    return np.asarray(shares * (np.log(n_classes - 1) + SURE))
 
 
 def settle(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -10,17 +11,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from firthshot.errors import FirthshotError
-from firthshot.estimators._few_shot.blend import APART, rule, settle
+from firthshot.estimators._few_shot import words
+from firthshot.estimators._few_shot.blend import APART, DOUBT, SHARES, SHARPNESS, settle
 from firthshot.estimators._few_shot.heads import (
     HEADS,
     Penalty,
-    Scaled,
     fit_heads,
     left_out_rounds,
     ridge,
 )
-from firthshot.estimators._few_shot.rows import KINDS, Coordinates, Examples, place
-from firthshot.estimators._input import Input, check_coefficient
+from firthshot.estimators._few_shot.rows import KINDS, Examples, place
+from firthshot.estimators._few_shot.state import restored, saved_arrays
+from firthshot.estimators._input import Input
+from firthshot.estimators._left_out import LeftOut
+from firthshot.estimators._saving import Saving
 from firthshot.estimators._support import (
     FLOATS,
     Array,
@@ -33,40 +37,19 @@ from firthshot.estimators._support import (
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What `FewShotClassifier` settled from its rows.
-
-    Attributes
-    ----------
-    columns : "unit", "scaled" or "plain"
-    shares : of each head in the blend, by name; they sum to 1
-    sharpness : factor on the blend's logits
-    lam, l2 : of the Firth head
-    left_out : rows that were left out to settle shares and sharpness; 0 if the rules did alone
-    """
-
-    columns: str
-    shares: dict[str, float]
-    sharpness: float
-    lam: float
-    l2: float
-    left_out: int
-
-
-class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The head to pick for a few labelled rows: nothing needs setting.
 
     Four heads are fitted to the rows: logistic regression with Firth bias reduction, a Gaussian
     with one shrunk covariance for all classes, class means, and neighbours. Their log
     probabilities are added up, each with a sharpness of its own. With few rows, rules set these;
     rows that are left out in turn correct them, the more, the more rows there are. Classes count
-    alike, however many rows they have.
+    alike, however many rows they have. `explain` says what was settled.
 
     Parameters
     ----------
@@ -79,7 +62,8 @@ class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[
     lam : float or "shots", default="shots"
         Strength of the bias reduction; "shots" is (K / N)² for K classes and N rows.
     l2 : float or "scale", default="scale"
-        Ridge of the Firth head, for rows at a mean squared distance of 1 from their mean.
+        Ridge of the Firth head, for rows at a mean squared distance of 1 from their mean; "scale"
+        as in `FirthClassifier`.
     class_prior : "uniform", "training", dict or array of shape (n_classes,), default="uniform"
         How frequent classes will be among new rows: all alike, as in the rows to fit, or as given
         (by label, or in the order of ``classes_``).
@@ -88,7 +72,10 @@ class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[
     ----------
     classes_ : ndarray of shape (n_classes,)
     choice_ : Choice
-        What was settled.
+        What was settled: ``columns``, ``shares``, ``sharpness``, ``lam``, ``l2``, ``left_out``.
+    left_out_ : LeftOut or None
+        What the blend says of rows that were left out: ``accuracy`` and ``nll`` are estimates for
+        new rows, from somewhat fewer rows than there are. None in a loaded model.
     class_prior_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where the features have names
@@ -111,6 +98,8 @@ class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.l2 = l2
         self.class_prior = class_prior
 
+    # Fitting
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to labelled rows.
 
@@ -121,18 +110,26 @@ class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[
         sample_weight : array-like of shape (n_samples,), default=None
             Weight 2 is the row given twice, weight 0 the row left away.
         """
-        shares = self._check_parameters()
+        self._check_parameters()
         X, labels, weights = self._labelled(X, y, sample_weight)
         K = len(self.classes_)
         self._place = place(X, labels, weights, K, self.columns)
-        examples = Examples(self._place.apply(X), labels, weights, K)
-        self._shots = examples.counts
+        self._examples = Examples(self._place.apply(X), labels, weights, K)
         self.class_prior_ = self._prior()
-        penalty = self._penalty(examples)
+        self._penalty = self._settled_penalty()
         along = np.asarray(X @ np.sin(np.arange(1, X.shape[1] + 1)), np.float64)
-        rounds = list(left_out_rounds(along, examples))
-        self._heads, left = fit_heads(examples, tuple(shares), penalty, X.shape[1], rounds)
-        self._settle(shares, penalty, examples, rounds, left)
+        self._rounds = left_out_rounds(along, self._examples)
+        self._heads, left = fit_heads(
+            self._examples, tuple(self._shares()), self._penalty, X.shape[1], self._rounds
+        )
+        self._settle(left)
+        if not any(head.margin for head in self._heads.values()):
+            warnings.warn(
+                "Nothing in the rows tells the classes apart, as when all rows are equal: "
+                "every new row gets the probabilities of class_prior.",
+                UserWarning,
+                stacklevel=2,
+            )
         return self
 
     def _labelled(
@@ -151,62 +148,65 @@ class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[
             X, labels, weights = X[used], labels[used], weights[used]
         return X, labels, weights
 
-    def _check_parameters(self) -> dict[str, float]:
-        """Refuse parameters that mean nothing, and return the heads' shares before any row."""
-        for name in ("lam", "l2"):
+    def _check_parameters(self) -> None:
+        for name, word in (("lam", "shots"), ("l2", "scale")):
             value = getattr(self, name)
-            check_coefficient(name, value)
-            if value in ("loo", "theory"):
-                raise FirthshotError(f"{name} is {value!r}, which FirthClassifier takes: give a number.")
+            is_number = isinstance(value, int | float | np.number) and 0 <= value < np.inf
+            if not is_number and not (isinstance(value, str) and value == word):
+                raise FirthshotError(
+                    f"{name} is {value!r}; give a number that is not negative, or {word!r}."
+                )
         if self.columns not in ("auto", *KINDS):
-            raise FirthshotError(
-                f"columns is {self.columns!r}; give 'auto', {', '.join(map(repr, KINDS))}."
-            )
-        names = HEADS if isinstance(self.heads, str) and self.heads == "auto" else self.heads
-        if isinstance(names, str) or not names or not set(names) <= set(HEADS):
-            raise FirthshotError(
-                f"heads is {self.heads!r}; give 'auto', or some of {', '.join(HEADS)}."
-            )
-        given = dict(names) if isinstance(names, dict) else dict.fromkeys(names, 1.0)
-        total = sum(given.values())
-        if not all(0 <= one < np.inf for one in given.values()) or not total:
-            raise FirthshotError(f"heads is {self.heads!r}; give shares that are not negative.")
-        return {name: given[name] / total for name in HEADS if given.get(name)}
+            kinds = ", ".join(map(repr, KINDS))
+            raise FirthshotError(f"columns is {self.columns!r}; give 'auto', {kinds}.")
+        self._shares()
 
-    def _penalty(self, examples: Examples) -> Penalty:
-        total = float(examples.weights.sum())
-        lam = (examples.n_classes / total) ** 2 if self.lam == "shots" else float(self.lam)
-        return Penalty(lam, ridge(examples) if self.l2 == "scale" else float(self.l2))
+    def _shares(self) -> dict[str, float]:
+        """Return the shares of the heads before any row, or refuse heads that are not there."""
+        given = self.heads
+        if isinstance(given, str) and given == "auto":
+            shares = dict(SHARES)
+        elif isinstance(given, Mapping):
+            shares = dict(given)
+        else:
+            shares = {name: SHARES.get(name, 0.0) for name in given} if given is not None else {}
+        sound = set(shares) <= set(HEADS) and all(0 <= one < np.inf for one in shares.values())
+        if not sound or not sum(shares.values()) or (isinstance(given, str) and given != "auto"):
+            raise FirthshotError(
+                f"heads is {given!r}; give 'auto', some of {', '.join(HEADS)}, or a dictionary of "
+                "their shares."
+            )
+        total = sum(shares.values())
+        return {name: shares[name] / total for name in HEADS if shares.get(name)}
 
-    def _settle(
-        self,
-        shares: dict[str, float],
-        penalty: Penalty,
-        examples: Examples,
-        rounds: list[Array],
-        left: Array,
-    ) -> None:
-        """Set how sharply each head speaks, from the rule and from left-out rows."""
-        a = rule(np.array(list(shares.values())), examples.n_classes)
-        rows = np.concatenate([np.empty(0, np.intp), *rounds])
+    def _settled_penalty(self) -> Penalty:
+        examples = self._examples
+        shots = float(examples.weights.sum()) / examples.n_classes
+        lam = shots**-2 if isinstance(self.lam, str) else float(self.lam)
+        return Penalty(lam, ridge(examples) if isinstance(self.l2, str) else float(self.l2))
+
+    def _settle(self, left: Array) -> None:
+        """Set how sharply each head speaks, from the rule and from left-out rows (H, R, K)."""
+        examples = self._examples
+        rows = np.concatenate([np.empty(0, np.intp), *self._rounds])
+        a = np.array(list(self._shares().values())) * SHARPNESS[self._place.kind]
+        labels, weights = examples.labels[rows], examples.weights[rows]
         if len(rows):
-            labels = examples.labels[rows]
-            a = settle(
-                left,
-                labels,
-                _evidence(labels, examples.weights[rows]),
-                a,
-                apart=0.0 if isinstance(self.heads, dict) else APART,
-            )
+            fixed = isinstance(self.heads, Mapping)
+            a = settle(left, labels, _alike(labels, weights), a, apart=0.0 if fixed else APART)
         self._sharpness = a
-        total = float(a.sum())
-        self.choice_ = Choice(
+        self.left_out_ = LeftOut(rows, labels, weights, self._doubted(np.tensordot(a, left, 1)))
+        self._note_choice()
+
+    def _note_choice(self) -> None:
+        a = self._sharpness
+        self.choice_ = words.Choice(
             columns=self._place.kind,
-            shares=dict(zip(shares, (a / total).tolist(), strict=True)),
-            sharpness=total,
-            lam=penalty.lam,
-            l2=penalty.l2,
-            left_out=len(rows),
+            shares=dict(zip(self._heads, (a / a.sum()).tolist(), strict=True)),
+            sharpness=float(a.sum()),
+            lam=self._penalty.lam,
+            l2=self._penalty.l2,
+            left_out=sum(len(rows) for rows in self._rounds),
         )
 
     def _prior(self) -> Array:
@@ -217,8 +217,9 @@ class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[
                 raise FirthshotError(
                     f"class_prior is {given!r}; give 'uniform', 'training' or probabilities."
                 )
-            return np.full(K, 1 / K) if given == "uniform" else self._shots / self._shots.sum()
-        if isinstance(given, dict):
+            counts = np.ones(K) if given == "uniform" else self._examples.counts
+            return np.asarray(counts / counts.sum())
+        if isinstance(given, Mapping):
             missing = [label for label in self.classes_.tolist() if label not in given]
             if missing:
                 raise FirthshotError(f"class_prior has no probability of class {missing[0]!r}.")
@@ -230,43 +231,108 @@ class FewShotClassifier(Input, ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         return np.asarray(values / values.sum())
 
+    # Telling
+
+    def explain(self) -> str:
+        """Return five lines of plain words: what was settled, and what Firth adds."""
+        check_is_fitted(self)
+        return words.explain(
+            self.choice_,
+            self.columns,
+            self.n_features_in_,
+            self._examples.counts,
+            self.class_prior_,
+            self.firth_effect(),
+        )
+
+    def firth_effect(self) -> words.FirthEffect:
+        """Return what Firth bias reduction adds on these rows, from rows that are left out.
+
+        The Firth head alone is fitted with its λ and with λ = 0, without the rows of each round.
+        Both are calibrated on the left-out rows.
+        """
+        check_is_fitted(self)
+        with_it, without = (
+            self._firth_alone(Penalty(lam, self._penalty.l2)) for lam in (self._penalty.lam, 0.0)
+        )
+        return words.FirthEffect(
+            lam=self._penalty.lam,
+            rows=len(with_it.rows),
+            accuracy=with_it.accuracy,
+            accuracy_without=without.accuracy,
+            log_loss=with_it.nll,
+            log_loss_without=without.nll,
+        )
+
+    def _firth_alone(self, penalty: Penalty) -> LeftOut:
+        """Return what the Firth head says of left-out rows, calibrated; classes count alike."""
+        examples = self._examples
+        rows = np.concatenate([np.empty(0, np.intp), *self._rounds])
+        _, left = fit_heads(examples, ("firth",), penalty, self.n_features_in_, self._rounds)
+        labels, weights = (
+            examples.labels[rows],
+            _alike(examples.labels[rows], examples.weights[rows]),
+        )
+        prior = np.array([SHARPNESS[self._place.kind]])
+        a = settle(left, labels, weights, prior) if len(rows) else prior
+        return LeftOut(rows, labels, weights, np.tensordot(a, left, 1))
+
     # Predicting
 
     def _prepare(self, X: Any) -> Array:
         return self._place.apply(X)
 
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Return logits, (n_samples, n_classes), or for two classes their difference (n_samples,).
-
-        Their softmax are the probabilities.
-        """
-        logits = self._logits(X)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
-
-    def _logits(self, X: ArrayLike) -> Array:
+    def _log_probabilities(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
         rows = self._new_rows(X)
-        found = [a * head.logits(rows) for a, head in zip(self._sharpness, self._heads.values(), strict=True)]
-        return np.asarray(sum(found) + np.log(self.class_prior_ * len(self.class_prior_)))
+        heads = zip(self._sharpness, self._heads.values(), strict=True)
+        return self._doubted(sum(a * head.logits(rows) for a, head in heads))
+
+    def _doubted(self, logits: Any) -> Array:
+        """Return log probabilities by the blend's logits, the prior and a little doubt."""
+        doubt = DOUBT / float(self._examples.weights.sum())
+        log_prior = np.log(self.class_prior_)
+        log_p = log_softmax(np.asarray(logits) + log_prior)
+        return np.logaddexp(log_p + np.log1p(-doubt), np.log(doubt) + log_prior)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return log probabilities, or for two classes their difference, (n_samples,)."""
+        log_p = self._log_probabilities(X)
+        return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most probable class of each row."""
-        return np.asarray(self.classes_[self._logits(X).argmax(axis=1)])
+        return np.asarray(self.classes_[self._log_probabilities(X).argmax(axis=1)])
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""
-        return np.exp(self.predict_log_proba(X))
+        return np.exp(self._log_probabilities(X))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log probabilities, (n_samples, n_classes), in the order of ``classes_``."""
-        return np.asarray(log_softmax(self._logits(X)))
+        return self._log_probabilities(X)
+
+    # Saving
+
+    def _fitted_parameters(self) -> dict[str, Array]:
+        return saved_arrays(
+            self._place, self._examples, self._rounds, self._heads, self._sharpness
+        ) | {"prior": self.class_prior_}
+
+    def _fitted_numbers(self) -> dict[str, Any]:
+        return {"kind": self._place.kind, "size": self._place.size, **vars(self._penalty)}
+
+    def _restore(self, numbers: Any, arrays: dict[str, Array]) -> None:
+        """Take the fitted state out of a file, or refuse what no fit can give."""
+        K, names = len(self.classes_), tuple(self._shares())
+        state = restored(numbers, arrays, names, self.n_features_in_, K)
+        self._place, self._examples, self._rounds = state.place, state.examples, state.rounds
+        self._penalty, self._heads, self._sharpness = state.penalty, state.heads, state.sharpness
+        self.class_prior_, self.left_out_ = state.prior, None
+        self._note_choice()
 
 
-def _evidence(labels: Array, weights: Array) -> Array:
+def _alike(labels: Array, weights: Array) -> Array:
     """Return weights of left-out rows in which classes count alike; their sum stays."""
     totals = np.bincount(labels, weights)
-    present = totals > 0
-    return np.asarray(weights * (weights.sum() / (present.sum() * totals[labels])))
-
-
-__all__ = ["Choice", "Coordinates", "FewShotClassifier", "Scaled"]
+    return np.asarray(weights * (weights.sum() / ((totals > 0).sum() * totals[labels])))

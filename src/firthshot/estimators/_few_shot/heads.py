@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -133,7 +133,10 @@ def fit_heads(
     left_out = [
         np.concatenate(
             [np.empty((0, examples.n_classes))]
-            + [head.logits(examples.rows[rows]) for head, rows in zip(heads[1:], rounds, strict=True)]
+            + [
+                head.logits(examples.rows[rows])
+                for head, rows in zip(heads[1:], rounds, strict=True)
+            ]
         )
         for heads in by_name.values()
     ]
@@ -146,11 +149,12 @@ def _without(everything: Array, left: Array) -> Array:
     return kept
 
 
-def left_out_rounds(along: Array, examples: Examples) -> Iterator[Array]:
-    """Yield the rows to leave out in each round: disjoint, and never a whole class.
+def left_out_rounds(along: Array, examples: Examples) -> list[Array]:
+    """Return the rows to leave out in each round: disjoint, and never a whole class.
 
     The j-th distinct row of a class is left out in round j modulo the number of rounds, with its
     copies: a weight of two and a row given twice are the same. A class of one distinct row stays.
+    There is no further round once 200 rows have been left out.
 
     Parameters
     ----------
@@ -159,14 +163,20 @@ def left_out_rounds(along: Array, examples: Examples) -> Iterator[Array]:
     rank = _rank_in_class(along, examples.labels)
     distinct = np.zeros(examples.n_classes, np.int64)
     np.maximum.at(distinct, examples.labels, rank + 1)
-    able = distinct[examples.labels] > 1
-    n_rounds, left = min(ROUNDS, int(distinct.max())), 0.0
-    for number in range(n_rounds):
-        rows = np.flatnonzero((rank % n_rounds == number) & able)
-        if left >= ENOUGH or not len(rows):
-            return
+    n_rounds = min(ROUNDS, int(distinct.max()))
+    turns = np.where(distinct[examples.labels] > 1, rank % n_rounds, -1)
+    found, left = [], 0.0
+    for rows in rounds_of(turns):
+        if left >= ENOUGH:
+            break
         left += float(examples.weights[rows].sum())
-        yield rows
+        found.append(rows)
+    return found
+
+
+def rounds_of(turns: Array) -> list[Array]:
+    """Return the rows of each round from the number of each row's round, (N,); -1 is none."""
+    return [np.flatnonzero(turns == number) for number in range(int(turns.max()) + 1)]
 
 
 def _rank_in_class(along: Array, labels: Array) -> Array:

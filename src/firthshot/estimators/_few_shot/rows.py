@@ -18,7 +18,9 @@ from firthshot.estimators._support import Array
 # As `_columns.wide_columns` has them.
 UNLIKE, FAR_APART = 10.0, 100.0
 EMBEDDING, UNLIKE_IN_EMBEDDING = 64, 100.0
-TOTAL_COUNTS = 4.0  # rows that the total variance of a column counts for beside the within-class one
+TOTAL_COUNTS = (
+    4.0  # rows that the total variance of a column counts for beside the within-class one
+)
 
 KINDS = ("unit", "scaled", "plain")
 

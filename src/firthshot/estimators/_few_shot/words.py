@@ -1,0 +1,129 @@
+"""What was settled, as records and in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firthshot.estimators._support import Array
+
+COLUMNS = {
+    "unit": "Rows are brought to length 1",
+    "scaled": "Columns are divided by their spread",
+    "plain": "Rows stay as they are",
+}
+WHY = {
+    "unit": "because {d} columns look like an embedding",
+    "scaled": "because the columns vary on different scales",
+    "plain": "because {d} columns of similar spread look like a table of one unit",
+}
+NAMES = {
+    "firth": "Firth logistic regression",
+    "gaussian": "Gaussian",
+    "means": "class means",
+    "neighbours": "neighbours",
+}
+NOTICEABLE = 0.005  # of accuracy or log-loss: less is not worth a word
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `FewShotClassifier` settled from its rows.
+
+    Attributes
+    ----------
+    columns : "unit", "scaled" or "plain"
+    shares : of each head in the blend, by name; they sum to 1
+    sharpness : factor on the blend's logits
+    lam, l2 : of the Firth head
+    left_out : rows that were left out to settle shares and sharpness; 0 if the rules did alone
+    """
+
+    columns: str
+    shares: dict[str, float]
+    sharpness: float
+    lam: float
+    l2: float
+    left_out: int
+
+
+@dataclass(frozen=True)
+class FirthEffect:
+    """What Firth bias reduction adds on the rows of a fit, from rows that were left out.
+
+    Attributes
+    ----------
+    lam : the λ of the fit
+    rows : how many rows were left out; 0 if none could be, and the scores are NaN
+    accuracy, log_loss : of the Firth head with λ, calibrated
+    accuracy_without, log_loss_without : the same with λ = 0
+    """
+
+    lam: float
+    rows: int
+    accuracy: float
+    accuracy_without: float
+    log_loss: float
+    log_loss_without: float
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "What Firth adds cannot be said: no row can be left out."
+        scores = (
+            f"left-out accuracy {100 * self.accuracy:.1f} % with it and "
+            f"{100 * self.accuracy_without:.1f} % without, log-loss {self.log_loss:.3f} and "
+            f"{self.log_loss_without:.3f}"
+        )
+        return f"Firth (λ = {self.lam:.3g}) {self._verdict()}: {scores}."
+
+    def _verdict(self) -> str:
+        better = self.accuracy - self.accuracy_without
+        less = self.log_loss_without - self.log_loss
+        if max(abs(better), abs(less)) < NOTICEABLE:
+            return "adds nothing here"
+        if min(better, less) > -NOTICEABLE:
+            return "helps here"
+        return "does not help here" if max(better, less) < NOTICEABLE else "helps in one score only"
+
+
+def explain(
+    choice: Choice, asked: str, n_columns: int, shots: Array, prior: Array, effect: FirthEffect
+) -> str:
+    """Return five lines: the rows, the columns, the blend, the classes, and Firth."""
+    why = WHY[choice.columns].format(d=n_columns) if asked == "auto" else "as you asked"
+    return "\n".join(
+        [
+            f"{_number(shots.sum())} rows of {len(shots)} classes, {_range(shots)} rows each.",
+            f"{COLUMNS[choice.columns]}, {why}.",
+            _blend(choice),
+            _classes(shots, prior),
+            str(effect),
+        ]
+    )
+
+
+def _blend(choice: Choice) -> str:
+    order = sorted(choice.shares, key=lambda name: -choice.shares[name])
+    parts = ", ".join(f"{NAMES[name]} {100 * choice.shares[name]:.0f} %" for name in order)
+    by = f"{choice.left_out} left-out rows and rules" if choice.left_out else "rules alone"
+    return f"The blend is {parts}, set by {by}."
+
+
+def _classes(shots: Array, prior: Array) -> str:
+    if np.ptp(prior) < 1e-12:
+        words = "All classes are taken to be equally frequent among new rows"
+        if np.ptp(shots):
+            return f"{words}; set class_prior if they are not."
+        return f"{words}."
+    low, high = 100 * prior.min(), 100 * prior.max()
+    return f"Classes are taken to make up {low:.1f} to {high:.1f} % each of new rows."
+
+
+def _range(shots: Array) -> str:
+    low, high = _number(shots.min()), _number(shots.max())
+    return low if low == high else f"{low} to {high}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value == round(value) else f"{value:.1f}"
