@@ -18,7 +18,7 @@ SHARPNESS = {"unit": 7.0, "scaled": 4.0, "plain": 4.0}  # Σ a, by what was done
 SHARES = {"firth": 1.5, "gaussian": 1.0, "means": 1.0, "neighbours": 0.5}  # of Σ a
 TOGETHER, APART = 0.7, 0.7  # spread of log a, of all heads together and of one against the others
 DOUBT = 0.25  # rows: the share of N rows that no head foresees, kept for every class alike
-STEPS, CLOSE = 30, 1e-9
+STEPS, CLOSE = 30, 1e-7
 
 
 def margin(logits: Array) -> float:
@@ -77,7 +77,7 @@ def _likelihood(
     at = np.arange(len(labels))
     log_p = log_softmax(np.tensordot(a, logits, axes=1))
     p = np.exp(log_p)
-    expected = np.einsum("rk,hrk->hr", p, logits)
+    expected = (p * logits).sum(axis=2)
     gradient = a * ((expected - logits[:, at, labels]) @ weights)
     centred = (logits - expected[..., None]) * np.sqrt(p * weights[:, None])
     flat = centred.reshape(len(a), -1)

@@ -15,12 +15,12 @@ from firthshot.estimators._few_shot import words
 from firthshot.estimators._few_shot.blend import APART, DOUBT, SHARES, SHARPNESS, settle
 from firthshot.estimators._few_shot.heads import (
     HEADS,
-    Penalty,
+    FirthPenalty,
     fit_heads,
     left_out_rounds,
     ridge,
 )
-from firthshot.estimators._few_shot.rows import KINDS, Examples, place
+from firthshot.estimators._few_shot.rows import KINDS, LabelledRows, place
 from firthshot.estimators._few_shot.state import restored, saved_arrays
 from firthshot.estimators._input import Input
 from firthshot.estimators._left_out import LeftOut
@@ -81,6 +81,8 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
     feature_names_in_ : ndarray of str, where the features have names
     """
 
+    left_out_: LeftOut | None
+
     _accepts_sparse: ClassVar[bool] = True
 
     def __init__(
@@ -111,16 +113,16 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             Weight 2 is the row given twice, weight 0 the row left away.
         """
         self._check_parameters()
-        X, labels, weights = self._labelled(X, y, sample_weight)
-        K = len(self.classes_)
-        self._place = place(X, labels, weights, K, self.columns)
-        self._examples = Examples(self._place.apply(X), labels, weights, K)
+        rows, labels, weights = self._labelled(X, y, sample_weight)
+        K, d = len(self.classes_), rows.shape[1]
+        self._place = place(rows, labels, weights, K, self.columns)
+        self._examples = LabelledRows(self._place.apply(rows), labels, weights, K)
         self.class_prior_ = self._prior()
         self._penalty = self._settled_penalty()
-        along = np.asarray(X @ np.sin(np.arange(1, X.shape[1] + 1)), np.float64)
+        along = np.asarray(rows @ np.sin(np.arange(1, d + 1)), np.float64)
         self._rounds = left_out_rounds(along, self._examples)
         self._heads, left = fit_heads(
-            self._examples, tuple(self._shares()), self._penalty, X.shape[1], self._rounds
+            self._examples, tuple(self._shares()), self._penalty, d, self._rounds
         )
         self._settle(left)
         if not any(head.margin for head in self._heads.values()):
@@ -179,11 +181,11 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         total = sum(shares.values())
         return {name: shares[name] / total for name in HEADS if shares.get(name)}
 
-    def _settled_penalty(self) -> Penalty:
+    def _settled_penalty(self) -> FirthPenalty:
         examples = self._examples
         shots = float(examples.weights.sum()) / examples.n_classes
         lam = shots**-2 if isinstance(self.lam, str) else float(self.lam)
-        return Penalty(lam, ridge(examples) if isinstance(self.l2, str) else float(self.l2))
+        return FirthPenalty(lam, ridge(examples) if isinstance(self.l2, str) else float(self.l2))
 
     def _settle(self, left: Array) -> None:
         """Set how sharply each head speaks, from the rule and from left-out rows (H, R, K)."""
@@ -253,7 +255,8 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         """
         check_is_fitted(self)
         with_it, without = (
-            self._firth_alone(Penalty(lam, self._penalty.l2)) for lam in (self._penalty.lam, 0.0)
+            self._firth_alone(FirthPenalty(lam, self._penalty.l2))
+            for lam in (self._penalty.lam, 0.0)
         )
         return words.FirthEffect(
             lam=self._penalty.lam,
@@ -264,7 +267,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             log_loss_without=without.nll,
         )
 
-    def _firth_alone(self, penalty: Penalty) -> LeftOut:
+    def _firth_alone(self, penalty: FirthPenalty) -> LeftOut:
         """Return what the Firth head says of left-out rows, calibrated; classes count alike."""
         examples = self._examples
         rows = np.concatenate([np.empty(0, np.intp), *self._rounds])
@@ -293,7 +296,8 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         doubt = DOUBT / float(self._examples.weights.sum())
         log_prior = np.log(self.class_prior_)
         log_p = log_softmax(np.asarray(logits) + log_prior)
-        return np.logaddexp(log_p + np.log1p(-doubt), np.log(doubt) + log_prior)
+        mixed: Array = np.logaddexp(log_p + np.log1p(-doubt), np.log(doubt) + log_prior)
+        return mixed
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return log probabilities, or for two classes their difference, (n_samples,)."""
@@ -302,7 +306,8 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most probable class of each row."""
-        return np.asarray(self.classes_[self._log_probabilities(X).argmax(axis=1)])
+        best = self._log_probabilities(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""

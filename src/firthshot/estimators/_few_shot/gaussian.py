@@ -16,9 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
 
-from firthshot.estimators._few_shot.rows import Examples
+from firthshot.estimators._few_shot.rows import LabelledRows
 from firthshot.estimators._support import Array
+
+NOTHING = 1e-12  # a within-class share of all scatter that rounding alone may leave
 
 
 @dataclass(frozen=True)
@@ -27,67 +30,79 @@ class Gaussian:
 
     Attributes
     ----------
-    centre : (r,); means : (K, r), of the classes, drawn to the centre
-    precision : (r, r), of a row inside its class
+    centre : (r,); away : (K, r), the means of the classes beyond it
+    whitening : (r, r), or a number for a sphere: rows times it have unit variance inside classes
     widening : (K,), factor on the covariance of each class
-    directions : effective number of dimensions, of which the widening takes its toll
+    directions : effective number of dimensions, on which the widening acts
     """
 
     centre: Array
-    means: Array
-    precision: Array
+    away: Array
+    whitening: Array | float
     widening: Array
     directions: float
 
     def logits(self, rows: Array) -> Array:
         """Return log densities (n, K), up to a number for each row."""
-        rows, means = rows - self.centre, self.means - self.centre
-        along = means @ self.precision
-        distance = np.einsum("ij,ij->i", along, means) - 2 * rows @ along.T
+        rows, means = rows - self.centre, _times(self.away, self.whitening)
         if np.ptp(self.widening) > 0:
-            distance += np.einsum("ij,ij->i", rows @ self.precision, rows)[:, None]
-        return np.asarray(
-            -0.5 * distance / self.widening - 0.5 * self.directions * np.log(self.widening)
-        )
+            white = _times(rows, self.whitening)
+            distance = _squares(means) - 2 * white @ means.T + _squares(white)[:, None]
+        else:  # the square of the row is the same for all classes
+            distance = _squares(means) - 2 * rows @ _times(means, self.whitening, back=True).T
+        toll = self.directions * np.log(self.widening)
+        return np.asarray(-0.5 * (distance / self.widening + toll))
 
 
-def fit_gaussian(examples: Examples, dimensions: int, *, sphere: bool) -> Gaussian:
-    """Fit the head; ``sphere`` keeps nothing of the covariance but its trace.
+def fit_gaussian(examples: LabelledRows, scatter: Array | None, dimensions: int) -> Gaussian:
+    """Fit the head.
 
     Parameters
     ----------
+    scatter : (r, r), Σ w x x' of the rows; None keeps nothing of the covariance but its trace
     dimensions : of the space in which the rows' coordinates were found
     """
-    means = examples.class_means()
+    means, counts = examples.class_means, examples.counts
     centre = means.mean(axis=0)
-    within, share, variance = _within(examples, means, dimensions, sphere)
-    precision = _inverse(share * within, (1 - share) * variance)
-    directions = float((precision * within).sum()) if examples.freedom else float(dimensions)
     away = means - centre
-    square = np.einsum("ij,jk,ik->i", away, precision, away)
-    drawn, widening = _certainty(square, directions, examples.counts)
-    return Gaussian(centre, centre + drawn[:, None] * away, precision, widening, directions)
+    trace = within_trace(examples)
+    if not trace or scatter is None:
+        variance = (trace or one_shot_trace(examples)) / dimensions
+        whitening: Array | float = 1 / np.sqrt(variance)
+        directions = float(dimensions)
+    else:
+        within = (scatter - (means.T * counts) @ means) / examples.freedom
+        whitening, directions = _whitening(within, trace, dimensions, examples.freedom)
+    square = _squares(_times(away, whitening))
+    drawn, widening = _certainty(square, directions, counts)
+    return Gaussian(centre, drawn[:, None] * away, whitening, widening, directions)
 
 
-def _within(
-    examples: Examples, means: Array, dimensions: int, sphere: bool
-) -> tuple[Array, float, float]:
-    """Return the pooled covariance, its share in the mixture, and the variance of the sphere.
+def within_trace(examples: LabelledRows) -> float:
+    """Return the mean squared distance of rows from their class mean; 0 where it is not known."""
+    whole = float(examples.weights @ _squares(examples.rows))
+    between = float(examples.counts @ _squares(examples.class_means))
+    inside = whole - between
+    return inside / examples.freedom if examples.freedom and inside > NOTHING * whole else 0.0
 
-    Where every class has one row, half of the total variance is taken to lie inside classes.
-    """
-    r = examples.rows.shape[1]
-    if not examples.freedom:
-        away = examples.rows - examples.rows.mean(axis=0)
-        total = float(np.square(away).sum()) / max(len(away) - 1, 1)
-        return np.zeros((r, r)), 0.0, (total / 2 or 1.0) / dimensions
-    away = examples.rows - means[examples.labels]
-    within = (away.T * examples.weights) @ away / examples.freedom
-    trace = float(np.trace(within))
-    if not trace:
-        return within, 0.0, 1.0 / dimensions
-    shrinkage = 1.0 if sphere else _oas(within, trace, dimensions, examples.freedom)
-    return within, 1.0 - shrinkage, trace / dimensions
+
+def one_shot_trace(examples: LabelledRows) -> float:
+    """Return half of the total variance, as which that inside classes is then taken."""
+    away = examples.rows - examples.rows.mean(axis=0)
+    return float(_squares(away).sum()) / (2 * max(len(away) - 1, 1)) or 1.0
+
+
+def _whitening(within: Array, trace: float, dimensions: int, freedom: float) -> tuple[Array, float]:
+    """Return C'⁻¹ for the shrunk covariance C C', and tr(Σ⁻¹ within)."""
+    shrinkage = _oas(within, trace, dimensions, freedom)
+    sphere = max(shrinkage * trace / dimensions, 1e-10 * trace / len(within))
+    covariance = (1 - shrinkage) * within
+    covariance[np.diag_indices(len(within))] += sphere
+    inverse = dtrtri(dpotrf(covariance, lower=1, clean=1)[0], lower=1)[0]
+    if shrinkage < 1:
+        outside = sphere * float(np.square(inverse).sum())
+        return inverse.T, (len(within) - outside) / (1 - shrinkage)
+    return inverse.T, trace / sphere
 
 
 def _oas(covariance: Array, trace: float, dimensions: int, freedom: float) -> float:
@@ -97,14 +112,6 @@ def _oas(covariance: Array, trace: float, dimensions: int, freedom: float) -> fl
     return 1.0 if against <= 0 else min(1.0, ((1 - 2 / d) * squares + trace**2) / against)
 
 
-def _inverse(part: Array, sphere: float) -> Array:
-    """Return the inverse of a covariance and a sphere; the sphere alone is quick."""
-    if not part.any():
-        return np.eye(len(part)) / sphere
-    floor = max(sphere, 1e-10 * float(np.trace(part)) / len(part))
-    return np.linalg.inv(part + floor * np.eye(len(part)))
-
-
 def _certainty(square: Array, directions: float, counts: Array) -> tuple[Array, Array]:
     """Return how much of each mean stands, and the widening of its class, (K,) each."""
     n = len(counts)
@@ -112,3 +119,13 @@ def _certainty(square: Array, directions: float, counts: Array) -> tuple[Array, 
     between = max(between, 1e-6 * float(square.mean()), 1e-12)
     ratio = directions / between
     return counts / (counts + ratio), 1 + 1 / (counts + ratio)
+
+
+def _times(rows: Array, whitening: Array | float, *, back: bool = False) -> Array:
+    if isinstance(whitening, float):
+        return np.asarray(rows * whitening)
+    return np.asarray(rows @ (whitening.T if back else whitening))
+
+
+def _squares(rows: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,16 +12,18 @@ from firthshot.estimators._few_shot.blend import margin
 from firthshot.estimators._few_shot.gaussian import fit_gaussian
 from firthshot.estimators._few_shot.logistic import Problem, solve
 from firthshot.estimators._few_shot.neighbours import fit_neighbours
-from firthshot.estimators._few_shot.rows import Examples
+from firthshot.estimators._few_shot.rows import LabelledRows
 from firthshot.estimators._support import Array
 
 HEADS = ("firth", "gaussian", "means", "neighbours")
 
 LEAST_RIDGE = 0.25  # of the mean squared distance, as in `_support.scale_l2`
-ROUNDS, ENOUGH = 5, 200  # rounds of left-out rows, and rows after which there is no further round
+LEAST_MARGIN = 1e-9  # below, a head tells no classes apart
+ROUGHLY = 1e-3  # tolerance of heads that only left-out rows see
+ROUNDS, ENOUGH = 5, 100  # rounds of left-out rows, and rows after which there is no further round
 
 
-class Head(Protocol):
+class BlendHead(Protocol):
     """What the blend asks of a head."""
 
     def logits(self, rows: Array) -> Array:
@@ -29,7 +31,7 @@ class Head(Protocol):
 
 
 @dataclass(frozen=True)
-class Linear:
+class FirthHead:
     """A fitted linear head: weights (r + 1, K), the last row the intercepts."""
 
     weights: Array
@@ -40,7 +42,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Penalty:
+class FirthPenalty:
     """λ and the ridge of the Firth head, settled."""
 
     lam: float
@@ -51,7 +53,7 @@ class Penalty:
 class Scaled:
     """A head whose logits are divided by its margin at the class means."""
 
-    head: Head
+    head: BlendHead
     margin: float
 
     def logits(self, rows: Array) -> Array:
@@ -60,17 +62,21 @@ class Scaled:
         return found / self.margin if self.margin > 0 else np.zeros_like(found)
 
 
-def scaled(head: Head, examples: Examples) -> Scaled:
+def scaled(head: BlendHead, examples: LabelledRows) -> Scaled:
     """Return a head on the scale that all heads of the blend share."""
-    return Scaled(head, margin(head.logits(examples.class_means())))
+    found = margin(head.logits(examples.class_means))
+    return Scaled(head, found if found > LEAST_MARGIN else 0.0)
 
 
-def ridge(examples: Examples) -> float:
-    """Return the l2 of `FirthClassifier`'s "scale" for rows about 1 from their mean."""
+def scatter_of(examples: LabelledRows, weights: Array) -> Array:
+    """Return Σ w x x' of the rows, (r, r)."""
+    return np.asarray((examples.rows.T * weights) @ examples.rows)
+
+
+def ridge(examples: LabelledRows) -> float:
+    """Return the l2 of `FirthClassifier`'s "scale", for rows whose weighted mean is zero."""
     total = float(examples.weights.sum())
-    share = examples.alike / total
-    away = examples.rows - share @ examples.rows
-    covariance = (away.T * share) @ away
+    covariance = scatter_of(examples, examples.alike / total)
     trace, squares = float(np.trace(covariance)), float(np.square(covariance).sum())
     if not squares:
         return 1.0
@@ -78,30 +84,37 @@ def ridge(examples: Examples) -> float:
     return trace * max(LEAST_RIDGE, min(directions, float(np.sqrt(examples.n_classes / total))))
 
 
-def fit_firth(examples: Examples, penalty: Penalty, kept: Sequence[Array]) -> list[Linear]:
+def fit_firth(
+    examples: LabelledRows,
+    chosen: Sequence[tuple[Array, LabelledRows]],
+    penalty: FirthPenalty,
+    scatter: Array,
+) -> list[FirthHead]:
     """Fit the Firth head to several selections of the rows, the first of them all rows.
 
     Parameters
     ----------
-    kept : masks (N,) of rows; classes count alike in each
+    chosen : masks (N,) and the rows that they keep; classes count alike in each
     """
     rows = np.column_stack([examples.rows, np.ones(len(examples.rows))])
     targets = np.eye(examples.n_classes)[examples.labels] + penalty.lam / examples.n_classes
-    weights = np.zeros((len(kept), len(rows)))
-    for row, mask in zip(weights, kept, strict=True):
-        row[mask] = examples.take(mask).alike
-    first = solve(Problem(rows, targets, weights[:1], penalty.lam, penalty.l2))
-    if len(kept) == 1:
-        return [Linear(first[0])]
-    start = np.repeat(first, len(kept) - 1, axis=0)
-    others = solve(Problem(rows, targets, weights[1:], penalty.lam, penalty.l2), start)
-    return [Linear(one) for one in (*first, *others)]
+    weights = np.zeros((len(chosen), len(rows)))
+    for row, (mask, kept) in zip(weights, chosen, strict=True):
+        row[mask] = kept.alike
+    problem = Problem(rows, targets, weights[:1], penalty.lam, penalty.l2, scatter)
+    inverse = problem.inverse()
+    first = solve(problem, inverse)
+    if len(chosen) == 1:
+        return [FirthHead(first[0])]
+    start = np.repeat(first, len(chosen) - 1, axis=0)
+    others = solve(replace(problem, weights=weights[1:]), inverse, start, ROUGHLY)
+    return [FirthHead(one) for one in (*first, *others)]
 
 
 def fit_heads(
-    examples: Examples,
+    examples: LabelledRows,
     names: Sequence[str],
-    penalty: Penalty,
+    penalty: FirthPenalty,
     dimensions: int,
     rounds: Sequence[Array],
 ) -> tuple[dict[str, Scaled], Array]:
@@ -115,32 +128,35 @@ def fit_heads(
         What heads without them say of the left-out rows, round after round.
     """
     everything = np.ones(len(examples.rows), bool)
-    kept = [everything, *(_without(everything, left) for left in rounds)]
-    chosen = [examples, *(examples.take(mask) for mask in kept[1:])]
-    fits: dict[str, Sequence[Head]] = {}
+    masks = [everything, *(_without(everything, left) for left in rounds)]
+    chosen = [(mask, examples.take(mask) if len(rounds) else examples) for mask in masks]
+    chosen[0] = (everything, examples)
+    scatter = scatter_of(examples, examples.weights)
+    found: dict[str, list[Scaled]] = {}
     for name in names:
+        heads: list[BlendHead] = []
         if name == "firth":
-            fits[name] = fit_firth(examples, penalty, kept)
+            heads += fit_firth(examples, chosen, penalty, scatter)
         elif name == "neighbours":
-            fits[name] = [fit_neighbours(one) for one in chosen]
+            heads += [fit_neighbours(kept) for _, kept in chosen]
+        elif name == "means":
+            heads += [fit_gaussian(kept, None, dimensions) for _, kept in chosen]
         else:
-            sphere = name == "means"
-            fits[name] = [fit_gaussian(one, dimensions, sphere=sphere) for one in chosen]
-    by_name = {
-        name: [scaled(head, one) for head, one in zip(heads, chosen, strict=True)]
-        for name, heads in fits.items()
-    }
-    left_out = [
-        np.concatenate(
-            [np.empty((0, examples.n_classes))]
-            + [
-                head.logits(examples.rows[rows])
-                for head, rows in zip(heads[1:], rounds, strict=True)
+            scatters = [scatter, *(scatter - _scatter_of_rows(examples, left) for left in rounds)]
+            heads += [
+                fit_gaussian(kept, one, dimensions)
+                for (_, kept), one in zip(chosen, scatters, strict=True)
             ]
-        )
-        for heads in by_name.values()
+        found[name] = [scaled(head, kept) for head, (_, kept) in zip(heads, chosen, strict=True)]
+    left_out = [
+        [head.logits(examples.rows[left]) for head, left in zip(heads[1:], rounds, strict=True)]
+        for heads in found.values()
     ]
-    return {name: heads[0] for name, heads in by_name.items()}, np.array(left_out)
+    nothing = np.empty((0, examples.n_classes))
+    return (
+        {name: heads[0] for name, heads in found.items()},
+        np.array([np.concatenate([nothing, *one]) for one in left_out]),
+    )
 
 
 def _without(everything: Array, left: Array) -> Array:
@@ -149,12 +165,16 @@ def _without(everything: Array, left: Array) -> Array:
     return kept
 
 
-def left_out_rounds(along: Array, examples: Examples) -> list[Array]:
+def _scatter_of_rows(examples: LabelledRows, rows: Array) -> Array:
+    return np.asarray((examples.rows[rows].T * examples.weights[rows]) @ examples.rows[rows])
+
+
+def left_out_rounds(along: Array, examples: LabelledRows) -> list[Array]:
     """Return the rows to leave out in each round: disjoint, and never a whole class.
 
     The j-th distinct row of a class is left out in round j modulo the number of rounds, with its
     copies: a weight of two and a row given twice are the same. A class of one distinct row stays.
-    There is no further round once 200 rows have been left out.
+    There is no further round once 100 rows have been left out.
 
     Parameters
     ----------

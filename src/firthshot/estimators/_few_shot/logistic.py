@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from firthshot.estimators._support import Array
 
-MEMORY = 8
+MEMORY = 6
 MOST_STEPS = 100
-TOLERANCE = 1e-7  # of the gradient, relative to the weights' sum, for rows about 1 apart
+TOLERANCE = 1e-4  # of the gradient, relative to the weights' sum, for rows about 1 apart
 SLOPE, SHORTEST = 1e-4, 1e-8  # of Armijo's rule
 
 
@@ -27,6 +28,7 @@ class Problem:
     ----------
     rows : (N, r + 1), the last column ones; targets : (N, K), y + λ u
     weights : (B, N); lam, l2 : the two penalties
+    scatter : (r, r), Σ w x x' of the rows, about: only the way to the optimum depends on it
     """
 
     rows: Array
@@ -34,6 +36,7 @@ class Problem:
     weights: Array
     lam: float
     l2: float
+    scatter: Array
 
     def value_and_gradient(self, W: Array) -> tuple[Array, Array]:
         """Return the objective (B,) and its gradient (B, r + 1, K)."""
@@ -43,7 +46,7 @@ class Problem:
         total = p.sum(axis=2, keepdims=True)
         p *= (1 + self.lam) / total
         loss = (1 + self.lam) * (np.log(total) + top)[..., 0]
-        loss -= np.einsum("nk,bnk->bn", self.targets, logits)
+        loss -= (self.targets * logits).sum(axis=2)
         p -= self.targets
         p *= self.weights[..., None]
         gradient = self.rows.T @ p
@@ -53,26 +56,33 @@ class Problem:
         value = (self.weights * loss).sum(axis=1) + 0.5 * _inner(ridge, W)
         return value, gradient
 
-    def start(self) -> Array:
-        """Return the inverse Hessian (r + 1, r + 1) of a class at equal probabilities.
-
-        All sets of weights share that of the first.
-        """
-        n_classes = self.targets.shape[1]
+    def inverse(self) -> Array:
+        """Return the inverse Hessian (r + 1, r + 1) of a class at equal probabilities."""
+        n_classes, size = self.targets.shape[1], len(self.scatter)
         curvature = (1 + self.lam) * (1 - 1 / n_classes) / n_classes
-        hessian = curvature * (self.rows.T * self.weights[0]) @ self.rows
-        size = len(hessian)
-        hessian[np.arange(size - 1), np.arange(size - 1)] += self.l2
-        hessian[np.arange(size), np.arange(size)] += 1e-12 * float(np.trace(hessian)) / size
-        return np.asarray(np.linalg.inv(hessian))
+        hessian = curvature * self.scatter
+        least = 1e-9 * (curvature + float(np.trace(hessian)) / size)
+        hessian[np.diag_indices(size)] += max(self.l2, least)
+        inverse = np.zeros((size + 1, size + 1))
+        half = dpotri(dpotrf(hessian, lower=1)[0], lower=1)[0]
+        inverse[:size, :size] = np.tril(half) + np.tril(half, -1).T
+        inverse[size, size] = 1 / (curvature * float(self.weights[0].sum()))
+        return inverse
 
 
-def solve(problem: Problem, start: Array | None = None) -> Array:
-    """Return the optimum of every set of weights, (B, r + 1, K)."""
+def solve(
+    problem: Problem, inverse: Array, start: Array | None = None, tolerance: float = TOLERANCE
+) -> Array:
+    """Return the optimum of every set of weights, (B, r + 1, K).
+
+    Parameters
+    ----------
+    inverse : (r + 1, r + 1), about the inverse Hessian of a class, as `Problem.inverse` gives it
+    start : (B, r + 1, K)
+    """
     n_sets, n_classes = len(problem.weights), problem.targets.shape[1]
     W = np.zeros((n_sets, problem.rows.shape[1], n_classes)) if start is None else start
-    inverse = problem.start()
-    enough = TOLERANCE * problem.weights.sum(axis=1)
+    enough = tolerance * problem.weights.sum(axis=1)
     value, gradient = problem.value_and_gradient(W)
     pairs: list[tuple[Array, Array, Array]] = []
     for _ in range(MOST_STEPS):
@@ -123,4 +133,5 @@ def _descend(
 
 def _inner(a: Array, b: Array) -> Array:
     """Return the inner products of two stacks of matrices, (B,)."""
-    return np.asarray(np.einsum("brk,brk->b", a, b))
+    n = len(a)
+    return np.asarray((a.reshape(n, 1, -1) @ b.reshape(n, -1, 1)).ravel())

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firthshot.estimators._few_shot.rows import Examples
+from firthshot.estimators._few_shot.gaussian import one_shot_trace, within_trace
+from firthshot.estimators._few_shot.rows import LabelledRows
 from firthshot.estimators._support import Array
 
 WIDTH = 0.1  # of the kernel, times the mean squared distance of a row from its class mean
@@ -21,7 +22,7 @@ LEAST = 1e-300
 class Neighbours:
     """A fitted neighbours' head: its rows, and the width of their kernel."""
 
-    examples: Examples
+    examples: LabelledRows
     width: float
 
     def logits(self, rows: Array) -> Array:
@@ -34,15 +35,9 @@ class Neighbours:
         )
         squares -= squares.min(axis=1, keepdims=True)
         near = np.exp(-squares / (2 * self.width))
-        return np.log(np.maximum(near @ (known.one_hot() / known.counts), LEAST))
+        return np.asarray(np.log(np.maximum(near @ known.averaging, LEAST)))
 
 
-def fit_neighbours(examples: Examples) -> Neighbours:
+def fit_neighbours(examples: LabelledRows) -> Neighbours:
     """Fit the head: the width follows the spread inside classes."""
-    if examples.freedom:
-        away = examples.rows - examples.class_means()[examples.labels]
-        spread = float(examples.weights @ np.square(away).sum(axis=1)) / examples.freedom
-    else:
-        away = examples.rows - examples.rows.mean(axis=0)
-        spread = float(np.square(away).sum()) / (2 * max(len(away) - 1, 1))
-    return Neighbours(examples, WIDTH * (spread or 1.0))
+    return Neighbours(examples, WIDTH * (within_trace(examples) or one_shot_trace(examples)))

@@ -8,6 +8,7 @@ the space.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,13 @@ TOTAL_COUNTS = (
     4.0  # rows that the total variance of a column counts for beside the within-class one
 )
 
+ROUNDING = 1e-12  # of the rows' length: rows that are closer together are equal
+
 KINDS = ("unit", "scaled", "plain")
 
 
 @dataclass(frozen=True)
-class Examples:
+class LabelledRows:
     """Labelled rows, all of positive weight.
 
     Attributes
@@ -40,12 +43,12 @@ class Examples:
     weights: Array
     n_classes: int
 
-    @property
+    @cached_property
     def counts(self) -> Array:
         """Return the weight of every class, (K,): its shots."""
         return np.bincount(self.labels, self.weights, minlength=self.n_classes)
 
-    @property
+    @cached_property
     def alike(self) -> Array:
         """Return weights (N,) that give every class the same total; their sum stays."""
         total = self.weights.sum()
@@ -56,17 +59,21 @@ class Examples:
         """Return rows beyond the first of every class: what within-class spread is known from."""
         return max(0.0, float(self.weights.sum()) - self.n_classes)
 
+    @cached_property
     def class_means(self) -> Array:
         """Return the mean of every class, (K, r)."""
-        return np.asarray((self.one_hot() / self.counts).T @ self.rows)
+        return np.asarray(self.averaging.T @ self.rows)
 
-    def one_hot(self) -> Array:
-        """Return the weights in the columns of their classes, (N, K)."""
-        return np.asarray(np.eye(self.n_classes)[self.labels] * self.weights[:, None])
+    @cached_property
+    def averaging(self) -> Array:
+        """Return the share of each row in the mean of its class, (N, K), zero in other columns."""
+        shares = np.zeros((len(self.labels), self.n_classes))
+        shares[np.arange(len(self.labels)), self.labels] = self.weights / self.counts[self.labels]
+        return shares
 
-    def take(self, kept: Array) -> Examples:
+    def take(self, kept: Array) -> LabelledRows:
         """Return some of the rows."""
-        return Examples(self.rows[kept], self.labels[kept], self.weights[kept], self.n_classes)
+        return LabelledRows(self.rows[kept], self.labels[kept], self.weights[kept], self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,7 @@ def place(X: Any, labels: Array, weights: Array, n_classes: int, kind: str) -> C
     columns = None if isinstance(X, np.ndarray) else np.unique(X.indices)
     dense, outside = _dense(X, columns)
     refuse_overflow(dense)
-    examples = Examples(dense, labels, weights, n_classes)
+    examples = LabelledRows(dense, labels, weights, n_classes)
     if kind == "auto":
         kind = suitable_kind(dense, weights, X.shape[1], sparse=columns is not None)
     spread = _spread(examples) if kind == "scaled" else np.ones(dense.shape[1])
@@ -116,8 +123,9 @@ def place(X: Any, labels: Array, weights: Array, n_classes: int, kind: str) -> C
     mean = share @ seen
     seen = seen - mean
     size = float(np.sqrt(share @ np.einsum("ij,ij->i", seen, seen)))
+    differ = size > ROUNDING * float(np.sqrt(mean @ mean))
     basis = np.linalg.qr(seen.T)[0] if len(seen) < seen.shape[1] else None
-    return Coordinates(kind, columns, mean, spread, basis, size if size > 0 else 1.0)
+    return Coordinates(kind, columns, mean, spread, basis, size if differ else 1.0)
 
 
 def suitable_kind(X: Array, weights: Array, n_columns: int, *, sparse: bool) -> str:
@@ -145,7 +153,7 @@ def _unlike(X: Array, weights: Array) -> bool:
     return bool(varying[-1] > min(UNLIKE * middle, FAR_APART * quartile))
 
 
-def _spread(examples: Examples) -> Array:
+def _spread(examples: LabelledRows) -> Array:
     """Return what divides each column: its within-class spread, held by its total one.
 
     A few rows say little of the spread inside classes; the total stands for four more.
@@ -153,7 +161,7 @@ def _spread(examples: Examples) -> Array:
     X, weights = examples.rows, examples.weights
     total = float(weights.sum())
     whole = weights @ np.square(X - weights @ X / total) / max(total - 1, 1)
-    inside = weights @ np.square(X - examples.class_means()[examples.labels])
+    inside = weights @ np.square(X - examples.class_means[examples.labels])
     variance = (inside + TOTAL_COUNTS * whole) / (examples.freedom + TOTAL_COUNTS)
     varies = (np.ptp(X, axis=0) > 0) & (variance > 0)
     return np.sqrt(np.where(varies, variance, 1.0))

@@ -14,14 +14,14 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.estimators._few_shot.heads import (
-    Linear,
-    Penalty,
+    FirthHead,
+    FirthPenalty,
     Scaled,
     fit_heads,
     rounds_of,
     scaled,
 )
-from firthshot.estimators._few_shot.rows import KINDS, Coordinates, Examples
+from firthshot.estimators._few_shot.rows import KINDS, Coordinates, LabelledRows
 from firthshot.estimators._support import Array
 
 
@@ -30,9 +30,9 @@ class State:
     """Everything that predictions and explanations need."""
 
     place: Coordinates
-    examples: Examples
+    examples: LabelledRows
     rounds: list[Array]
-    penalty: Penalty
+    penalty: FirthPenalty
     heads: dict[str, Scaled]
     sharpness: Array
     prior: Array
@@ -40,7 +40,7 @@ class State:
 
 def saved_arrays(
     place: Coordinates,
-    examples: Examples,
+    examples: LabelledRows,
     rounds: Sequence[Array],
     heads: Mapping[str, Scaled],
     sharpness: Array,
@@ -71,14 +71,14 @@ def restored(
     try:
         place = _coordinates(numbers, arrays, n_features)
         examples, rounds = _examples(arrays, K)
-        penalty = Penalty(float(numbers["lam"]), float(numbers["l2"]))
+        penalty = FirthPenalty(float(numbers["lam"]), float(numbers["l2"]))
         _check(arrays, examples, place, penalty, len(names), K, "firth" in names)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
         raise FirthshotError("its fitted state is incomplete or impossible") from None
     others = [name for name in names if name != "firth"]
     heads, _ = fit_heads(examples, others, penalty, n_features, [])
     if "firth" in names:
-        heads = {"firth": scaled(Linear(arrays["firth"]), examples), **heads}
+        heads = {"firth": scaled(FirthHead(arrays["firth"]), examples), **heads}
     return State(place, examples, rounds, penalty, heads, arrays["sharpness"], arrays["prior"])
 
 
@@ -98,9 +98,9 @@ def _coordinates(numbers: Any, arrays: dict[str, Array], n_features: int) -> Coo
     return place
 
 
-def _examples(arrays: dict[str, Array], K: int) -> tuple[Examples, list[Array]]:
+def _examples(arrays: dict[str, Array], K: int) -> tuple[LabelledRows, list[Array]]:
     labels = arrays["labels"].astype(np.intp)
-    examples = Examples(arrays["rows"], labels, arrays["weights"], K)
+    examples = LabelledRows(arrays["rows"], labels, arrays["weights"], K)
     if len(np.unique(labels)) != K or labels.min() != 0 or labels.max() != K - 1:
         raise FirthshotError("its rows are not of its classes")
     return examples, rounds_of(arrays["turns"])
@@ -108,9 +108,9 @@ def _examples(arrays: dict[str, Array], K: int) -> tuple[Examples, list[Array]]:
 
 def _check(
     arrays: dict[str, Array],
-    examples: Examples,
+    examples: LabelledRows,
     place: Coordinates,
-    penalty: Penalty,
+    penalty: FirthPenalty,
     n_heads: int,
     K: int,
     firth: bool,
