@@ -37,7 +37,7 @@ class RankLDA:
         """Return probabilities (n, K)."""
         z = X @ self.coef.T + self.intercept
         p = np.exp(z - z.max(axis=1, keepdims=True))
-        return p / p.sum(axis=1, keepdims=True)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
 def _solve(diagonal: np.ndarray, rows: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -47,11 +47,11 @@ def _solve(diagonal: np.ndarray, rows: np.ndarray, right: np.ndarray) -> np.ndar
     """
     if diagonal.max() <= 1e-12 * np.square(rows).sum():
         inverse = np.linalg.pinv(rows, rcond=1e-7)
-        return inverse @ (inverse.T @ right)
+        return np.asarray(inverse @ (inverse.T @ right))
     scaled = rows / diagonal
     inner = np.eye(len(rows)) + scaled @ rows.T
     first = right / diagonal[:, None]
-    return first - scaled.T @ np.linalg.solve(inner, rows @ first)
+    return np.asarray(first - scaled.T @ np.linalg.solve(inner, rows @ first))
 
 
 def _ledoit_wolf(X: np.ndarray) -> tuple[float, float]:

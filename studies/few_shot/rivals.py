@@ -72,7 +72,7 @@ def _slow_lda(trial: Trial) -> bool:
     """Tell whether LDA is solved by rows; with two rows a class rounding decides, so seldom."""
     columns = trial.X.shape[1]
     two = np.bincount(trial.y).max() <= 2
-    return columns > (MOST_FOR_LDA if two else max(QUICK_LDA, len(trial.y)))
+    return bool(columns > (MOST_FOR_LDA if two else max(QUICK_LDA, len(trial.y))))
 
 
 __all__ = ["MORE", "NINE", "PROBABILITIES", "rival_scores", "score"]

@@ -289,7 +289,7 @@ def put(*keys_and_value):
         (put("format", FORMAT - 1), "format 1, from before the first release: fit and save it"),
         (put("format", "1"), "which format"),
         (put("format", 0), "which format"),
-        (put("class", "os.system"), "not one of FirthClassifier"),
+        (put("class", "os.system"), "not one of FewShotClassifier"),
         (put("class", "load_model"), "not one of"),
         (put("class", ["FirthClassifier"]), "not one of"),
         (put("class", "FirthMLPClassifier"), "parameters are not those of"),

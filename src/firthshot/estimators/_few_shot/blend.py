@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firthshot.estimators._support import Array
+from firthshot.arrays import Array
 from firthshot.objective import log_softmax
 
 # Settled by studies/few_shot on base and validation classes and on public tables.

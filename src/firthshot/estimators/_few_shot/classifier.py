@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from firthshot.arrays import FLOATS, Array, is_plain
 from firthshot.errors import FirthshotError
 from firthshot.estimators._few_shot import words
 from firthshot.estimators._few_shot.blend import APART, DOUBT, SHARES, SHARPNESS, settle
@@ -25,15 +26,7 @@ from firthshot.estimators._few_shot.state import restored, saved_arrays
 from firthshot.estimators._input import Input
 from firthshot.estimators._left_out import LeftOut
 from firthshot.estimators._saving import Saving
-from firthshot.estimators._support import (
-    FLOATS,
-    Array,
-    check_labels,
-    check_weights,
-    encode,
-    is_plain,
-    used_rows,
-)
+from firthshot.estimators._support import check_labels, check_weights, encode, used_rows
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from firthshot.arrays import Array
 from firthshot.estimators._few_shot.rows import LabelledRows
-from firthshot.estimators._support import Array
 
 NOTHING = 1e-12  # a within-class share of all scatter that rounding alone may leave
 

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.estimators._few_shot.blend import margin
 from firthshot.estimators._few_shot.gaussian import fit_gaussian
 from firthshot.estimators._few_shot.logistic import Problem, solve
 from firthshot.estimators._few_shot.neighbours import fit_neighbours
 from firthshot.estimators._few_shot.rows import LabelledRows
-from firthshot.estimators._support import Array
 
 HEADS = ("firth", "gaussian", "means", "neighbours")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from firthshot.estimators._support import Array
+from firthshot.arrays import Array
 
 MEMORY = 6
 MOST_STEPS = 100

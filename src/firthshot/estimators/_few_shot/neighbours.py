@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.estimators._few_shot.gaussian import one_shot_trace, within_trace
 from firthshot.estimators._few_shot.rows import LabelledRows
-from firthshot.estimators._support import Array
 
 WIDTH = 0.1  # of the kernel, times the mean squared distance of a row from its class mean
 LEAST = 1e-300

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-from firthshot.estimators._support import Array
 
 # As `_columns.wide_columns` has them.
 UNLIKE, FAR_APART = 10.0, 100.0

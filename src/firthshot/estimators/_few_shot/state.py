@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.estimators._few_shot.heads import (
     FirthHead,
@@ -22,7 +23,6 @@ from firthshot.estimators._few_shot.heads import (
     scaled,
 )
 from firthshot.estimators._few_shot.rows import KINDS, Coordinates, LabelledRows
-from firthshot.estimators._support import Array
 
 
 @dataclass(frozen=True)

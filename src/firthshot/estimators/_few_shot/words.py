@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firthshot.estimators._support import Array
+from firthshot.arrays import Array
 
 COLUMNS = {
     "unit": "Rows are brought to length 1",
