@@ -375,4 +375,5 @@ def test_the_scale_of_the_columns_is_saved(tmp_path, head):
 def test_every_public_estimator_of_one_support_set_can_be_saved():
     from firthshot import estimators
 
-    assert set(SAVED) == {name for name in estimators.__all__ if name.startswith(("FewShot", "Firth"))}
+    heads = ("FewShot", "Firth")
+    assert set(SAVED) == {name for name in estimators.__all__ if name.startswith(heads)}

@@ -14,7 +14,7 @@ from firthshot.arrays import Array
 from firthshot.objective import log_softmax
 
 # Settled by studies/few_shot on base and validation classes and on public tables.
-SHARPNESS = {"unit": 7.0, "scaled": 4.0, "plain": 4.0}  # Σ a, by what was done to the rows
+SHARPNESS = {"unit": 8.0, "scaled": 3.0, "plain": 3.0}  # Σ a, by what was done to the rows
 SHARES = {"firth": 1.5, "gaussian": 1.0, "means": 1.0, "neighbours": 0.5}  # of Σ a
 TOGETHER, APART = 0.7, 0.7  # spread of log a, of all heads together and of one against the others
 DOUBT = 0.25  # rows: the share of N rows that no head foresees, kept for every class alike
