@@ -87,8 +87,9 @@ def fit_all(data: Data, work: Any, counts: Array, limit: float) -> Array:
     free = np.zeros((0, q))
     for i in range(counts.shape[0]):
         data.w[:] = counts[i]
-        theta, A = np.zeros(q), np.zeros((q, q))
-        decrement = maximise(data, work, theta, A, free, 1e-9, 60, 0.0)[1]
+        theta = np.zeros(q)
+        work.A[:] = 0.0  # what it learned of the curvature belongs to another replicate
+        decrement = maximise(data, work, theta, free, 1e-9, 60, 0.0)[1]
         estimates[i] = np.nan
         if decrement < 1e-6 and np.abs(theta).max() < limit:
             estimates[i] = theta

@@ -44,7 +44,7 @@ def test_fit_and_predict_share_the_options_of_an_encoder(
     words = ["fit", str(pictures), "--encoder", str(tmp_path / "c4.pth"), "--model", model]
     refused = CliRunner().invoke(app, words)
     assert isinstance(refused.exception, FirthshotError)
-    assert "give --architecture" in str(refused.exception)
+    assert "name the architecture" in str(refused.exception)
     words += ["--architecture", "conv4", "--size", "32", "--mean", "0", "--std", "1"]
     fitted = CliRunner().invoke(app, words)
     assert fitted.exit_code == 0, fitted.output

@@ -17,13 +17,11 @@ import numpy.typing as npt
 
 from firthshot.experiments.schema import PLACE
 from firthshot.experiments.statistics import half_width
-from firthshot.experiments.summary.choice import choose, partner
-from firthshot.experiments.summary.reading import read_index, splits
-from firthshot.experiments.summary.scores import Scored, load_scored
 
 if TYPE_CHECKING:
     from firthshot.experiments.plan import Cell, Plan, TrialCondition
     from firthshot.experiments.spec import Spec
+    from firthshot.experiments.summary.scores import Scored
 
 Array = npt.NDArray[Any]
 Place = tuple[str, int, int, str]  # the values of PLACE
@@ -88,6 +86,11 @@ def half_widths(folder: Path, reached: dict[Place, int], first: int = 0) -> dict
     Those of the coefficient chosen on val and of the theory's count, over the novel trials that
     the place has reached; a chosen 0 has no width.
     """
+    # polars, which these load, is heavy: presets and specs are looked at without it.
+    from firthshot.experiments.summary.choice import choose, partner
+    from firthshot.experiments.summary.reading import read_index, splits
+    from firthshot.experiments.summary.scores import load_scored
+
     index = read_index([folder])
     widest = dict.fromkeys(reached, 0.0)
     for _, keys in splits(index):

@@ -28,11 +28,11 @@ from firthshot.experiments.run.workers import Compute, Done, on_threads
 from firthshot.experiments.spec.choose import open_banks
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.shots import shots_in_words
-from firthshot.experiments.summary import RunSummary, summarise
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
+    from firthshot.experiments.summary import RunSummary
 
 T = TypeVar("T")
 
@@ -148,6 +148,8 @@ class _CellTask:
                 f"{self.spec.trial_cap:,} trials are the cap (max_trials)."
             )
         if summary and self.finished:
+            from firthshot.experiments.summary import summarise
+
             self.outcome.summary = self._timed("summary", partial(summarise, self.folder.path))
         self._record_session()
         return self.outcome
