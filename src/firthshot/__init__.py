@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         FirthMLPClassifier,
         load_model,
     )
-    from firthshot.jeffreys import JeffreysLogisticRegression, regress
+    from firthshot.jeffreys import JeffreysLogisticRegression, detect_separation, regress
 
 __version__ = "0.1.0"
 
@@ -37,6 +37,7 @@ __all__ = [
     "FirthshotError",
     "JeffreysLogisticRegression",
     "__version__",
+    "detect_separation",
     "load_bank",
     "load_model",
     "regress",
@@ -53,6 +54,6 @@ __getattr__, __dir__ = lazy_names(
         "episodes": "Episodes sample_episodes",
         "estimators": "DistributionCalibrationClassifier FewShotClassifier FirthClassifier "
         "FirthCosineClassifier FirthMLPClassifier load_model",
-        "jeffreys": "JeffreysLogisticRegression regress",
+        "jeffreys": "JeffreysLogisticRegression detect_separation regress",
     },
 )

@@ -7,10 +7,12 @@ import sys
 import tracemalloc
 
 import numpy as np
+import polars as pl
 import pytest
 from golden_data import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 from firthshot.jeffreys import JeffreysLogisticRegression, detect_separation
 from oracles.separation import separation as by_one_programme
@@ -76,7 +78,9 @@ def test_overlap_undoes_it(flips):
 
 
 def test_without_penalty_no_estimate_is_claimed():
-    model = JeffreysLogisticRegression(tau=0.0).fit(np.arange(6.0)[:, None], [0, 0, 0, 1, 1, 1])
+    with pytest.warns(ConvergenceWarning, match=r"^x0 separates the classes: .*; use tau=0\.5\.$"):
+        model = JeffreysLogisticRegression(tau=0.0).fit(np.arange(6.0)[:, None], [0, 0, 0, 1, 1, 1])
+    assert not model.converged_
     summary = model.summary()
     for text in (str(summary), str(model.separation())):
         assert "estimate does not exist" in text
@@ -106,8 +110,7 @@ def test_agrees_with_one_programme_over_all_comparisons(seed, classes, kind, noi
     labels, y = np.unique(y, return_inverse=True)
     if len(labels) < 2 or np.linalg.matrix_rank(X) < p + 1:
         return
-    columns = [f"x{k}" for k in range(p + 1)]
-    found = detect_separation(X, y, columns, [str(k) for k in labels[1:]])
+    found = detect_separation(X, y, fit_intercept=False)
     kind, separated, moves = by_one_programme(X, y, len(labels))
     assert found.kind == kind
     np.testing.assert_array_equal(found.separated, separated)
@@ -119,12 +122,32 @@ def test_agrees_with_one_programme_over_all_comparisons(seed, classes, kind, noi
 def test_a_collinear_column_is_undetermined(collinear_and_separated):
     x = np.array([0.0, 1.0, 2.0, 3.0])
     y = [0, 0, 1, 1] if collinear_and_separated else [0, 1, 0, 1]
-    found = detect_separation(
-        np.column_stack([np.ones(4), x, 2 * x]), np.array(y), ["(Intercept)", "x", "double"], ["1"]
-    )
+    found = detect_separation(np.column_stack([x, 2 * x]), y)
     assert bool(found) == collinear_and_separated
-    assert sorted(found.directions.values()).count("undetermined") == 1
+    assert found.directions["x1"] == "undetermined"
+    assert "undetermined" not in (found.directions["(Intercept)"], found.directions["x0"])
     assert "undetermined" not in str(found)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_data_without_a_fit_are_told_as_those_of_a_fit(classes):
+    """With labels that are text, names of columns, a reference and rows of weight zero."""
+    rng = np.random.default_rng(classes)
+    X = pl.DataFrame({"flag": rng.random(60) < 0.2, "age": rng.normal(size=60)})
+    y = np.array(["a", "b", "c"])[rng.integers(0, classes, 60)]
+    y[X["flag"].to_numpy()] = "b"
+    weights = np.append(0.0, np.ones(59))
+    options = {"reference": "b"}
+    model = JeffreysLogisticRegression(**options).fit(X, y, sample_weight=weights)
+    found, known = detect_separation(X, y, sample_weight=weights, **options), model.separation()
+    assert found.kind == known.kind == "quasi-complete"
+    assert found.variables == known.variables == ("flag",)
+    assert found.directions == known.directions
+    np.testing.assert_array_equal(found.separated, known.separated)
+    assert "of 59 rows" in str(found)
+    assert str(found).endswith("the maximum-likelihood estimate does not exist.")
+    assert str(known) in " ".join(str(model.summary()).split())
+    assert model.summary().to_dict()["separation"]["variables"] == ["flag"]
 
 
 QUASI = """
@@ -139,8 +162,7 @@ def found(n, p, classes, kind):
     y = (scores + noise * rng.gumbel(size=scores.shape)).argmax(axis=1)
     if kind == "quasi-complete":
         y[X[:, 1] == 1.0] = 1
-    names = [f"x{k}" for k in range(p + 1)]
-    return detect_separation(X, y, names, [str(k) for k in range(1, classes)])
+    return detect_separation(X, y, fit_intercept=False)
 """
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firthshot.formulas import ModelData
-    from firthshot.jeffreys import JeffreysLogisticRegression, Regression, Separation, Summary
+    from firthshot.jeffreys import JeffreysLogisticRegression, Regression, Summary
 
 
 def regress(
@@ -76,10 +76,9 @@ def regress(
         collinear=collinear,
     )
     summary = _summarise(fitted, level, "profile" if profile else "wald", odds_ratios)
-    separation = fitted.model.separation()
-    _show(summary, separation)
+    _show(summary)
     if out is not None:
-        _write(out, summary, separation)
+        _write(out, summary)
         echo(f"Wrote {out}.")
     if plot is not None:
         _draw(plot, fitted.model, level)
@@ -137,7 +136,7 @@ def _find_class(y: Any, reference: str | None) -> Any:
     return classes[reference]
 
 
-def _show(summary: Summary, separation: Separation) -> None:
+def _show(summary: Summary) -> None:
     console = screen()
     for line in summary.head_lines():
         console.print(plain(line))
@@ -151,8 +150,8 @@ def _show(summary: Summary, separation: Separation) -> None:
         console.print()
     for note in summary.notes:
         console.print(plain(note, "dim"))
-    if separation or separation.kind == "unknown":
-        console.print(plain(str(separation), "yellow"))
+    for note in summary.separation_note():
+        console.print(plain(note, "yellow"))
 
 
 @contextmanager
@@ -166,26 +165,19 @@ def _naming_target(option: str, path: Path) -> Iterator[None]:
         ) from None
 
 
-def _write(out: Path, summary: Summary, separation: Separation) -> None:
+def _write(out: Path, summary: Summary) -> None:
     from firthshot.files import write_whole
 
     is_json = out.suffix.lower() == ".json"
-    content = _as_json(summary, separation) if is_json else _as_csv(summary)
+    content = _as_json(summary) if is_json else _as_csv(summary)
     with _naming_target("--out", out):
         write_whole(out, content.encode())
 
 
-def _as_json(summary: Summary, separation: Separation) -> str:
+def _as_json(summary: Summary) -> str:
     import json
 
-    separated = {
-        "kind": separation.kind,
-        "variables": list(separation.variables),
-        "directions": separation.directions,
-        "rows": int(separation.separated.sum()),
-    }
-    content = summary.to_dict() | {"separation": separated}
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(summary.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _as_csv(summary: Summary) -> str:

@@ -101,6 +101,7 @@ def make_model_data(
     outcomes = [outcome.strip("`")] if counts is None else names_in(counts)
     extras = [name for name in (weights, offset) if name is not None]
     available = [c for c in table.columns if c not in {*outcomes, *extras}]
+    _refuse_one(right, available)
     terms = parse_terms(right, formula, available, allow_python=allow_python)
     variables = columns_of(terms)
     _check_names([*outcomes, *extras, *variables], table.columns)
@@ -157,7 +158,7 @@ def new_rows(data: ModelData, table: Any) -> tuple[pd.DataFrame, FloatArray | No
     rows = as_pandas(table)
     variables = columns_of(data.spec.formula)
     _check_names(variables, rows.columns)
-    used = complete_rows(rows, variables, "error") if variables else rows[[]]
+    used = complete_rows(rows, variables, "error", fitting=False) if variables else rows[[]]
     matrix = make_matrix(data.spec, used, data.source["formula"])
     return matrix.frame, matrix.offset
 
@@ -172,7 +173,7 @@ def new_offset(data: ModelData, table: Any) -> FloatArray | None:
         raise FirthshotError(
             f"The fit had the offset {name!r}: give the new rows that column, or offset=[…]."
         )
-    return _numbers(complete_rows(rows, [name], "error"), name)
+    return _numbers(complete_rows(rows, [name], "error", fitting=False), name)
 
 
 def _require_formulaic() -> None:
@@ -210,6 +211,12 @@ def _refuse_own_outcome(outcomes: Iterable[str], variables: Iterable[str]) -> No
             raise FirthshotError(
                 f"The outcome {name.strip('`')!r} stands among its own terms: remove it there."
             )
+
+
+def _refuse_one(right: str, available: Iterable[str]) -> None:
+    """Refuse a column called 1, which formulaic would take for the constant and leave out."""
+    if "1" in available and ("`1`" in right or "." in re.split(r"[\s+*:/()-]+", right)):
+        raise FirthshotError("A column is called '1', which means the constant: rename it.")
 
 
 def _check_names(names: Iterable[str], columns: Iterable[str]) -> None:

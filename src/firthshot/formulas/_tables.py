@@ -55,6 +55,13 @@ def _read_text(path: Path) -> pl.DataFrame:
 
 def as_pandas(data: Any) -> pd.DataFrame:
     """Return a pandas frame, rows numbered from 0, of a pandas or polars frame or a mapping."""
+    table = _converted(data)
+    if not len(table):
+        raise FirthshotError("The table has no rows: give one with data.")
+    return table
+
+
+def _converted(data: Any) -> pd.DataFrame:
     import pandas as pd
     import polars as pl
 
@@ -64,8 +71,10 @@ def as_pandas(data: Any) -> pd.DataFrame:
         return data.reset_index(drop=True).rename(columns=str)
     if isinstance(data, Mapping):
         return pd.DataFrame(dict(data)).reset_index(drop=True).rename(columns=str)
+    kind = type(data).__name__
+    lazily = " (call .collect() first)" * (kind == "LazyFrame")
     raise FirthshotError(
-        f"The data are of type {type(data).__name__}: give a pandas or polars frame, or a dict."
+        f"The data are of type {kind}: give a pandas or polars frame{lazily}, or a dict."
     )
 
 
@@ -83,7 +92,9 @@ def _series(column: pl.Series) -> Any:
     return column.to_numpy()
 
 
-def complete_rows(frame: pd.DataFrame, names: Sequence[str], missing: str) -> pd.DataFrame:
+def complete_rows(
+    frame: pd.DataFrame, names: Sequence[str], missing: str, *, fitting: bool = True
+) -> pd.DataFrame:
     """Return the named columns, in the rows that have all their values.
 
     Parameters
@@ -91,6 +102,8 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], missing: str) -> pd
     missing : {"error", "drop"}
         Refuse missing values by column and row, or leave such rows out. Infinite values are
         refused always.
+    fitting : bool, default=True
+        Whether the advice may name ``missing='drop'``, which only a fit has.
     """
     import pandas as pd
 
@@ -102,6 +115,8 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], missing: str) -> pd
         if not len(used):
             raise FirthshotError("Every row has a missing value in some column of the model.")
         _refuse(used, _infinite(used), "mend or remove such rows.")
+    elif not fitting:
+        _refuse(used, absent | _infinite(used), "fill what is missing, or remove such rows.")
     else:
         way_out = "fill what is missing, or leave such rows out with missing='drop'."
         _refuse(used, absent | _infinite(used), way_out, "missing=drop")

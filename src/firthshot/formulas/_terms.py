@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -120,12 +121,13 @@ def make_matrix(wanted: Any, used: pd.DataFrame, formula: str) -> Matrix:
     made = evaluate(wanted, used, formula)
     columns: list[int] = []
     shifts: list[int] = []
+    names: list[str] = []
     terms: dict[str, tuple[int, ...]] = {}
     intercept = False
     for term, place in made.model_spec.term_slices.items():
         positions = list(range(len(made.columns)))[place]
         shifting = [is_offset(e) for e in expressions([term])]
-        if not term.factors or str(term) == "1":
+        if not _factors([term]):
             intercept = True
         elif not positions:
             raise FirthshotError(one_level_only(str(term), columns_of([term]), used))
@@ -136,10 +138,14 @@ def make_matrix(wanted: Any, used: pd.DataFrame, formula: str) -> Matrix:
         else:
             start = len(columns)
             columns += positions
-            terms[short(str(term))] = tuple(range(start, len(columns)))
+            # A plain column may be called C(x): its name is no expression to be shortened.
+            shown = short if expressions([term]) else _without_mark
+            terms[shown(str(term))] = tuple(range(start, len(columns)))
+            names += [shown(str(made.columns[k])) for k in positions]
     numbers = made.to_numpy()
     frame = made.iloc[:, columns]
-    frame.columns = [short(str(name)) for name in frame.columns]
+    frame.columns = names
+    _refuse_same_names(names)
     offset = numbers[:, shifts].sum(axis=1) if shifts else None
     return Matrix(frame, intercept, offset, terms, made.model_spec)
 
@@ -198,4 +204,16 @@ def _same(values: Any) -> Any:
 def short(name: str) -> str:
     """Write C(group)[T.b] as group[b]."""
     name = re.sub(r"\b(?:C|factor)\((\w+)(?:,[^()]*(?:\([^()]*\))?[^()]*)?\)", r"\1", name)
+    return _without_mark(name)
+
+
+def _without_mark(name: str) -> str:
     return name.replace("[T.", "[")
+
+
+def _refuse_same_names(names: Sequence[str]) -> None:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise FirthshotError(
+            f"Two columns of the model are called {twice[0]!r}: rename a column of the table."
+        )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from firthshot.jeffreys._detect import detect_separation
 from firthshot.jeffreys._profile import Profile, save_profiles
 from firthshot.jeffreys._regression import Regression, fit_model_data, regress
-from firthshot.jeffreys._separation import Separation, detect_separation
+from firthshot.jeffreys._separation import Separation
 from firthshot.jeffreys._summary import Summary
 from firthshot.jeffreys._tests import TestResult
 from firthshot.jeffreys.estimator import CollinearityWarning, JeffreysLogisticRegression

@@ -16,7 +16,7 @@ from firthshot.jeffreys._profile import (
     profile_curve,
     profile_intervals,
 )
-from firthshot.jeffreys._separation import Separation, detect_separation
+from firthshot.jeffreys._separation import Separation, find_separation
 from firthshot.jeffreys._tests import (
     UNDETERMINED,
     TestResult,
@@ -259,7 +259,7 @@ class InferenceMixin:
         """Detect separation in the data of the fit, and name the variables that cause it."""
         self._inferential_fit()
         data = self.fit_.model.data
-        found = detect_separation(
+        found = find_separation(
             self.fit_.model.X,
             data.y,
             self._columns(),

@@ -36,6 +36,12 @@ def explained(error: ValueError, X: Any) -> ValueError:
     )
 
 
+def refuse_lazy(X: Any) -> None:
+    """Refuse a query of polars that has no rows yet."""
+    if type(X).__name__ == "LazyFrame":
+        raise FirthshotError("X is a LazyFrame, which has no rows yet: give X.collect().")
+
+
 def _text_in(column: Any) -> str | None:
     """Return a text in a column that is no number."""
     for value in column:

@@ -19,7 +19,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError, reason
 from firthshot.jeffreys._design import make_design, orthonormal_design
-from firthshot.jeffreys._model import Model, fit, make_model
+from firthshot.jeffreys._model import Fit, Model, fit, make_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,6 +71,20 @@ class Separation:
     rows: int | None = None
     why: str = ""
 
+    @property
+    def is_noteworthy(self) -> bool:
+        """Whether a table must mention it: there is separation, or the search failed."""
+        return self.kind != "none"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, fit for JSON; ``rows`` counts the separated ones."""
+        return {
+            "kind": self.kind,
+            "variables": list(self.variables),
+            "directions": self.directions,
+            "rows": int(self.separated.sum()),
+        }
+
     def __bool__(self) -> bool:
         """Tell whether there is separation of either kind."""
         return self.kind not in ("none", UNKNOWN)
@@ -101,7 +115,7 @@ def _listing(names: Sequence[str], most: int) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def detect_separation(
+def find_separation(
     X: FloatArray,
     y: NDArray[np.int64],
     columns: Sequence[str],
@@ -145,7 +159,7 @@ def _examine(
     separated = np.zeros(n, dtype=bool)
     # Reaching an inner maximum of the likelihood itself is a proof, and cheap.
     ml = fit(model, max_iter=40)
-    if ml.maximum.converged and min(ml.P.min(), ml.P0.min()) > _SURELY_INSIDE:
+    if surely_inside(ml):
         return Separation("none", (), directions, separated)
     first, back = _distinct(X[used][:, kept], y[used])
     rows = np.flatnonzero(used)[first]
@@ -158,6 +172,11 @@ def _examine(
     slopes = [name for name in sparse if name != INTERCEPT]  # which needs no naming beside them
     kind = "complete" if cone.strict.all() else "quasi-complete"
     return Separation(kind, tuple(dict.fromkeys(slopes or sparse)), directions, separated)
+
+
+def surely_inside(ml: Fit) -> bool:
+    """Tell whether a fit without penalty ended at an inner maximum of the likelihood."""
+    return ml.maximum.converged and min(ml.P.min(), ml.P0.min()) > _SURELY_INSIDE
 
 
 def _distinct(X: FloatArray, y: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:

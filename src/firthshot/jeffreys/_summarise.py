@@ -64,7 +64,8 @@ def summarise(
         TermRow(k, t.df, float(t.chi2), float(t.p_value)) for k, t in (terms or {}).items()
     )
     header = _header(model, level, source or {})
-    separated = model.tau == 0.0 and bool(model.separation())
+    separation = model.separation()
+    separated = model.tau == 0.0 and bool(separation)
     if separated:
         header |= {"converged": False, "reason": NO_ESTIMATE.rstrip(".")}
     missing = np.isnan(bounds).any(axis=1) & ~np.isnan(errors)
@@ -76,11 +77,11 @@ def summarise(
         (odds_ratios, "Odds ratios: exp(estimate), and the odds at the intercept."),
         (local, _LOCAL_NOTE),
         (separated, _NO_ESTIMATE_NOTE),
-        (lost and model.converged_ and not separated, _LOST_NOTE.format(", ".join(lost))),
+        (lost and model.converged_, _LOST_NOTE.format(", ".join(lost))),
     ]
     rows = tuple(Row(*pair, *line) for pair, line in zip(pairs, numbers, strict=True))
     said = tuple(note for holds, note in notes if holds)
-    return Summary(header, rows, said, tested, odds_ratios)
+    return Summary(header, rows, said, tested, odds_ratios, separation)
 
 
 def _wald_where_needed(
@@ -155,7 +156,7 @@ def _notes(
         (True, f"{errors}Intervals: {_interval_words(model, method)}."),
         (model.correction == "flic", "FLIC: the intercept has a Wald interval and test."),
         (model.rank_ < columns, _RANK_NOTE.format(model.rank_, columns)),
-        (not model.converged_, _NOT_CONVERGED_NOTE.format(model.reason_)),
+        (not model.fit_.maximum.converged, _NOT_CONVERGED_NOTE.format(model.reason_)),
     ]
 
 

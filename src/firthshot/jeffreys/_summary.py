@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from firthshot.jeffreys._separation import Separation
 
 # What the solver leaves of a zero: its tolerance is 1e-8 standard errors, and twice a difference
 # of log-likelihoods is known to about 1e-10.
@@ -44,7 +47,7 @@ class TermRow:
     p_value: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """A fitted model in numbers; ``print`` shows it as a table.
 
@@ -59,6 +62,8 @@ class Summary:
         Tests of whole terms of a formula.
     odds_ratios : bool
         Whether odds ratios are shown instead of estimates and standard errors.
+    separation : Separation or None
+        What the data do to maximum likelihood; None if nobody looked.
     """
 
     header: dict[str, Any]
@@ -66,6 +71,7 @@ class Summary:
     notes: tuple[str, ...]
     terms: tuple[TermRow, ...] = ()
     odds_ratios: bool = False
+    separation: Separation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON; numbers that are not finite become None."""
@@ -78,7 +84,13 @@ class Summary:
             ],
             "terms": [_plain(asdict(row)) for row in self.terms],
             "notes": list(self.notes),
+            "separation": None if self.separation is None else self.separation.to_dict(),
         }
+
+    def separation_note(self) -> list[str]:
+        """Return the sentence about separation, if there is something to say."""
+        found = self.separation
+        return [str(found)] if found is not None and found.is_noteworthy else []
 
     def cells(self) -> list[list[str]]:
         """Return the table as text: term, estimate, SE (or odds ratio), lower, upper, χ², p."""
@@ -173,8 +185,12 @@ class Summary:
         head = [line for long in self.head_lines() for line in wrap(long, 80)]
         table = [line for line, _ in self.table_lines()]
         terms = ["", *(line for line, _ in self.term_lines())] if self.terms else []
-        notes = [line for note in self.notes for line in wrap(note, 80)]
+        notes = [line for note in [*self.notes, *self.separation_note()] for line in wrap(note, 80)]
         return "\n".join([*head, "", *table, *terms, "", *notes])
+
+    def __repr__(self) -> str:
+        """Show the table, as a notebook or a console does that evaluates a name."""
+        return str(self)
 
 
 def _layout(titles: list[str], cells: list[list[str]], width: int) -> tuple[str, list[list[str]]]:

@@ -17,8 +17,8 @@ from firthshot.errors import FirthshotError, check_choice, listed
 from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
 from firthshot.jeffreys._model import CONVENTIONS, Model, fit, make_model
-from firthshot.jeffreys._refusals import explained
-from firthshot.jeffreys._separation import INTERCEPT, coefficient_names
+from firthshot.jeffreys._refusals import explained, refuse_lazy
+from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names, surely_inside
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -123,14 +123,7 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
             Added to the linear predictors, in the order of ``contrasts_``.
         """
         self._check_parameters()
-        features, labels = self._validated(X, y)
-        if self._columns().count(INTERCEPT) > self.fit_intercept:
-            raise FirthshotError(
-                f"A column is called {INTERCEPT!r}, the name of the model's constant: rename it."
-            )
-        weights = _checked_weights(sample_weight, len(features))
-        self._used = np.ones(len(features), dtype=bool) if weights is None else weights > 0.0
-        codes = self._encode(labels, weights)
+        features, codes, weights = self._read(X, y, sample_weight)
         shifts = _checked_offset(offset, len(features), len(self.contrasts_))
         model = make_model(
             features,
@@ -146,6 +139,19 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         self._publish()
         return self
 
+    def _read(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[FloatArray, NDArray[np.int64], FloatArray | None]:
+        """Return features, class numbers and weights; set the classes and the rows in use."""
+        features, labels = self._validated(X, y)
+        if self._columns().count(INTERCEPT) > self.fit_intercept:
+            raise FirthshotError(
+                f"A column is called {INTERCEPT!r}, the name of the model's constant: rename it."
+            )
+        weights = _checked_weights(sample_weight, len(features))
+        self._used = np.ones(len(features), dtype=bool) if weights is None else weights > 0.0
+        return features, self._encode(labels, weights), weights
+
     def _validated(self, X: Any, y: Any) -> tuple[FloatArray, NDArray[Any]]:
         """Return features and labels as arrays; plain ones take a short way to the same checks."""
         plain = is_plain(X, 2, "f") and X.dtype == np.float64 and is_plain(y, 1, "iub")
@@ -160,6 +166,7 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
     def _checked_input(self, X: Any, *y: ArrayLike, reset: bool = True) -> Any:
         """Return what scikit-learn makes of its arguments, errors in our words."""
         fewest = 1
+        refuse_lazy(X)
         if self.fit_intercept and hasattr(X, "columns") and not len(X.columns):
             X, fewest = np.empty((len(X), 0)), 0  # a frame without columns: the model y ~ 1
         try:
@@ -173,8 +180,8 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         check_choice("standard_errors", self.standard_errors, CONVENTIONS)
         check_choice("correction", self.correction, CORRECTIONS)
         check_choice("collinear", self.collinear, COLLINEAR)
-        if not 0.0 <= self.tau < np.inf:
-            raise FirthshotError(f"tau is {self.tau}; give a number that is not negative.")
+        if not (isinstance(self.tau, int | float | np.number) and 0.0 <= self.tau < np.inf):
+            raise FirthshotError(f"tau is {self.tau!r}; give a number that is not negative.")
         if self.correction != "none" and not (self.fit_intercept and self.tau > 0.0):
             raise FirthshotError(
                 f"correction={self.correction!r} corrects Firth's intercept: "
@@ -253,8 +260,6 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         self.converged_, self.reason_ = maximum.converged, maximum.reason
         self.n_iter_ = max(1, maximum.n_iter)
         self.penalised_loglik_ = maximum.penalised_loglik
-        if not self.converged_:
-            warnings.warn(f"{self.reason_}.", ConvergenceWarning, stacklevel=3)
         beta = self.fit_.beta
         if self.correction == "flic":
             beta, self._flic_errors = flic(self.fit_, 0)
@@ -267,6 +272,12 @@ class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator)
         self.parameter_names_ = coefficient_names(
             self._columns(), [str(c) for c in self.contrasts_]
         )
+        if self.tau == 0.0 and not surely_inside(self.fit_) and (found := self.separation()):
+            self.converged_ = False
+            self.reason_ = f"{listed(found.variables)} separates the classes: {NO_ESTIMATE[:-1]}"
+        if not self.converged_:
+            way_out = "; use tau=0.5" if self.tau == 0.0 else ""
+            warnings.warn(f"{self.reason_}{way_out}.", ConvergenceWarning, stacklevel=3)
 
     def _predictors(self, X: ArrayLike, offset: ArrayLike | None) -> FloatArray:
         """Return linear predictors of all classes in sorted order, shape (n, K)."""
