@@ -6,7 +6,21 @@ What a formula may say is a list (`_language`), its values come from a walk over
 
 from __future__ import annotations
 
-from firthshot.formulas._model_data import ModelData, make_model_data, new_offset, new_rows
-from firthshot.formulas._tables import read_table
+from firthshot.formulas._model_data import (
+    ModelData,
+    make_model_data,
+    new_offset,
+    new_rows,
+    variables_of,
+)
+from firthshot.formulas._tables import as_pandas, read_table
 
-__all__ = ["ModelData", "make_model_data", "new_offset", "new_rows", "read_table"]
+__all__ = [
+    "ModelData",
+    "as_pandas",
+    "make_model_data",
+    "new_offset",
+    "new_rows",
+    "read_table",
+    "variables_of",
+]

@@ -21,6 +21,7 @@ from firthshot.formulas._terms import (
     is_offset,
     make_matrix,
     parse_terms,
+    short,
     specification,
 )
 
@@ -127,6 +128,7 @@ def make_model_data(
             "weights": weights,
             "offset": " + ".join(names) or None,
             "rows_left_out": len(table) - len(used),
+            "reference_levels": _reference_levels(matrix.spec, matrix.frame.columns),
         },
         spec=matrix.spec,
     )
@@ -161,6 +163,23 @@ def new_rows(data: ModelData, table: Any) -> tuple[pd.DataFrame, FloatArray | No
     used = complete_rows(rows, variables, "error", fitting=False) if variables else rows[[]]
     matrix = make_matrix(data.spec, used, data.source["formula"])
     return matrix.frame, matrix.offset
+
+
+def variables_of(data: ModelData) -> list[str]:
+    """Return the columns of the table that the right-hand side reads."""
+    return columns_of(data.spec.formula)
+
+
+def _reference_levels(spec: Any, columns: Iterable[str]) -> dict[str, str]:
+    """Return the level of each factor that has no column of its own: the others differ from it."""
+    found, shown = {}, set(columns)
+    for expression, (_, state) in getattr(spec, "encoder_state", {}).items():
+        name = short(expression)
+        levels = [str(level) for level in state.get("categories", ())]
+        without = [level for level in levels if f"{name}[{level}]" not in shown]
+        if len(without) == 1:
+            found[name] = without[0]
+    return found
 
 
 def new_offset(data: ModelData, table: Any) -> FloatArray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firthshot.jeffreys._compare import Comparison, compare
 from firthshot.jeffreys._detect import detect_separation
 from firthshot.jeffreys._profile import Profile, save_profiles
 from firthshot.jeffreys._regression import Regression, fit_model_data, regress
@@ -12,12 +13,14 @@ from firthshot.jeffreys.estimator import CollinearityWarning, JeffreysLogisticRe
 
 __all__ = [
     "CollinearityWarning",
+    "Comparison",
     "JeffreysLogisticRegression",
     "Profile",
     "Regression",
     "Separation",
     "Summary",
     "TestResult",
+    "compare",
     "detect_separation",
     "fit_model_data",
     "regress",

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, check_choice
 from firthshot.formulas import ModelData, make_model_data, new_offset, new_rows
 from firthshot.jeffreys._tests import TestResult, no_test
 from firthshot.jeffreys.estimator import CollinearityError, JeffreysLogisticRegression
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import ArrayLike
 
@@ -97,12 +99,90 @@ class Regression:
             Instead of the column that the ``offset`` option of the fit named, if ``data`` lacks
             it; what ``offset(...)`` in the formula means is computed.
         """
+        frame, shift = self._new_design(data, offset)
+        return self.model.predict_proba(frame, offset=shift)
+
+    def _new_design(
+        self, data: Any, offset: ArrayLike | None
+    ) -> tuple[pd.DataFrame, FloatArray | None]:
+        """Return the columns and the whole offset of other rows."""
         frame, shift = new_rows(self.data, data)
         if offset is None:
             offset = new_offset(self.data, data)
         if offset is not None:
             shift = np.asarray(offset, dtype=np.float64) + (0.0 if shift is None else shift)
-        return self.model.predict_proba(frame, offset=shift)
+        return frame, shift
+
+    def predict(
+        self,
+        data: Any,
+        *,
+        kind: str = "probability",
+        interval: str | None = None,
+        level: float = 0.95,
+        offset: ArrayLike | None = None,
+        cov: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """Return probabilities or linear predictors for other rows, with intervals if wanted.
+
+        Parameters
+        ----------
+        data : pandas or polars frame, or dict
+            Rows with the columns of the right-hand side.
+        kind : {"probability", "linear"}, default="probability"
+            Linear predictors are log odds against the reference, offset included.
+        interval : {"wald"}, default=None
+            Add ``std_error``, ``lower`` and ``upper``. Bounds of a probability are made on the
+            logit scale, so that they lie between 0 and 1; standard errors by the delta method.
+        level : float, default=0.95
+        offset : array-like of shape (n,), default=None
+            As in `predict_proba`.
+        cov : array-like of shape (n_parameters, n_parameters), default=None
+            Another covariance matrix, such as ``model.robust_cov()``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each row and class; of two classes the second one only.
+        """
+        from firthshot.jeffreys._prediction import predict
+
+        if interval is not None:
+            check_choice("interval", interval, ("wald",))
+        frame, shift = self._new_design(data, offset)
+        return predict(self, frame, shift, kind, level if interval else None, cov)
+
+    def marginal_effects(
+        self,
+        data: Any,
+        variables: Sequence[str] | None = None,
+        *,
+        level: float = 0.95,
+        cov: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """Return average marginal effects on the probabilities, with delta-method intervals.
+
+        The effect of a number is the mean slope of the probability, through every term that holds
+        the variable. The effect of a level is the mean change from the first level to it.
+
+        Parameters
+        ----------
+        data : pandas or polars frame, or dict
+            Rows to average over, usually those of the fit; the fit's column of weights counts.
+        variables : sequence of str, default=None
+            Columns of the table; all that the formula reads if None.
+        level : float, default=0.95
+        cov : array-like of shape (n_parameters, n_parameters), default=None
+            Another covariance matrix, such as ``model.robust_cov()``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each variable, change and class; of two classes the second one only.
+        """
+        from firthshot.jeffreys._prediction import marginal_effects
+
+        return marginal_effects(self, data, variables, level, cov)
 
 
 def regress(

@@ -154,6 +154,9 @@ class Summary:
             parts.append(f"Weights: {h['weights']}; {without}weights sum to {total}.")
         if h["offset"]:
             parts.append(f"Offset: {h['offset']}.")
+        if levels := h.get("reference_levels"):
+            pairs = ", ".join(f"{name} = {level}" for name, level in levels.items())
+            parts.append(f"Reference levels: {pairs}.")
         if left_out := h.get("rows_left_out"):
             rows = "1 row" if left_out == 1 else f"{left_out} rows"
             parts.append(f"Left out: {rows} with missing values.")

@@ -102,7 +102,7 @@ def likelihood_ratio_test(
     smaller = fit(_without_columns(fitted.model, columns), tol=fitted.tol)
     if penalty == "drop-column":
         return _compare(fitted.penalised_loglik, smaller.maximum, len(C), nested=False)
-    gains = [_gain_over_null(one) for one in (fitted, smaller)]
+    gains = [gain_over_null(one) for one in (fitted, smaller)]
     full = gains[0] - gains[1] + smaller.penalised_loglik
     if not np.isfinite(full):
         return no_test("a null model has no maximum", len(C))
@@ -218,7 +218,7 @@ def _without_columns(model: Model, columns: list[int]) -> Model:
     return Model(design, model.data._replace(Z=design.Z))
 
 
-def _gain_over_null(fitted: Fit) -> float:
+def gain_over_null(fitted: Fit) -> float:
     """Return the gain over the model with intercepts only, penalised by the same information."""
     model = fitted.model
     J, p = fitted.beta.shape

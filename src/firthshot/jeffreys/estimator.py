@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from firthshot.arrays import is_plain
 from firthshot.errors import FirthshotError, check_choice, listed
+from firthshot.jeffreys._analysis import AnalysisMixin
 from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
 from firthshot.jeffreys._model import CONVENTIONS, Model, fit, make_model
@@ -38,7 +39,7 @@ class CollinearityError(FirthshotError):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class JeffreysLogisticRegression(InferenceMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class JeffreysLogisticRegression(InferenceMixin, AnalysisMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic regression, binary or multinomial, penalised by the exact Jeffreys prior.
 
     Maximises ``log-likelihood + tau · log det F``, F the Fisher information. With ``tau = 0.5``

@@ -1,0 +1,225 @@
+"""Comparison, criteria, predictions, marginal effects and robust covariances, by plain formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from golden_data import load
+from scipy.special import expit, logit
+from scipy.stats import chi2, norm
+
+from firthshot import regress
+from firthshot.errors import FirthshotError
+from firthshot.jeffreys import JeffreysLogisticRegression, compare
+
+pytest.importorskip("formulaic")
+RNG = np.random.default_rng(5)
+TABLE = pd.DataFrame(
+    {
+        "event": RNG.integers(0, 2, 80),
+        "three": RNG.choice(["x", "y", "z"], 80),
+        "age": RNG.normal(50, 10, 80),
+        "arm": RNG.choice(["a", "b", "c"], 80),
+        "n": RNG.integers(1, 4, 80),
+        "site": RNG.integers(0, 12, 80),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return regress("event ~ age + I(age**2) + arm", TABLE.assign(age=TABLE["age"] / 10))
+
+
+def test_criteria_are_those_of_the_likelihood_without_penalty():
+    model = JeffreysLogisticRegression().fit(TABLE[["age"]], TABLE["three"], TABLE["n"])
+    p = model.predict_proba(TABLE[["age"]])
+    observed = p[np.arange(80), np.searchsorted(model.classes_, TABLE["three"])]
+    deviance = -2 * (TABLE["n"] * np.log(observed)).sum()
+    assert model.deviance_ == pytest.approx(deviance)
+    assert model.aic_ == pytest.approx(deviance + 2 * 4)
+    assert model.bic_ == pytest.approx(deviance + 4 * np.log(TABLE["n"].sum()))
+
+
+def test_comparison_in_both_ways_of_penalising():
+    larger, smaller = regress("event ~ age + arm", TABLE), regress("event ~ age", TABLE)
+    for penalty in ("null-calibrated", "full-information"):
+        found = compare(smaller, larger, penalty=penalty)
+        known = larger.test_terms(penalty=penalty)["arm"]
+        assert found.chi2 == pytest.approx(known.chi2, abs=1e-5)
+        assert (found.df, found.penalty) == (2, penalty)
+        assert found.p_value == pytest.approx(chi2.sf(found.chi2, 2))
+        assert compare(larger.model, smaller.model, penalty=penalty) == found
+    assert "own information" in str(compare(smaller, larger))
+    assert f"{smaller.model.aic_:.4f}" in str(found)
+
+
+def test_models_are_nested_by_their_span_not_by_names():
+    table = TABLE.assign(twice=2 * TABLE["age"] + 3, pair=np.where(TABLE["arm"] == "a", 0, 1))
+    larger = regress("event ~ age + arm", table)
+    found = compare(regress("event ~ twice + pair", table), larger, penalty="full-information")
+    forms = np.array([[0.0, 0.0, 1.0, -1.0]])  # pair: arms b and c are one
+    assert found.chi2 == pytest.approx(larger.model.test(forms).chi2, abs=1e-5)
+    assert found.df == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "options", "words"),
+    [
+        ("event ~ n", {}, "Both models have rank 2"),
+        ("event ~ n + site", {}, "Neither model is nested"),
+        ("event ~ age + n", {"weights": "n"}, r"different rows \(weights\)"),
+        ("event ~ age + n", {"tau": 0.3}, "differ in tau"),
+        ("three ~ age + n", {}, "differ in reference"),
+    ],
+)
+def test_what_cannot_be_compared(other, options, words):
+    with pytest.raises(FirthshotError, match=words):
+        compare(regress("event ~ age", TABLE), regress(other, TABLE, **options))
+
+
+def test_predictions_have_the_textbook_interval(fit):
+    new = {"age": [3.0, 5.5], "arm": ["a", "c"]}
+    x = np.array([[1, 3.0, 9.0, 0, 0], [1, 5.5, 30.25, 0, 1]])
+    eta, V = x @ fit.model.params_, fit.model.cov_params()
+    error = np.sqrt(np.diag(x @ V @ x.T))
+    line = fit.predict(new, kind="linear", interval="wald", level=0.9)
+    z = norm.ppf(0.95)
+    np.testing.assert_allclose(line["estimate"], eta)
+    np.testing.assert_allclose(line["std_error"], error)
+    np.testing.assert_allclose(line[["lower", "upper"]], np.c_[eta - z * error, eta + z * error])
+    chance = fit.predict(new, interval="wald", level=0.9)
+    np.testing.assert_allclose(chance["upper"], expit(eta + z * error))
+    np.testing.assert_allclose(chance["std_error"], error * expit(eta) * expit(-eta))
+    assert chance["class"].tolist() == ["1", "1"]
+    assert list(fit.predict(new).columns) == ["row", "class", "estimate"]
+    robust = fit.predict(new, kind="linear", interval="wald", cov=fit.model.robust_cov("HC0"))
+    expected = np.sqrt(np.diag(x @ fit.model.robust_cov("HC0") @ x.T))
+    np.testing.assert_allclose(robust["std_error"], expected)
+    with pytest.raises(FirthshotError, match="interval is 'profile'; choose one of 'wald'"):
+        fit.predict(new, interval="profile")
+
+
+def numeric_gradient(model, function):
+    """Differentiate by the coefficients, which are put into the model one after another."""
+    beta, p = model.params_.copy(), model.coef_.shape[1] + 1
+    found = []
+    for k in range(beta.size):
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = beta.copy()
+            moved[k] += sign * 1e-5
+            moved = moved.reshape(-1, p)
+            model.intercept_, model.coef_ = moved[:, 0], moved[:, 1:]
+            ends.append(function())
+        found.append((ends[0] - ends[1]) / 2e-5)
+    model.intercept_, model.coef_ = beta.reshape(-1, p)[:, 0], beta.reshape(-1, p)[:, 1:]
+    return np.array(found)
+
+
+def test_probabilities_of_three_classes_by_finite_differences():
+    table = TABLE.assign(age=TABLE["age"] / 10)
+    fit = regress("three ~ age + n", table, reference="y")
+    new = table.head(3)
+    found = fit.predict(new, interval="wald")
+    assert found["class"].tolist()[:3] == ["y", "x", "z"]
+    order = [1, 0, 2]
+    np.testing.assert_allclose(found["estimate"], fit.predict_proba(new)[:, order].ravel())
+    gradient = numeric_gradient(fit.model, lambda: logit(fit.predict_proba(new)[:, order]).ravel())
+    error = np.sqrt(np.diag(gradient.T @ fit.model.cov_params() @ gradient))
+    upper = expit(logit(found["estimate"]) + norm.ppf(0.975) * error)
+    np.testing.assert_allclose(found["upper"], upper, rtol=1e-6)
+
+
+def test_marginal_effects_by_finite_differences():
+    table = TABLE.assign(age=TABLE["age"] / 10)
+    fit = regress("three ~ age + I(age**2) + arm", table, weights="n")
+    w = table["n"] / table["n"].sum()
+
+    def of_age():
+        ends = [fit.predict_proba(table.assign(age=table["age"] + h)) for h in (1e-5, -1e-5)]
+        return w @ (ends[0] - ends[1]) / 2e-5
+
+    def of_arm():
+        ends = [fit.predict_proba(table.assign(arm=arm)) for arm in "ca"]
+        return w @ (ends[0] - ends[1])
+
+    found = fit.marginal_effects(table)
+    assert found["change"].unique().tolist() == ["per unit", "b against a", "c against a"]
+    for function, lines in ((of_age, slice(0, 3)), (of_arm, slice(6, 9))):
+        part = found.iloc[lines]
+        np.testing.assert_allclose(part["effect"], function(), atol=2e-4)
+        gradient = numeric_gradient(fit.model, function)
+        error = np.sqrt(np.diag(gradient.T @ fit.model.cov_params() @ gradient))
+        np.testing.assert_allclose(part["std_error"], error, rtol=5e-3)
+        np.testing.assert_allclose(part["upper"] - part["effect"], 1.959964 * part["std_error"],
+                                   rtol=1e-6)  # fmt: skip
+    assert fit.marginal_effects(table, ["arm"])["variable"].unique().tolist() == ["arm"]
+    with pytest.raises(FirthshotError, match="No term has the variable 'site'"):
+        fit.marginal_effects(table, ["site"])
+
+
+def test_marginal_effects_stay_in_the_range_of_a_spline():
+    fit = regress("event ~ bs(age, df=4) + C(n)", TABLE)
+    found = fit.marginal_effects(TABLE)
+    assert np.isfinite(found["std_error"]).all()
+    assert found["change"].tolist() == ["per unit", "2 against 1", "3 against 1"]
+
+
+def sandwich(model, X, y, kind):
+    """Compute HC0 to HC3 as a textbook does, without penalty in the scores."""
+    X = np.column_stack([np.ones(len(X)), X])
+    p = expit(X @ model.params_)
+    F = np.linalg.inv(X.T @ (X * (p * (1 - p))[:, None]))
+    h = np.einsum("ip,pq,iq->i", X, F, X) * p * (1 - p)
+    size = {"HC0": 1, "HC1": len(X) / (len(X) - X.shape[1]), "HC2": 1 / (1 - h),
+            "HC3": 1 / (1 - h) ** 2}[kind]  # fmt: skip
+    return F @ (X.T @ (X * (size * (y - p) ** 2)[:, None])) @ F
+
+
+@pytest.mark.parametrize("kind", ["HC0", "HC1", "HC2", "HC3"])
+def test_robust_covariances(kind):
+    golden = load("binary_endometrial")
+    model = JeffreysLogisticRegression().fit(golden.X, golden.y)
+    expected = sandwich(model, golden.X, golden.y, kind)
+    np.testing.assert_allclose(model.robust_cov(kind), expected, rtol=1e-6, atol=1e-12)
+    X, w = TABLE[["age"]], TABLE["n"]
+    weighted = JeffreysLogisticRegression().fit(X, TABLE["event"], w)
+    often = np.repeat(np.arange(80), w)
+    written = JeffreysLogisticRegression().fit(X.iloc[often], TABLE["event"].iloc[often])
+    np.testing.assert_allclose(weighted.robust_cov(kind), written.robust_cov(kind), rtol=1e-6)
+
+
+@pytest.mark.parametrize("outcome", ["event", "three"])
+def test_clusters(outcome):
+    X, y, site = TABLE[["age", "n"]] / 10, TABLE[outcome], TABLE["site"].to_numpy()
+    model = JeffreysLogisticRegression().fit(X, y)
+    design = np.column_stack([np.ones(80), X])
+    residual = (y.to_numpy()[:, None] == model.classes_) - model.predict_proba(X)
+    scores = np.concatenate([design * r[:, None] for r in residual.T[1:]], axis=1)
+    sums = np.array([scores[site == s].sum(axis=0) for s in np.unique(site)])
+    G, V = len(sums), model.cov_params()
+    expected = V @ (sums.T @ sums) @ V * G / (G - 1)
+    np.testing.assert_allclose(model.robust_cov("HC0", site), expected, rtol=1e-5, atol=1e-10)
+    factor = 79 / (80 - len(V))
+    np.testing.assert_allclose(model.robust_cov("HC1", site), expected * factor, rtol=1e-5,
+                               atol=1e-10)  # fmt: skip
+
+
+def test_what_has_no_robust_covariance():
+    model = JeffreysLogisticRegression().fit(TABLE[["age"]], TABLE["event"])
+    for arguments, words in [
+        (("HC4",), "kind is 'HC4'"),
+        (("HC3", TABLE["site"]), "HC3 needs two classes and no clusters"),
+        (("HC0", [1, 2]), "one for each of 80 rows"),
+        (("HC0", np.ones(80)), "in one cluster"),
+    ]:
+        with pytest.raises(FirthshotError, match=words):
+            model.robust_cov(*arguments)
+
+
+def test_reference_levels_are_printed():
+    text = str(regress("event ~ arm + C(n, Treatment(2))", TABLE).summary(method="wald"))
+    assert "Reference levels: arm = a, n = 2." in text
+    assert "Reference" not in str(regress("event ~ age", TABLE).summary(method="wald"))
