@@ -179,7 +179,7 @@ def _matched(X: Array, y: Array, their_value: float) -> tuple[Any, float]:
     from firthshot.estimators import FirthClassifier
 
     for tol in OUR_TOLS:
-        model = FirthClassifier(lam=0.0, l2=1.0, tol=tol, calibrate=False)
+        model = FirthClassifier(lam=0.0, l2=1.0, class_weight=None, tol=tol, calibrate=False)
         value = objective(model.fit(X, y), X, y)
         if value <= their_value + NO_WORSE:
             break

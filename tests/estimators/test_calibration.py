@@ -112,7 +112,7 @@ def test_left_out_rows_count_the_more_there_are():
 
 def test_the_defaults_are_the_stated_rules():
     X, y = draw(24, 40, 3)
-    model = FirthClassifier().fit(X, y)
+    model = FirthClassifier(class_weight=None).fit(X, y)
     assert model.lam_ == pytest.approx((3 / 24) ** 2)
     eigenvalues = np.linalg.eigvalsh(np.cov(X.T, bias=True))
     directions = eigenvalues.sum() ** 2 / np.square(eigenvalues).sum()

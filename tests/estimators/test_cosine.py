@@ -52,7 +52,7 @@ def test_the_optimum_is_stationary_in_norms_and_directions(n_classes, lam, weigh
     """Autograd on v and g, where the problem is not convex, finds nothing left to descend."""
     X, y = support(n_classes)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
-    model = FirthCosineClassifier(lam=lam, l2=0.3).fit(X, y, weights)
+    model = FirthCosineClassifier(lam=lam, l2=0.3, class_weight=None).fit(X, y, weights)
     assert model.converged_
     head = module_of(model)
     losses = firth_loss(head(torch.from_numpy(X)), torch.from_numpy(y), lam, reduction="none")

@@ -37,7 +37,9 @@ def objective(X, y, weights, prior, lam, l2, W, b):
 @pytest.mark.parametrize("n", [40, 300])
 def test_without_the_penalty_it_is_logistic_regression(k, fit_intercept, n):
     X, y = draw(n, 60, k)
-    ours = Head(lam=0.0, l2=0.5, fit_intercept=fit_intercept, calibrate=False, tol=1e-9).fit(X, y)
+    ours = Head(
+        class_weight=None, lam=0.0, l2=0.5, fit_intercept=fit_intercept, calibrate=False, tol=1e-9
+    ).fit(X, y)
     theirs = LogisticRegression(
         C=2.0, fit_intercept=fit_intercept, tol=1e-10, solver="newton-cholesky"
     ).fit(X, y)
@@ -60,7 +62,7 @@ def test_no_direction_lowers_the_objective(k, prior, shape):
         "class-frequency": np.bincount(y, weights) / weights.sum(),
         "given": rng.dirichlet(np.ones(k)),
     }[prior]
-    model = Head(lam=0.7, l2=0.3, prior=u if prior == "given" else prior)
+    model = Head(class_weight=None, lam=0.7, l2=0.3, prior=u if prior == "given" else prior)
     model.fit(X, y, sample_weight=weights)
 
     def value(W, b):
@@ -82,7 +84,7 @@ def test_the_penalty_is_label_smoothing_at_another_scale():
 
     X, y = draw(30, 50, 4)
     lam, l2 = 1.5, 0.8
-    model = Head(lam=lam, l2=l2, tol=1e-9).fit(X, y)
+    model = Head(class_weight=None, lam=lam, l2=l2, tol=1e-9).fit(X, y)
     soft = (np.eye(4)[y] + lam / 4) / (1 + lam)
     form = form_of(X, y, l2=l2 / (1 + lam), l2_kind="ridge")
     smooth = solve(X, soft, form, tolerance=1e-10)
@@ -91,7 +93,7 @@ def test_the_penalty_is_label_smoothing_at_another_scale():
 
 def test_independent_rows_without_ridge_have_the_closed_form():
     X, y = draw(12, 40, 3)
-    model = Head(lam="theory", l2=0.0).fit(X, y)
+    model = Head(class_weight=None, lam="theory", l2=0.0).fit(X, y)
     assert model.lam_ == pytest.approx(1.5)
     assert model.lam_source_ == "theory"
     unit = np.sqrt(np.square(X - X.mean(0)).sum(1).mean())  # whose weights have the least norm
@@ -136,7 +138,7 @@ def test_weights_are_repeated_rows(prior, class_weight):
 def test_a_class_weight_multiplies_the_sample_weights():
     X, y = draw(30, 10, 3)
     by_class = Head(class_weight={0: 2.0, 1: 1.0, 2: 0.5}).fit(X, y)
-    by_row = Head().fit(X, y, sample_weight=np.array([2.0, 1.0, 0.5])[y])
+    by_row = Head(class_weight=None).fit(X, y, sample_weight=np.array([2.0, 1.0, 0.5])[y])
     np.testing.assert_allclose(by_class.coef_, by_row.coef_, atol=1e-7)
 
 

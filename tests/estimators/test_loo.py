@@ -36,7 +36,7 @@ def sample(ways, shots, seed):
 
 def both_ways(X, y, path, **settings):
     """Return left-out logits by one Newton step and by refitting, and what they are scored on."""
-    head = Head(tol=1e-8, **settings)
+    head = Head(class_weight=None, tol=1e-8, **settings)
     support = head._support(X, y, None)
     rows = leavable_rows(support)
     fits = head._fit_path(support, path)
@@ -78,7 +78,9 @@ def test_one_newton_step_is_exact_where_little_changes(k, fit_intercept):
     """With many rows one of them moves the optimum little: Newton's error is of second order."""
     X, y = draw(80, 5, k, spread=0.5)
     quick, slow, *_ = both_ways(X, y, [(0.5, 1.0)], fit_intercept=fit_intercept)
-    inside = Head(lam=0.5, l2=1.0, fit_intercept=fit_intercept).fit(X, y)._scores(X)
+    inside = (
+        Head(class_weight=None, lam=0.5, l2=1.0, fit_intercept=fit_intercept).fit(X, y)._scores(X)
+    )
     quick, slow, inside = (z - z.mean(-1, keepdims=True) for z in (quick[0], slow[0], inside))
     assert abs(quick - slow).max() < 0.05 * abs(slow - inside).max()
 
@@ -87,7 +89,7 @@ def test_one_newton_step_is_newton_on_the_left_out_problem():
     """Compare with the textbook: solve with the dense Hessian of the objective without the row."""
     X, y = draw(12, 4, 3)
     lam, l2 = 0.7, 0.5
-    head = Head(lam=lam, l2=l2, tol=1e-12).fit(X, y)
+    head = Head(class_weight=None, lam=lam, l2=l2, tol=1e-12).fit(X, y)
     head._refit_work = 0
     left = head.leave_one_out(X, y)
     rows = np.column_stack([X, np.ones(12)])
@@ -112,11 +114,11 @@ def test_one_newton_step_is_newton_on_the_left_out_problem():
 def test_left_out_rows_of_a_small_support_set_are_exact(make):
     """With two rows per class one Newton step is some points of accuracy away from refitting."""
     X, y = sample(6, 2, 0)
-    head = make(lam=0.25, l2=0.5).fit(X, y)
+    head = make(lam=0.25, l2=0.5, class_weight=None).fit(X, y)
     left = head.leave_one_out(X, y)
     for row, logits in zip(left.rows, left.logits, strict=True):
         rest = np.arange(len(y)) != row
-        other = make(lam=0.25, l2=0.5).fit(X[rest], y[rest])
+        other = make(lam=0.25, l2=0.5, class_weight=None).fit(X[rest], y[rest])
         np.testing.assert_allclose(other._scores(X[row : row + 1])[0], logits, atol=1e-5)
     head._refit_work = 0
     one_step = head.leave_one_out(X, y)
@@ -169,7 +171,11 @@ def test_rows_that_are_alone_in_their_class_are_never_left_out():
 def test_left_out_scores_are_weighted_means():
     X, y = sample(3, 4, 0)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 12)
-    left = Head(lam=1.0).fit(X, y, sample_weight=weights).leave_one_out(X, y, weights)
+    left = (
+        Head(class_weight=None, lam=1.0)
+        .fit(X, y, sample_weight=weights)
+        .leave_one_out(X, y, weights)
+    )
     log_p = left.logits - np.log(np.exp(left.logits).sum(1, keepdims=True))
     own = log_p[np.arange(12), y]
     assert left.nll == pytest.approx(-(weights @ own) / weights.sum())

@@ -226,11 +226,11 @@ def test_folds_cover_all_rows_and_never_hold_a_whole_class():
 
 def test_left_out_rows_are_predicted_by_heads_that_never_saw_them():
     X, y = support(n_classes=2, shots=4)  # 8 rows: one fold each
-    model = FirthMLPClassifier(lam=0.5, **SMALL).fit(X, y)
+    model = FirthMLPClassifier(lam=0.5, class_weight=None, **SMALL).fit(X, y)
     left = model.leave_one_out(X, y)
     for row in range(len(y)):
         kept = np.arange(len(y)) != row
-        alone = FirthMLPClassifier(lam=0.5, **SMALL).fit(X[kept], y[kept])
+        alone = FirthMLPClassifier(lam=0.5, class_weight=None, **SMALL).fit(X[kept], y[kept])
         np.testing.assert_allclose(
             left.logits[row, 1] - left.logits[row, 0],
             alone.decision_function(X[row : row + 1])[0],

@@ -141,6 +141,7 @@ def test_the_cosine_head_warns_of_a_column_that_sets_every_direction():
 @pytest.mark.filterwarnings("ignore:Every row gets the same logits")
 def test_equal_rows_keep_the_shares_of_the_classes(make):
     X, y = np.ones((20, 3)), np.repeat([0, 1], [15, 5])
-    model = make().fit(X, y)
+    model = make(class_weight=None).fit(X, y)
     assert model.temperature_ == 1.0
     np.testing.assert_allclose(model.predict_proba(X[:1]), [[0.75, 0.25]], atol=0.01)
+    np.testing.assert_allclose(make().fit(X, y).predict_proba(X[:1]), 0.5, atol=0.01)

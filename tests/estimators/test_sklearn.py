@@ -48,7 +48,7 @@ def test_in_a_grid_search_over_words_and_numbers():
 
 def test_cross_validation_agrees_with_logistic_regression_where_they_are_the_same():
     X, y = draw(90, 10, 3, spread=0.5)
-    ours = cross_val_score(FirthClassifier(lam=0.0, l2=1.0), X, y)
+    ours = cross_val_score(FirthClassifier(lam=0.0, l2=1.0, class_weight=None), X, y)
     theirs = cross_val_score(LogisticRegression(tol=1e-8), X, y)
     np.testing.assert_allclose(ours, theirs)
 

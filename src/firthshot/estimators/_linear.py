@@ -29,8 +29,9 @@ class FirthClassifier(HeadEstimator):
         Σ_i w_i [ CE(y_i‖p_i) + lam · KL(u‖p_i) ] + (l2 / 2) ‖W‖².
 
     ``lam`` is the λ of the paper's Equation (klobj), where both terms are means over samples, and
-    ``l2`` the 1/C of scikit-learn: with ``lam=0`` and ``l2=1/C`` this is
-    ``LogisticRegression(C=C)``. For two classes W is one row, as it is there.
+    ``l2`` the 1/C of scikit-learn: with ``lam=0``, ``l2=1/C`` and
+    ``class_weight=None`` this is ``LogisticRegression(C=C)``. For two classes W is one row, as it
+    is there.
 
     Parameters
     ----------
@@ -46,9 +47,9 @@ class FirthClassifier(HeadEstimator):
     prior : {"uniform", "class-frequency"} or array of shape (n_classes,), default="uniform"
         The distribution u to which the penalty pulls, in the order of ``classes_``.
     fit_intercept : bool, default=True
-    class_weight : "balanced", dict or None, default=None
-        Set "balanced" where classes have unequal numbers of rows, unless new rows will be as
-        unequal: frequent classes take too much otherwise (``studies/unequal_shots``).
+    class_weight : "balanced", dict or None, default="balanced"
+        Classes count alike by default, however many rows they have. None lets frequent classes
+        count more, as scikit-learn's objective does (``studies/unequal_shots``).
     calibrate : bool, default=True
         Divide logits by a temperature, fitted to rows of the support set that were left out (some
         of every class at once, at most five times), before they become probabilities. Where there
@@ -87,7 +88,7 @@ class FirthClassifier(HeadEstimator):
     l2: float | str = DEFAULT_L2
     prior: Any = "uniform"
     fit_intercept: bool = True
-    class_weight: Any = None
+    class_weight: Any = "balanced"
     calibrate: bool = True
     standardize: bool = False
     tol: float = 1e-9

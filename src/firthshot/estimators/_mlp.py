@@ -75,7 +75,7 @@ class FirthMLPClassifier(HeadEstimator):
     l2: float | str = DEFAULT_L2
     prior: Any = "uniform"
     hidden: tuple[int, ...] = (100, 50)
-    class_weight: Any = None
+    class_weight: Any = "balanced"
     calibrate: bool = True
     standardize: bool = False
     tol: float = 1e-3
