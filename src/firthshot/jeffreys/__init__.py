@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firthshot.jeffreys._compare import Comparison, compare
 from firthshot.jeffreys._detect import detect_separation
+from firthshot.jeffreys._logit import Logit, LogitResults
 from firthshot.jeffreys._profile import Profile, save_profiles
 from firthshot.jeffreys._regression import Regression, fit_model_data, regress
 from firthshot.jeffreys._separation import Separation
@@ -15,6 +16,8 @@ __all__ = [
     "CollinearityWarning",
     "Comparison",
     "JeffreysLogisticRegression",
+    "Logit",
+    "LogitResults",
     "Profile",
     "Regression",
     "Separation",

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.jeffreys import _export
+
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
     from firthshot.jeffreys._separation import Separation
 
 # What the solver leaves of a zero: its tolerance is 1e-8 standard errors, and twice a difference
@@ -86,6 +90,33 @@ class Summary:
             "notes": list(self.notes),
             "separation": None if self.separation is None else self.separation.to_dict(),
         }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the coefficients as a pandas frame, with all their digits."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict()["coefficients"])
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown, numbers rounded as in print."""
+        return _export.to_markdown(*self._lettered())
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX tabular; it needs the package booktabs."""
+        return _export.to_latex(*self._lettered())
+
+    def _repr_html_(self) -> str:
+        """Show the table in a notebook."""
+        titles, rows, names = self._lettered()
+        notes = [*self.notes, *self.separation_note()]
+        return _export.to_html(self.head_lines(), titles, rows, notes, names)
+
+    def _lettered(self) -> tuple[list[str], list[list[str]], int]:
+        """Return titles, cells, and how many columns of names; several classes have two."""
+        if self.header["contrasts"] == 1:
+            return self.column_titles(), self.cells(), 1
+        pairs = zip(self.rows, self.cells(), strict=True)
+        return ["", *self.column_titles()], [[row.contrast, *cells] for row, cells in pairs], 2
 
     def separation_note(self) -> list[str]:
         """Return the sentence about separation, if there is something to say."""
