@@ -2,7 +2,7 @@
 
 scikit-learn solves with the whole covariance, which with 1,280 columns takes seconds. That
 covariance is a diagonal plus a matrix of the rank of the rows, so that the same solution comes from
-a system of as many equations as rows. `python -m studies.few_shot check` compares the two.
+a system of as many equations as rows. A test compares the two.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""The study of FewShotClassifier: its rivals, its trials and its verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from studies.few_shot.lda import RankLDA
+from studies.few_shot.settings import Setting, draw, settings
+from studies.few_shot.sources import Source, load
+from studies.few_shot.table import lines, write_table
+
+
+def test_lda_by_rows_is_scikit_learns():
+    X, y = load_digits(return_X_y=True)
+    X = X + np.random.default_rng(0).normal(size=X.shape)
+    rows = np.concatenate([np.flatnonzero(y == k)[: 3 + k] for k in range(4)])
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(X[rows], y[rows])
+    ours = RankLDA().fit(X[rows], y[rows])
+    new = X[y < 4][-50:]
+    np.testing.assert_allclose(ours.predict_proba(new), theirs.predict_proba(new), atol=1e-8)
+
+
+def test_trials_depend_on_names_and_numbers_alone():
+    source = load("iris", final=False)
+    setting = Setting("iris", 3, (1, 2, 4), "1-4")
+    one, again = (draw(source, setting, 3, final=False) for _ in range(2))
+    np.testing.assert_array_equal(one.X, again.X)
+    assert np.bincount(one.y).tolist() == [1, 2, 4]
+    assert not np.array_equal(one.X, draw(source, setting, 4, final=False).X)
+    assert not np.array_equal(one.X, draw(source, setting, 3, final=True).X)
+
+
+def test_queries_like_the_shots_have_their_proportions():
+    random = np.random.default_rng(0)
+    source = Source("x", False, random.normal(size=(200, 3)), np.repeat([0, 1], 100))
+    setting = Setting("x", 2, (20, 5), "20-5", like_shots=True)
+    assert np.bincount(draw(source, setting, 0, final=False).truth).tolist() == [20, 5]
+
+
+def test_every_setting_has_queries_left():
+    source = load("wine", final=False)
+    for setting in settings(source):
+        assert len(draw(source, setting, 0, final=False).truth) >= 5 * setting.ways
+
+
+def test_the_table_compares_with_the_best_of_nine(tmp_path):
+    for who in ("ours", "rivals"):
+        (tmp_path / who).mkdir()
+    random = np.random.default_rng(0)
+    theirs = random.uniform(0.2, 0.4, (10, 11, 2))
+    theirs[:, 3, 0] = 0.9
+    ours = np.full((10, 1, 2), 0.8)
+    np.save(tmp_path / "ours" / "iris_3x2.npy", ours)
+    np.save(tmp_path / "rivals" / "iris_3x2.npy", theirs)
+    (line,) = lines(tmp_path)
+    assert (line.rival, line.group) == ("ridge", "tables")
+    assert line.regret == pytest.approx(10.0)
+    assert "tables: 1 settings" in write_table(tmp_path)
