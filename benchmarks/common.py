@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, MissingExtraError
-from firthshot.experiments.run.machine import instruction_set, processor_name
+from firthshot.experiments.run.record import instruction_set, processor_name
 from firthshot.files import write_whole
 
 if TYPE_CHECKING:

@@ -105,9 +105,13 @@ def _paper_banks(presets: Sequence[str]) -> list[str]:
 
 def _preset_cost(name: str) -> dict[str, Any]:
     """Return classifiers, cells and seconds of one core of a preset on all its banks."""
-    from firthshot.experiments.plan.cost import condition_shape, trial_seconds
     from firthshot.experiments.plan.estimate import count_classifiers, estimate
-    from firthshot.experiments.plan.layout import bank_sizes, make_plan
+    from firthshot.experiments.plan.layout import (
+        bank_sizes,
+        condition_shape,
+        make_plan,
+        trial_seconds,
+    )
     from firthshot.experiments.spec.reading import load_spec
 
     spec = load_spec(name, {"references": False, "theory": False})

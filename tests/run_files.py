@@ -27,7 +27,7 @@ FILES = (
 
 
 def make_spec(path: Path) -> None:
-    from firthshot.experiments.spec.writing import to_toml
+    from firthshot.experiments.spec.fields import to_toml
 
     path.write_text(to_toml(toy_spec(Path("toy.bank"), shots=[1, "unbalanced-8"])), "utf-8")
 

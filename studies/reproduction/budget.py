@@ -1,6 +1,6 @@
 """What the studies took here, and what the published number of trials would take.
 
-The operation counts of `firthshot.experiments.plan.cost` give the time of any plan up to a factor
+The operation counts of `firthshot.experiments.plan.layout` give the time of any plan up to a factor
 that depends on machine and method. Here the factor of a preset is what its own runs took, over
 what the counts say of them; the counts of the published plan (all its backbones and data sets, all
 its trials) times this factor are the projection.
@@ -15,8 +15,13 @@ from typing import Any
 from benchmarks.sweep_projection import COUNTED, PAPER_COUNT, stand_in
 from firthshot.banks import Bank
 from firthshot.errors import FirthshotError
-from firthshot.experiments.plan.cost import condition_shape, trial_seconds
-from firthshot.experiments.plan.layout import Plan, bank_sizes, make_plan
+from firthshot.experiments.plan.layout import (
+    Plan,
+    bank_sizes,
+    condition_shape,
+    make_plan,
+    trial_seconds,
+)
 from firthshot.experiments.spec.choose import open_banks, settle_banks
 from firthshot.experiments.spec.reading import load_spec
 from firthshot.experiments.wording import duration

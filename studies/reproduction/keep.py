@@ -16,7 +16,7 @@ import polars as pl
 
 from firthshot.experiments.run.folder_spec import read_banks
 from firthshot.experiments.run.record import read_sessions
-from firthshot.experiments.spec.writing import to_toml
+from firthshot.experiments.spec.fields import to_toml
 from firthshot.experiments.summary.calibration import CALIBRATION
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.files import write_whole

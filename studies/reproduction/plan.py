@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firthshot.experiments.spec.fields import Spec
-from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.fields import GeometricSpec, Spec, to_toml
 from firthshot.experiments.spec.reading import load_any, preset_names
-from firthshot.experiments.spec.writing import to_toml
 
 FOLDER = Path(__file__).parent
 NO_BANK = "none"  # where the spec of a study without banks goes

@@ -15,7 +15,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.geometric.run import run_geometric
 from firthshot.experiments.runner import run
 from firthshot.experiments.spec.choose import settle_banks
-from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.fields import GeometricSpec
 from firthshot.experiments.wording import duration
 from firthshot.progress import ProgressListener
 from studies.reproduction.keep import collect, finish_task

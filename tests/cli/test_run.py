@@ -25,8 +25,8 @@ from firthshot.banks import load_bank, save_bank
 from firthshot.cli import _overview, _results, presets, report, run, status, validate
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run import workers
-from firthshot.experiments.run.machine import machine_name
-from firthshot.experiments.spec.writing import to_toml
+from firthshot.experiments.run.record import machine_name
+from firthshot.experiments.spec.fields import to_toml
 from firthshot.experiments.summary import summarise
 from firthshot.report import gather as gathering
 from firthshot.report.gather import Gathered

@@ -6,8 +6,16 @@ import llvmlite.binding
 import pytest
 
 from benchmarks.common import describe_machine, machine_line
-from firthshot.experiments.run.machine import instruction_set, machine_name, processor_name
-from firthshot.experiments.run.record import FILE, Session, begin_session, machines, read_sessions
+from firthshot.experiments.run.record import (
+    FILE,
+    Session,
+    begin_session,
+    instruction_set,
+    machine_name,
+    machines,
+    processor_name,
+    read_sessions,
+)
 
 
 @pytest.mark.parametrize(

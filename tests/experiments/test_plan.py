@@ -15,8 +15,8 @@ from firthshot.banks import Bank, load_bank
 from firthshot.cli.presets import presets
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan import layout as plan_module
+from firthshot.experiments.plan.cell import condense
 from firthshot.experiments.plan.layout import make_plan
-from firthshot.experiments.plan.notes import condense
 from firthshot.experiments.run.compute import draw
 from firthshot.experiments.spec.choose import bank_remark, settle_banks
 from firthshot.experiments.spec.reading import load_spec

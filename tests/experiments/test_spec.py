@@ -18,6 +18,7 @@ from firthshot.experiments.spec.fields import (
     ConvergedSettings,
     SgdSettings,
     Spec,
+    to_toml,
 )
 from firthshot.experiments.spec.methods import spec_methods
 from firthshot.experiments.spec.reading import (
@@ -30,7 +31,6 @@ from firthshot.experiments.spec.reading import (
     preset_names,
     struct_problems,
 )
-from firthshot.experiments.spec.writing import to_toml
 
 F = (0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 L2 = (0, 1, 3, 10, 30, 100, 300, 1000)

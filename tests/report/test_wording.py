@@ -8,11 +8,10 @@ from experiments.summary_folders import KEY
 from firthshot.experiments.summary import Unjudged
 from firthshot.experiments.summary.columns import ALL
 from firthshot.report.verdict import Condition, Verdict
-from firthshot.report.wording import listed, points, points_ci
+from firthshot.report.wording import listed, parts, points, points_ci, where
 from firthshot.report.wording.cards import card_lead, remarks, tile, title_of
 from firthshot.report.wording.headline import make_headline
 from firthshot.report.wording.page import folded_words
-from firthshot.report.wording.words import parts, where
 from report.verdict_lines import REFERENCE, ZERO, contrast, setting, theory, verdicts
 
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firthshot.experiments.spec.geometric import GeometricSpec
+    from firthshot.experiments.spec.fields import GeometricSpec
 
 
 def size(spec: GeometricSpec) -> str:

@@ -108,11 +108,9 @@ def overview(summary: RunSummary) -> Overview:
 
     Where nothing has a penalty there is nothing to gain, and the accuracies are shown.
     """
-    from firthshot.experiments.summary import not_judged, penalised
-
-    if not penalised(summary):
+    if not summary.penalised:
         return _accuracies(summary, "no penalty was trained")
-    rows, unjudged = _chosen(summary), not_judged(summary)
+    rows, unjudged = _chosen(summary), summary.not_judged
     if not rows and not summary.chosen.is_empty():
         return _accuracies(summary, "of the heads without penalty")
     if not rows or len(rows) > MOST_LINES:

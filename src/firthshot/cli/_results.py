@@ -51,7 +51,7 @@ def finish_geometric(folder: Path, report: bool, quiet: bool, console: Any) -> N
 
 
 def _tell_losses(outcome: RunOutcome, folder: Path, console: Any) -> None:
-    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
+    from firthshot.experiments.run.status import dropped_trials, dropped_words
 
     if lost := dropped_words(dropped_trials(folder)):
         say(

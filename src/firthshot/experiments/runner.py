@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.plan.cell import Cell, Note, condense
 from firthshot.experiments.plan.layout import Plan, make_plan
-from firthshot.experiments.plan.notes import Note, condense
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.run.folder_spec import open_folder, run_identity
 from firthshot.experiments.run.record import (

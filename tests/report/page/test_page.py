@@ -24,13 +24,11 @@ from experiments.toy import write_bank
 from firthshot.cli import app
 from firthshot.cli._overview import overview
 from firthshot.errors import FirthshotError
-from firthshot.experiments.summary import not_judged
 from firthshot.report import build
 from firthshot.report.build import write_report
 from firthshot.report.gather import Gathered, gather
-from firthshot.report.page import citation, provenance, view
-from firthshot.report.page.render import render, script_json
-from firthshot.report.page.table_view import table_view
+from firthshot.report.page import citation, provenance
+from firthshot.report.page.render import headline_of, render, script_json, table_view
 from firthshot.report.plots.vega import make_charts
 from firthshot.report.tables import make_tables
 from firthshot.report.tables.cells import Number, Table
@@ -334,7 +332,7 @@ def test_citations_are_those_of_the_repository() -> None:
 
 def test_novel_trials_alone_are_not_called_unfinished(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, trials=3, ways=[3], shots=[1], name="alone", splits=["novel"])
-    headline = view.headline_of(gather([folder]))
+    headline = headline_of(gather([folder]))
     assert headline.answer == (
         "No λ was chosen, because the novel trials have no validation trials beside them."
     )
@@ -347,7 +345,7 @@ def test_a_bank_without_validation_classes_is_said_not_to_be_judged(tmp_path: Pa
     sentence = "plain has no validation trials: it is not judged."
     found = gather([folder])
     assert {verdict.key["bank"] for verdict in found.verdicts} == {"toy"}
-    assert view.headline_of(found).lines[-1] == sentence
+    assert headline_of(found).lines[-1] == sentence
     assert sentence in render(found)
     assert overview(found.summary).legend.endswith(sentence)
     alone = toy_run(tmp_path / "alone", trials=5, ways=[3], shots=[1], splits=["novel"])
@@ -356,16 +354,14 @@ def test_a_bank_without_validation_classes_is_said_not_to_be_judged(tmp_path: Pa
 
 
 def test_a_judged_bank_is_not_called_unjudged(gathered: Gathered) -> None:
-    assert not_judged(gathered.summary) == []
+    assert gathered.summary.not_judged == []
 
 
 def test_without_a_penalty_accuracies_are_shown(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, trials=5, ways=[3], shots=[1], penalties=["none"])
     found = gather([folder])
     assert set(found.summary.all["split"]) == {"val", "novel"}
-    assert view.headline_of(found).answer == (
-        "No penalty was trained, so there is nothing to choose."
-    )
+    assert headline_of(found).answer == ("No penalty was trained, so there is nothing to choose.")
     shown = overview(found.summary)
     console = Console(width=100, file=io.StringIO())
     console.print(shown.title, shown.table)
@@ -437,13 +433,13 @@ def test_a_partial_geometric_run_says_so_at_the_top(tmp_path: Path) -> None:
     ("trials", "words"), [(1, "There are too few"), (5, "There are too few"), (5000, "Yes:")]
 )
 def test_few_geometric_trials_give_no_answer(tmp_path: Path, trials: int, words: str) -> None:
-    headline = view.headline_of(gather([geometric(tmp_path, trials)]))
+    headline = headline_of(gather([geometric(tmp_path, trials)]))
     assert headline.answer.startswith(words)
 
 
 def test_all_geometric_runs_are_in_the_headline(tmp_path: Path) -> None:
     folders = [geometric(tmp_path / "a", 5000), geometric(tmp_path / "b", 1)]
-    headline = view.headline_of(gather(folders))
+    headline = headline_of(gather(folders))
     assert headline.answer.startswith("There are too few")  # the second alone could not tell
     assert headline.lines[0] == "5,000 trials; p = 0.5."
     assert "1 trial; p = 0.5." in headline.lines

@@ -16,8 +16,18 @@ from firthshot.experiments.summary import summarise_many
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import Run
 from firthshot.report.tables import make_tables, write_tables
-from firthshot.report.tables.cells import Number, Table, coefficient, p_value, table
-from firthshot.report.tables.writers import latex, merged, to_csv, to_latex, to_markdown
+from firthshot.report.tables.cells import (
+    Number,
+    Table,
+    coefficient,
+    latex,
+    merged,
+    p_value,
+    table,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
 
 NASTY = r"a_b & 100% $x$ #1 {y} ~^\ <b> | *c*"
 

@@ -27,7 +27,7 @@ from firthshot.experiments.run.record import PlanRecord, begin_session, put_sess
 from firthshot.experiments.run.sealing import sealed_parquet
 from firthshot.experiments.run.store import RunFolder, refuse_damaged, sweep
 from firthshot.experiments.run.workers import default_workers
-from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.fields import GeometricSpec
 from firthshot.experiments.spec.reading import load_geometric
 from firthshot.files import raise_clearly, write_whole
 from firthshot.progress import SILENT, ProgressListener

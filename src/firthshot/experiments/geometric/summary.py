@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from firthshot.experiments.run.record import write_record
-from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.fields import GeometricSpec
 from firthshot.experiments.statistics import Z, t_quantile
 from firthshot.files import write_whole
 

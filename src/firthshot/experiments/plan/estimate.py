@@ -15,9 +15,8 @@ import numpy as np
 
 from firthshot.engine import Converged, Head, TrialShape
 from firthshot.experiments.plan.cell import Cell
-from firthshot.experiments.plan.cost import condition_shape, trial_seconds
-from firthshot.experiments.plan.layout import Plan, bank_sizes
-from firthshot.experiments.spec.method import Method
+from firthshot.experiments.plan.layout import Plan, bank_sizes, condition_shape, trial_seconds
+from firthshot.experiments.spec.methods import Method
 from firthshot.experiments.wording import duration
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ import msgspec
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import FORMAT
 from firthshot.experiments.run.record import read_record, write_record
-from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, Spec
-from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, GeometricSpec, Spec, to_toml
 from firthshot.experiments.spec.reading import load_any
-from firthshot.experiments.spec.writing import to_toml
 from firthshot.files import raise_clearly, write_whole
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.spec.fields import Spec
-from firthshot.experiments.spec.geometric import GeometricSpec
+from firthshot.experiments.spec.fields import GeometricSpec, Spec
 from firthshot.experiments.spec.idle import idle_fields
 from firthshot.experiments.spec.shots import is_query_rule, plan_shots
 

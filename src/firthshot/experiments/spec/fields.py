@@ -1,7 +1,9 @@
-"""The spec of a run: one frozen typed class, read from TOML, presets and flags."""
+"""The specs of runs: frozen typed classes, of trials and of the geometric experiment, as TOML."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -64,7 +66,14 @@ class CalibrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     alpha: Coefficient = 0.21
 
 
-class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Plain(msgspec.Struct, frozen=True):
+    def as_dict(self) -> dict[str, Any]:
+        """Return every field that has a value, as plain data in the order of the class."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {key: value for key, value in plain.items() if value is not None and value != {}}
+
+
+class Spec(_Plain, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a run trains, on what, and how often.
 
     Attributes
@@ -152,11 +161,6 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     converged: ConvergedSettings = ConvergedSettings()
     calibration: CalibrationSettings | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return every field that has a value, as plain data in the order of the class."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return {key: value for key, value in plain.items() if value is not None and value != {}}
-
     @property
     def sources(self) -> tuple[str, ...]:
         """Return the settled source of every bank; none without Distribution Calibration."""
@@ -179,3 +183,74 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if family == "l2" and self.l2_coefficients is not None:
             return self.l2_coefficients
         return self.coefficients
+
+
+MOST_TRIALS = 2**32  # a trial's number is one word of the random stream's counter
+GROUPS = 50  # blocks of trials: the parts of the folder, and the groups of the jackknife
+
+
+class GeometricSpec(_Plain, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Estimate the probability of heads from the tosses until the first head, again and again.
+
+    Attributes
+    ----------
+    name, reproduces, remark : str
+        As in `firthshot.experiments.spec.fields.Spec`.
+    p : float
+        The true probability.
+    sample_size : int
+        The largest sample; a trial grows through all sizes from 1.
+    slope : tuple of int
+        Sizes between which the slope of log |bias| over log N is fitted.
+    trials : int
+    """
+
+    kind: Literal["geometric"]
+    name: Annotated[str, Meta(min_length=1, max_length=80)]
+    reproduces: str = ""
+    remark: str = ""
+    p: Annotated[float, Meta(gt=0, lt=1)] = 0.5
+    sample_size: Annotated[int, Meta(ge=2, le=100_000)] = 100
+    slope: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=2)]] = (10, 100)
+    trials: Annotated[int, Meta(ge=1, le=MOST_TRIALS)] = 4_000_000
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return the first and the last trial (not included) of every block."""
+        size = -(-self.trials // GROUPS)
+        starts = range(0, self.trials, size)
+        return [(first, min(first + size, self.trials)) for first in starts]
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and the sentence of whatever the types cannot say."""
+        first, last = self.slope
+        if first >= last:
+            yield "slope", f"It must rise, and {first} is not below {last}."
+        if last > self.sample_size:
+            yield "slope", f"{last} is above sample_size = {self.sample_size}."
+
+
+def to_toml(spec: Spec | GeometricSpec) -> str:
+    """Return a spec as TOML."""
+    fields = spec.as_dict()
+    tables = {key: value for key, value in fields.items() if isinstance(value, dict)}
+    lines = [f"{key} = {toml_value(value)}" for key, value in fields.items() if key not in tables]
+    for name, table in tables.items():
+        lines += [
+            "",
+            f"[{name}]",
+            *(f"{key} = {toml_value(value)}" for key, value in table.items()),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def toml_value(value: Any) -> str:
+    """Return a value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return (
+        json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        if isinstance(value, str)
+        else repr(value)
+    )

@@ -17,10 +17,10 @@ from firthshot.errors import FirthshotError, reason
 from firthshot.experiments.spec.fields import (
     CalibrationSettings,
     ConvergedSettings,
+    GeometricSpec,
     SgdSettings,
     Spec,
 )
-from firthshot.experiments.spec.geometric import GeometricSpec
 
 S = TypeVar("S", Spec, GeometricSpec)
 PRESETS = Path(__file__).parent / "presets"

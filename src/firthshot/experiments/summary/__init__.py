@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from firthshot.experiments.summary.scope import not_judged, penalised
 from firthshot.experiments.summary.tables import (
     RunSummary,
     Unjudged,
@@ -11,12 +10,4 @@ from firthshot.experiments.summary.tables import (
     summarise_many,
 )
 
-__all__ = [
-    "RunSummary",
-    "Unjudged",
-    "not_judged",
-    "penalised",
-    "read_summary",
-    "summarise",
-    "summarise_many",
-]
+__all__ = ["RunSummary", "Unjudged", "read_summary", "summarise", "summarise_many"]

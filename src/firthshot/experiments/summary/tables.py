@@ -92,6 +92,19 @@ class RunSummary:
     calibration: pl.DataFrame = field(default_factory=lambda: _table([], CALIBRATION))
     unjudged: list[Unjudged] = field(default_factory=list)
 
+    @property
+    def penalised(self) -> bool:
+        """Return whether any classifier has a penalty."""
+        return bool(self.unjudged) or bool((self.all["penalty"] != "none").any())
+
+    @property
+    def not_judged(self) -> list[str]:
+        """Say for which banks no λ could be chosen: the verdict does not count their settings."""
+        found = self.all.filter(pl.col("penalty") != "none")
+        novel, val = (found.filter(pl.col("split") == split)["bank"] for split in ("novel", "val"))
+        banks = sorted(set(novel) - set(val))
+        return [f"{bank} has no validation trials: it is not judged." for bank in banks]
+
     def write(self, folder: Path) -> None:
         """Write the tables as CSV and Parquet, and the warnings; each file whole or not at all."""
         drawn = ("calibration",) if len(self.calibration) else ()

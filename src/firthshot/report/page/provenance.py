@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS
-from firthshot.experiments.spec.writing import toml_value
+from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, toml_value
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import Run
 from firthshot.report.wording import page as words
@@ -83,7 +82,7 @@ def _bank_flags(preset: dict[str, Any], spec: dict[str, Any]) -> Iterator[str]:
 
 def alerts(gathered: Gathered) -> list[tuple[str, str]]:
     """Return what a reader must know before the verdict: what, and more of it."""
-    from firthshot.experiments.run.dropped import dropped_trials, dropped_words
+    from firthshot.experiments.run.status import dropped_trials, dropped_words
 
     runs = gathered.runs
     found = [words.unfinished(run.name, run.progress) for run in runs if not run.progress.complete]

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import dataclasses
 import datetime
 import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.summary.spreadsheets import harmless_csv
+from firthshot.files import user_cache, write_whole
 from firthshot.report.gather import Gathered
-from firthshot.report.wording import counted
+from firthshot.report.runs import TRIALS
+from firthshot.report.tables.cells import Table, merged, shown_columns, to_csv
+from firthshot.report.verdict import Condition, Verdict
+from firthshot.report.wording import counted, shots_words
+from firthshot.report.wording.cards import TOPICS, card_lead, remarks, tile, title_of
+from firthshot.report.wording.headline import (
+    Headline,
+    geometric_headline,
+    make_headline,
+    nothing_chosen,
+)
 from firthshot.report.wording.page import beside_words, eyebrow, folded_words
 
 if TYPE_CHECKING:
     from firthshot.report.plots import FigureFile
-    from firthshot.report.tables.cells import Table
 
 PAGE = Path(__file__).parent
 _SCRIPTS = ("data", "controls", "rows", "draw", "tables", "main")
@@ -34,10 +47,8 @@ def render(
     from markupsafe import Markup
 
     from firthshot import __version__
-    from firthshot.report.page import provenance, view
+    from firthshot.report.page import provenance
     from firthshot.report.page.citation import citations
-    from firthshot.report.page.table_view import table_view
-    from firthshot.report.wording.cards import TOPICS
 
     scripts = _scripts(bool(gathered.verdicts))
     downloads, packed = _downloads(gathered, tables)
@@ -50,12 +61,12 @@ def render(
         "style": Markup((PAGE / "style.css").read_text("utf-8")),
         "scripts": [Markup(script) for script in scripts],
         "blocks": [*_data_blocks(gathered), *packed],
-        "headline": view.headline_of(gathered),
+        "headline": headline_of(gathered),
         "eyebrow": eyebrow(gathered),
         "alerts": provenance.alerts(gathered),
         "topics": TOPICS,
         "class_intervals": _has_class_intervals(gathered),
-        "verdicts": [view.card(verdict) for verdict in gathered.verdicts],
+        "verdicts": [card(verdict) for verdict in gathered.verdicts],
         "tables": [table_view(table) for table in tables],
         "downloads": downloads,
         **(shown := _pictures(figures)),
@@ -89,8 +100,6 @@ def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _scripts(charts: bool) -> list[str]:
     """Return the scripts of the page: Vega where there are charts to draw, then our own."""
-    from firthshot.report.page.vega import vega_script
-
     own = "\n".join((PAGE / "js" / f"{name}.js").read_text("utf-8") for name in _SCRIPTS)
     found = [vega_script(), own] if charts else [own]
     return [script.replace("</script", "<\\/script") for script in found]
@@ -136,8 +145,6 @@ def _downloads(
     """
     from markupsafe import Markup
 
-    from firthshot.report.tables.writers import to_csv
-
     names = ("all", "chosen", "calibration", "contrasts")
     found = {name: getattr(gathered.summary, name) for name in names}
     found = {name: frame for name, frame in found.items() if not frame.is_empty()}
@@ -174,3 +181,82 @@ def _pictures(figures: Sequence[FigureFile]) -> dict[str, list[dict[str, str]]]:
         where = "pictures" if figure.name.startswith(_UNLIKE_CHARTS) else "folded_pictures"
         found[where].append({"title": figure.title, "caption": figure.caption, "source": source})
     return found
+
+
+def headline_of(gathered: Gathered) -> Headline:
+    """Return the answer at the top: on the trials, else on the geometric experiment."""
+    summary = gathered.summary
+    if not gathered.verdicts and not summary.unjudged and "novel" in summary.all["split"]:
+        return nothing_chosen(summary.penalised)
+    if gathered.verdicts or any(run.kind == TRIALS for run in gathered.runs):
+        headline = make_headline(gathered.verdicts, summary.unjudged)
+        return dataclasses.replace(headline, lines=(*headline.lines, *summary.not_judged))
+    return geometric_headline(gathered.geometric)
+
+
+def card(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as a grid of tiles, ways down and shots across, and its sentences."""
+    tiles = {outcome.condition: tile(outcome) for outcome in verdict.outcomes}
+    columns = sorted({(one.unbalanced, one.shots, one.scheme) for one in tiles})
+    title = title_of(verdict)
+    return {
+        # A title that breaks after "3-" is hard to read.
+        "title": title.replace("3-layer", "3\N{NON-BREAKING HYPHEN}layer"),
+        "bank": verdict.key["bank"],
+        "title_has_bank": verdict.key["bank"] in title,
+        "columns": [shots_words(Condition(0, *shots)) for shots in columns],
+        "lines": [
+            (ways, [tiles.get(Condition(ways, *shots)) for shots in columns])
+            for ways in sorted({condition.ways for condition in tiles})
+        ],
+        "lead": card_lead(verdict),
+        "remarks": remarks(verdict),
+    }
+
+
+_FULL = 40  # lines; longer tables are folded
+_OPEN = ("artificial", "improvement", "published", "geometric")  # the others are folded too
+
+
+def table_view(table: Table) -> dict[str, Any]:
+    """Return what the template needs of a table: of a cell text, and what to sort by."""
+    header, texts, _ = merged(table)
+    places = shown_columns(table)
+    rows = [
+        [(text, _sort(row[at])) for text, at in zip(cells, places, strict=True)]
+        for cells, row in zip(texts, table.rows, strict=True)
+    ]
+    return {
+        "name": table.name,
+        "title": table.title,
+        "columns": header,
+        "numbers": [any(isinstance(row[at], int | float) for row in table.rows) for at in places],
+        "rows": rows,
+        "note": table.note,
+        "open": len(rows) <= _FULL and table.name.startswith(_OPEN),
+    }
+
+
+def _sort(value: Any) -> float | str | None:
+    """Return a number, "" where there is nothing, which sorts last, and None for text."""
+    if value is None:
+        return ""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def vega_script() -> str:
+    """Return the script, which defines ``window.vegaEmbed``.
+
+    The package ``vl-convert-python`` carries the libraries and bundles them in some seconds; the
+    result is kept in the user's cache folder (``FIRTHSHOT_CACHE``), where it can be written.
+    """
+    kept = user_cache() / f"vega-{metadata.version('vl-convert-python')}.js"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return kept.read_text("utf-8")
+    import vl_convert
+
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    with contextlib.suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, script.encode())
+    return script

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from firthshot.experiments.schema import PENALTY, PLACE
 from firthshot.experiments.statistics import ALPHA
 from firthshot.objective import PENALTIES
-from firthshot.report.plots.axes import dodged, dress_counts, panel_inches
 from firthshot.report.plots.declare import IMPROVEMENT, UNBALANCED, ZERO, Plot, Row
 from firthshot.report.plots.groups import (
     CHOSEN,
@@ -29,7 +28,7 @@ from firthshot.report.plots.groups import (
     method_rank,
 )
 from firthshot.report.plots.paper import Panel, draw_figure
-from firthshot.report.plots.style import Drawing, shortened
+from firthshot.report.plots.style import Drawing, dodged, dress_counts, panel_inches, shortened
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import head_name, listed, setting_words
 

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.experiments.rope import SHOTS, Paths, fit_paths
-from firthshot.report.plots.axes import number
 from firthshot.report.plots.style import (
     COLOURS,
     GREY,
     MARKERS,
     ONE_COLUMN,
     Drawing,
+    number,
     panels,
     shortened,
 )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from firthshot.experiments.schema import KEYS, SPLITLESS
-from firthshot.report.plots.axes import LambdaAxis, number, panel_inches
 from firthshot.report.plots.declare import (
     DIFFERENCES,
     PATH,
@@ -19,7 +18,7 @@ from firthshot.report.plots.declare import (
 )
 from firthshot.report.plots.groups import TRAINED, Group, about, group
 from firthshot.report.plots.paper import STATES, Panel, draw_figure
-from firthshot.report.plots.style import Drawing
+from firthshot.report.plots.style import Drawing, LambdaAxis, number, panel_inches
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import setting_words
 

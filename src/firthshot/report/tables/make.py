@@ -48,7 +48,7 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Write each table as CSV, Markdown and LaTeX; return the files."""
     from firthshot.files import raise_clearly, write_whole
     from firthshot.report.listing import write_listing
-    from firthshot.report.tables.writers import WRITERS
+    from firthshot.report.tables.cells import WRITERS
 
     paths = []
     try:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from firthshot.report.verdict.condition import Condition
 from firthshot.report.verdict.findings import Claim, find
 from firthshot.report.verdict.make import GROUP, Verdict, main_verdicts, make_verdicts
-from firthshot.report.verdict.outcomes import Contrast, Effect, Outcome, Row, Tested, kind_of
+from firthshot.report.verdict.outcomes import (
+    Condition,
+    Contrast,
+    Effect,
+    Outcome,
+    Row,
+    Tested,
+    kind_of,
+)
 
 __all__ = [
     "GROUP",

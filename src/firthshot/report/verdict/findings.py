@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from firthshot.report.verdict.condition import Condition
-from firthshot.report.verdict.outcomes import Contrast, Effect, Outcome, Tested
+from firthshot.report.verdict.outcomes import Condition, Contrast, Effect, Outcome, Tested
 
 if TYPE_CHECKING:
     from firthshot.report.verdict.make import Verdict

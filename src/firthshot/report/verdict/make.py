@@ -11,9 +11,8 @@ import polars as pl
 
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import trials_needed
-from firthshot.report.verdict.condition import Condition
 from firthshot.report.verdict.findings import Claim, find
-from firthshot.report.verdict.outcomes import Contrast, Outcome, Row, kind_of
+from firthshot.report.verdict.outcomes import Condition, Contrast, Outcome, Row, kind_of
 
 if TYPE_CHECKING:
     from firthshot.report.gather import Gathered

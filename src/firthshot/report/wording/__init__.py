@@ -2,26 +2,126 @@
 
 from __future__ import annotations
 
-from firthshot.report.wording.words import (
-    capital,
-    counted,
-    head_name,
-    listed,
-    penalty_name,
-    points,
-    points_ci,
-    setting_words,
-    shots_words,
-)
+from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "capital",
-    "counted",
-    "head_name",
-    "listed",
-    "penalty_name",
-    "points",
-    "points_ci",
-    "setting_words",
-    "shots_words",
-]
+from firthshot.objective import PENALTIES
+from firthshot.report.verdict.outcomes import Condition
+
+
+def setting_words(condition: Condition) -> str:
+    """Return ways and shots as people say them."""
+    return f"{condition.ways} ways, {shots_words(condition)}"
+
+
+def shots_words(condition: Condition) -> str:
+    """Return the shots of a condition: "5 shots", or the name of an unbalanced scheme."""
+    return condition.scheme if condition.unbalanced else counted(condition.shots, "shot")
+
+
+def penalty_name(penalty: str, prior: str = "uniform") -> str:
+    """Return what a penalty is called in a sentence."""
+    # A report may name penalties that only the run had registered.
+    name = PENALTIES[penalty].title if penalty in PENALTIES else penalty
+    return name if prior == "uniform" else f"{name} ({prior} prior)"
+
+
+def head_name(head: str) -> str:
+    """Return what a head is called in a sentence; its name where it is not registered here."""
+    from firthshot.engine import registered_heads
+
+    known = registered_heads()
+    return known[head].words or head if head in known else head
+
+
+def capital(text: str) -> str:
+    """Begin a sentence; λ stays small, as it is another letter than Λ."""
+    return text if text.startswith("λ") else text[:1].upper() + text[1:]
+
+
+def rounded_points(fraction: float) -> float:
+    """Return a difference of accuracies in points as it is printed, for words that agree."""
+    return round(100 * fraction, 2) + 0.0  # no negative zero
+
+
+def points(fraction: float) -> str:
+    """Return a difference of accuracies in points, with its sign."""
+    value = rounded_points(fraction)
+    return f"{value:+.2f}".replace("-", "−") if value else "0.00"
+
+
+def points_ci(fraction: float, half_width: float | None) -> str:
+    """Return a difference with its interval; a single trial has none."""
+    if half_width is None:
+        return points(fraction)
+    return f"{points(fraction)} ± {100 * half_width:.2f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun, in the plural where it needs it."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(words: Iterable[object], last: str = "and") -> str:
+    """Join words as in a sentence."""
+    *first, end = map(str, words)
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
+def parts(some: Sequence[Condition], among: Sequence[Condition]) -> list[list[Condition]]:
+    """Split conditions into groups that a short phrase can name.
+
+    Conditions with the same shots belong together, and so do shots that have the same ways.
+    Balanced and unbalanced shots are told apart.
+    """
+    by_shots: dict[tuple[bool, int, str], list[Condition]] = {}
+    for one in sorted(some):
+        by_shots.setdefault((one.unbalanced, one.shots, one.scheme), []).append(one)
+    merged: dict[tuple[bool, tuple[int, ...]], list[Condition]] = {}
+    for (unbalanced, *_), group in by_shots.items():
+        ways = tuple(one.ways for one in group)
+        merged.setdefault((unbalanced, ways), []).extend(group)
+    return list(merged.values()) if len(among) > 1 else [list(some)]
+
+
+def where(part: Sequence[Condition], among: Sequence[Condition]) -> str:
+    """Name a part of the conditions, as in "at 5 and 10 shots from 10 ways up".
+
+    ``part`` is one of `parts`: every number of ways with every number of shots.
+    """
+    if len(among) == 1:
+        return f"at {setting_words(part[0])}"
+    if set(part) == set(among):
+        return everywhere(len(among))
+    shots, ways = _shots(part, among), _ways(part, among)
+    if shots.startswith("at") and ways.startswith("at"):
+        return f"{shots}, {ways.removeprefix('at ')}"
+    return " ".join(filter(None, (shots, ways)))
+
+
+def everywhere(settings: int) -> str:
+    """Return "in all … settings", or "in both"."""
+    return "in both settings" if settings == 2 else f"in all {settings} settings"
+
+
+def _shots(part: Sequence[Condition], among: Sequence[Condition]) -> str:
+    labels = list(dict.fromkeys(one.label for one in sorted(part)))
+    if set(labels) == {one.label for one in among}:
+        return ""
+    if part[0].unbalanced:
+        every = {one.label for one in among if one.unbalanced} == set(labels)
+        return "with unequal shots" if every else f"with {listed(labels)} shots"
+    every = {one.label for one in among if not one.unbalanced} == set(labels)
+    if every and len(labels) > 1:
+        return "with equal shots"
+    return f"at {listed(labels)} shot{'' if labels == ['1'] else 's'}"
+
+
+def _ways(part: Sequence[Condition], among: Sequence[Condition]) -> str:
+    own, known = sorted({one.ways for one in part}), sorted({one.ways for one in among})
+    if own == known:
+        return ""
+    if len(own) > 1 and own == known[-len(own) :]:
+        return f"from {own[0]} ways up"
+    if len(own) > 1 and own == known[: len(own)]:
+        return f"up to {own[-1]} ways"
+    return f"at {listed(own)} ways"

@@ -10,7 +10,7 @@ from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Verdict
 from firthshot.report.verdict.findings import LEANS, trials_of
 from firthshot.report.verdict.make import Lean
 from firthshot.report.verdict.outcomes import MARGIN
-from firthshot.report.wording.words import (
+from firthshot.report.wording import (
     capital,
     everywhere,
     head_name,

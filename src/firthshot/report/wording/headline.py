@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from firthshot.report.verdict import Outcome, Verdict, main_verdicts
 from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves, trials_of
-from firthshot.report.wording.cards import LOSS, ZERO, name_of, needed_words, title_of
-from firthshot.report.wording.words import (
+from firthshot.report.wording import (
     capital,
     counted,
     everywhere,
@@ -20,6 +19,7 @@ from firthshot.report.wording.words import (
     rounded_points,
     setting_words,
 )
+from firthshot.report.wording.cards import LOSS, ZERO, name_of, needed_words, title_of
 
 if TYPE_CHECKING:
     from firthshot.experiments.geometric.summary import GeometricResult

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firthshot.report.wording.words import counted, listed
+from firthshot.report.wording import counted, listed
 
 if TYPE_CHECKING:
     from firthshot.report.gather import Gathered
