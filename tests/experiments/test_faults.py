@@ -206,7 +206,7 @@ def test_more_trials_are_added_to_those_that_are_there(
     assert load_spec(str(finished)).trials == 8
     run(more, tmp_path / "fresh", workers=1)
     assert_same_rows(finished, tmp_path / "fresh")
-    assert read_run(finished).progress.complete
+    assert read_run(finished).status.complete
     refused(spec, finished, r"holds a run of more trials \(trials was 8, is 4\)")
 
 
@@ -234,7 +234,7 @@ def test_growth_that_was_interrupted_goes_on(spec: Spec, finished: Path, tmp_pat
     more = msgspec.structs.replace(spec, trials=5)
     run(more, finished, workers=1)
     a_part(finished).unlink()
-    assert len(read_run(finished).progress.missing) == 1
+    assert len(read_run(finished).missing) == 1
     run(load_spec(str(finished)), finished, workers=1)
     run(more, tmp_path / "fresh", workers=1)
     assert_same_rows(finished, tmp_path / "fresh")

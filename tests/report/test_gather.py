@@ -19,6 +19,7 @@ from firthshot.experiments.run.record import FILE, read_sessions
 from firthshot.experiments.schema import KEYS, SPLITLESS
 from firthshot.report import gather as gathering
 from firthshot.report.gather import HISTOGRAM_BINS, gather
+from firthshot.report.wording.page import bank_facts
 from report.runs_made import toy_run
 
 
@@ -31,12 +32,12 @@ def test_a_run_is_described(folder: Path) -> None:
     (run,) = gather([folder]).runs
     assert (run.name, run.kind) == ("toy", "trials")
     assert run.spec["trials"] == 30
-    assert run.progress.complete
-    assert run.progress.finished == run.progress.total > 0
+    assert run.status.complete
+    assert run.status.finished == run.status.cells > 0
     assert run.banks[0].bank is not None
-    assert "17 classes" not in run.banks[0].size
-    assert run.banks[0].size == "510 rows × 12, classes: 2 base, 6 val, 9 novel"
-    (session,) = run.sessions
+    held = dict(bank_facts(run.banks[0]))["Holds"]
+    assert held == "510 rows × 12, classes: 2 base, 6 val, 9 novel"
+    (session,) = run.status.sessions
     assert session.classifiers > 0
     assert session.seconds > 0
     assert {"python", "numpy", "numba"} <= set(session.versions)
@@ -176,9 +177,9 @@ def test_a_partial_run_says_what_is_missing(tmp_path: Path) -> None:
         if (key["ways"], key["shots"], key["head"]) == (5, 4, "linear"):
             path.unlink()
     run = gather([folder]).runs[0]
-    assert not run.progress.complete
-    assert run.progress.total - run.progress.finished == 2
-    assert run.progress.missing == (
+    assert not run.status.complete
+    assert run.status.cells - run.status.finished == 2
+    assert run.missing == (
         "toy, val, 5-way, 4-shot, linear, firth",
         "toy, novel, 5-way, 4-shot, linear, firth",
     )
@@ -189,8 +190,8 @@ def test_missing_cells_are_counted_where_the_bank_is_gone(tmp_path: Path) -> Non
     (tmp_path / "toy.bank").unlink()
     next((folder / "parts").glob("*.parquet")).unlink()
     run = gather([folder]).runs[0]
-    assert run.progress.missing == ()
-    assert run.progress.total - run.progress.finished == 1
+    assert run.missing == ()
+    assert run.status.cells - run.status.finished == 1
     assert run.banks[0].bank is None
     assert run.banks[0].findings == ()
 
@@ -217,7 +218,7 @@ def test_folders_that_cannot_be_reported(tmp_path: Path) -> None:
         (foreign, "is not a run folder: it has no spec.toml"),
         (unknown, "holds a run of the kind 'tea'"),
         (begun, "holds no finished cells"),
-        (broken, "cannot be read"),
+        (broken, "is not valid TOML"),
     ):
         with pytest.raises(FirthshotError, match=words) as caught:
             gather([path])

@@ -19,12 +19,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
 from firthshot.experiments.summary import RunSummary, read_summary, summarise, summarise_many
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
-from firthshot.experiments.summary.reading import (
-    Index,
-    check_schema,
-    read_index,
-    refuse_overlap,
-)
+from firthshot.experiments.summary.reading import Index, read_index, refuse_overlap
 from firthshot.experiments.summary.scores import load_scored
 from firthshot.experiments.summary.training import read_trainings
 from firthshot.report.runs import TRIALS, Run, read_run
@@ -90,11 +85,9 @@ class Gathered:
         over its trials) and bin; ``count``, ``confidence_sum`` and ``correct_sum`` are sums over
         all trials.
         """
-        tables = _beside(self.index, "bins") if self.index else []
+        tables = self.index.bins() if self.index else []
         if not tables:
             return pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in BINS.items()})
-        for table in tables:
-            check_schema(table, BINS)
         which = pl.when(~pl.col("theory")).then(pl.col("coefficient"))
         return (
             pl.scan_parquet(tables, glob=False)
@@ -144,18 +137,15 @@ class Gathered:
         are a bin's ends (fractions), symmetric about 0 and the same for both; empty bins are left
         out. Rows are read when this is first asked for, one setting at a time.
         """
-        lines = [line for row in self._penalised() for line in self._histograms(row)]
+        rows = self.summary.chosen.filter(pl.col("penalty") != "none").to_dicts()
+        index = self.index
+        lines = [line for row in rows for line in self._histograms(index, row)] if index else []
         return pl.DataFrame(lines, schema=HISTOGRAM, orient="row")
 
-    def _penalised(self) -> Iterator[dict[str, Any]]:
-        if self.index is not None:
-            yield from self.summary.chosen.filter(pl.col("penalty") != "none").to_dicts()
-
-    def _histograms(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        assert self.index is not None
+    def _histograms(self, index: Index, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         about = {name: row[name] for name in SPLITLESS}
         key = tuple({**about, "split": "novel"}[name] for name in KEYS)
-        scored = load_scored(self.index, key)
+        scored = load_scored(index, key)
         accuracy = scored.scores["accuracy"]
         base = accuracy[scored.at(0.0)]
         found = {False: accuracy[scored.at(row["coefficient"])] - base}
@@ -185,24 +175,16 @@ def gather(folders: Sequence[Path], summary: RunSummary | None = None) -> Gather
     """
     if not folders:
         raise FirthshotError("There is nothing to report: name at least one run folder.")
-    runs = tuple(read_run(Path(folder)) for folder in _distinct(folders))
+    distinct = {Path(folder).resolve(): Path(folder) for folder in folders}.values()
+    runs = tuple(map(read_run, distinct))
     trials = [run.path for run in runs if run.kind == TRIALS]
     if not trials:
-        return Gathered(_empty(), runs)
+        every, chosen, contrasts = (pl.DataFrame(schema=s) for s in (ALL, CHOSEN, CONTRASTS))
+        return Gathered(RunSummary(every, chosen, contrasts, []), runs)
     index = read_index(trials)
     read_trainings(index)  # refuses runs whose trials are not of one experiment
     refuse_overlap(index)
     return Gathered(summary or _summary(trials), runs, index)
-
-
-def _distinct(folders: Sequence[Path]) -> list[Path]:
-    """Leave out a folder that is named twice."""
-    return list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
-
-
-def _empty() -> RunSummary:
-    tables = [pl.DataFrame(schema=schema) for schema in (ALL, CHOSEN, CONTRASTS)]
-    return RunSummary(tables[0], tables[1], tables[2], [])
 
 
 def _summary(folders: list[Path]) -> RunSummary:
@@ -223,13 +205,6 @@ def _fresh(folder: Path) -> RunSummary | None:
     tables = {"all": ALL, "chosen": CHOSEN, "contrasts": CONTRASTS}
     same = all(dict(getattr(summary, name).schema) == tables[name] for name in tables)
     return summary if same and not outdated else None
-
-
-def _beside(index: Index, name: str) -> list[Path]:
-    """Return the tables of a kind that lie beside the parts."""
-    parts = sorted({path for paths in index.files.values() for path in paths})
-    beside = [path.parents[1] / name / path.name for path in parts]
-    return [path for path in beside if path.is_file()]
 
 
 def _edges(differences: list[np.ndarray]) -> np.ndarray:

@@ -3,47 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import FORMAT
-from firthshot.experiments.run.record import Session, read_sessions
+from firthshot.experiments.run.record import Session
+from firthshot.experiments.run.status import RunStatus, read_status
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank, Finding
-    from firthshot.experiments.run.status import RunStatus
 
 TRIALS = "trials"  # the kind of run that trains heads on matched trials
 KINDS = (TRIALS, "geometric")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How much of a run is there.
-
-    Attributes
-    ----------
-    finished, total : cells; ``total`` is 0 where the folder does not say
-    missing : what lacks cells, in words ("mini, novel, 5-way, 1-shot, linear, firth")
-    failures : cell in words → why it failed
-    running : whether a process holds the folder
-    """
-
-    finished: int
-    total: int
-    missing: tuple[str, ...] = ()
-    failures: dict[str, str] = field(default_factory=dict)
-    running: bool = False
-
-    @property
-    def complete(self) -> bool:
-        """Return whether every cell of the plan is there."""
-        return self.finished >= self.total
 
 
 @dataclass(frozen=True)
@@ -75,25 +50,6 @@ class BankFacts:
                     return bank
         return None
 
-    @property
-    def licence(self) -> str:
-        """Return the bank's terms of use, "" where they are not known."""
-        return self.bank.meta.licence if self.bank else ""
-
-    @property
-    def provenance(self) -> str:
-        """Return where data and encoder came from, "" where it is not known."""
-        return self.bank.meta.provenance if self.bank else ""
-
-    @property
-    def size(self) -> str:
-        """Return rows, dimensions and classes in words, "" where the bank is gone."""
-        if self.bank is None:
-            return ""
-        rows, d = self.bank.features.shape
-        classes = ", ".join(f"{len(self.bank.classes(s))} {s}" for s in self.bank.splits)
-        return f"{rows:,} rows × {d}, classes: {classes}"
-
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Ask the doctor; nothing is found about a bank that is gone."""
@@ -111,11 +67,10 @@ class Run:
     path : Path
     name, kind : str
         ``kind`` is ``trials`` or ``geometric``.
-    spec : the fields of ``spec.toml``, and its text
+    spec, spec_text : the fields of ``spec.toml``, and its text
     banks : tuple of BankFacts
-    notes : what the plan left out or did otherwise than asked, in sentences
-    sessions : machine, versions and time of each call of ``run``; empty for runs that lack them
-    progress : Progress
+    status : how far it came, on what machine, and what failed
+    missing : what lacks cells, in words ("mini, novel, 5-way, 1-shot, linear, firth")
     """
 
     path: Path
@@ -124,9 +79,8 @@ class Run:
     spec: dict[str, Any]
     spec_text: str
     banks: tuple[BankFacts, ...] = ()
-    notes: tuple[str, ...] = ()
-    sessions: tuple[Session, ...] = ()
-    progress: Progress = Progress(0, 0)
+    status: RunStatus = field(default_factory=RunStatus)
+    missing: tuple[str, ...] = ()
 
     @property
     def tried(self) -> tuple[BankFacts, ...]:
@@ -142,45 +96,17 @@ def read_run(path: Path) -> Run:
     FirthshotError
         One sentence for a folder that is not there, empty, of another kind, or of another version.
     """
-    from firthshot.experiments.run.status import read_status
-
-    fields, text = _spec(path)
-    kind = str(fields.get("kind", TRIALS))
+    status = read_status(path)
+    kind = str(status.spec.get("kind", TRIALS))
     if kind not in KINDS:
         raise FirthshotError(
             f"{path} holds a run of the kind {kind!r}, which this version does not report: "
             "upgrade firthshot."
         )
-    sessions = read_sessions(path)
-    _check_format(path, sessions)
+    _check_format(path, status.sessions)
     banks = _banks(path) if kind == TRIALS else ()
-    status = read_status(path)
-    return Run(
-        path,
-        str(fields.get("name", path.name)),
-        kind,
-        fields,
-        text,
-        banks,
-        tuple(status.notes),
-        sessions,
-        _progress(path, status, fields, banks),
-    )
-
-
-def _spec(path: Path) -> tuple[dict[str, Any], str]:
-    if not path.is_dir():
-        raise FirthshotError(f"{path} is no folder: name a run folder, such as runs/quickstart.")
-    if not any(path.iterdir()):
-        raise FirthshotError(f"{path} is empty: run an experiment into it first.")
-    file = path / "spec.toml"
-    if not file.is_file():
-        raise FirthshotError(f"{path} is not a run folder: it has no spec.toml.")
-    try:
-        text = file.read_text("utf-8")
-        return tomllib.loads(text), text
-    except (OSError, ValueError, RecursionError) as error:
-        raise FirthshotError(f"{file} cannot be read ({reason(error)}).") from None
+    missing = () if status.complete else _missing(path, status.spec, banks)
+    return Run(path, status.name, kind, status.spec, status.spec_text, banks, status, missing)
 
 
 def _check_format(path: Path, sessions: Iterable[Session]) -> None:
@@ -202,13 +128,6 @@ def _banks(path: Path) -> tuple[BankFacts, ...]:
         BankFacts(name, **{key: str(record.get(key, "")) for key in names})
         for name, record in read_banks(path).items()
     )
-
-
-def _progress(
-    path: Path, status: RunStatus, fields: dict[str, Any], banks: tuple[BankFacts, ...]
-) -> Progress:
-    missing = () if status.finished >= status.cells else _missing(path, fields, banks)
-    return Progress(status.finished, status.cells, missing, status.failures, status.running)
 
 
 def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -> tuple[str, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import condense
-from firthshot.experiments.run.record import machines, read_plan, read_sessions
+from firthshot.experiments.run.record import Session, machines, read_plan, read_sessions
 from firthshot.experiments.run.store import damage_in_words, damaged_cells, part_files
 from firthshot.experiments.schema import TRIAL_KEYS
 from firthshot.experiments.spec.reading import read_source
@@ -19,22 +20,45 @@ _RECENT = 120.0  # seconds over which the rate is taken
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What a run folder says of itself."""
+    """What a run folder says of itself.
 
-    name: str
-    cells: int
-    classifiers: int
-    finished: int
-    running: bool
-    cells_per_second: float
-    failures: dict[str, str]
-    notes: list[str]
-    summarised: bool
+    Attributes
+    ----------
+    spec, spec_text : the fields of ``spec.toml``, and its text
+    cells, finished : of the plan, 0 where the folder does not say, and those that are there
+    running : whether a process holds the folder
+    failures : cell in words → why it failed
+    notes : what the plan left out or did otherwise than asked, in sentences
+    damaged, dropped : cells and trials that do not count, in words
+    sessions : machine, versions and time of each call of ``run``; empty for runs that lack them
+    """
+
+    name: str = ""
+    spec: dict[str, Any] = field(default_factory=dict)
+    spec_text: str = ""
+    cells: int = 0
+    classifiers: int = 0
+    finished: int = 0
+    running: bool = False
+    cells_per_second: float = 0.0
+    failures: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    summarised: bool = False
     unit: str = "classifiers"
     damaged: str = ""
     dropped: str = ""
     page_outdated: bool = False
-    machines: str = ""
+    sessions: tuple[Session, ...] = ()
+
+    @property
+    def machines(self) -> str:
+        """Return the machines of all sessions, each once."""
+        return machines(self.sessions)
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every cell of the plan is there."""
+        return self.finished >= self.cells
 
     @property
     def seconds_left(self) -> float | None:
@@ -45,17 +69,27 @@ class RunStatus:
 
 
 def read_status(path: Path) -> RunStatus:
-    """Read a run folder; nothing in it is touched."""
+    """Read a run folder; nothing in it is touched, and no rows are read.
+
+    Raises
+    ------
+    FirthshotError
+        One sentence for a folder that is not there, empty, or not a run's.
+    """
     if not path.is_dir():
-        raise FirthshotError(f"There is no folder {path}: name a run folder, such as runs/NAME.")
+        raise FirthshotError(f"{path} is no folder: name a run folder, such as runs/quickstart.")
+    if not any(path.iterdir()):
+        raise FirthshotError(f"{path} is empty: run an experiment into it first.")
     if not (path / "spec.toml").is_file():
         raise FirthshotError(f"{path} is not a run folder: it has no spec.toml.")
-    fields, _ = read_source(path)
+    fields, text = read_source(path)
     plan = read_plan(path)
     damaged = damaged_cells(path)
     times = sorted(_part_times(path, damaged))
     return RunStatus(
         name=str(fields.get("name", path.name)),
+        spec=fields,
+        spec_text=text,
         cells=plan.cells,
         classifiers=plan.classifiers,
         finished=len(times),
@@ -68,7 +102,7 @@ def read_status(path: Path) -> RunStatus:
         damaged=f"{damage_in_words(damaged)} not counted" if damaged else "",
         dropped=dropped_words(dropped_trials(path, damaged)),
         page_outdated=page_outdated(path),
-        machines=machines(read_sessions(path)),
+        sessions=read_sessions(path),
     )
 
 

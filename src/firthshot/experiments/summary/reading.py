@@ -55,15 +55,15 @@ class Index:
 
         All methods' tables are read: the same trial must have drawn the same classes in each.
         """
-        parts = sorted(self._parts_by_place[place])
-        beside = [path.parents[1] / "trials" / path.name for path in parts]
-        tables = [path for path in beside if path.is_file()]
+        tables = _beside(self._parts_by_place[place], "trials", TRIALS)
         if not tables:
             return None
-        for table in tables:
-            check_schema(table, TRIALS)
         frame = pl.scan_parquet(tables, glob=False).filter(_is(TRIAL_KEYS, place)).collect()
         return _distinct_trials(frame, place)
+
+    def bins(self) -> list[Path]:
+        """Return the tables of reliability bins, those that there are."""
+        return _beside({path for paths in self.files.values() for path in paths}, "bins", BINS)
 
     @cached_property
     def _parts_by_place(self) -> dict[Key, set[Path]]:
@@ -106,6 +106,15 @@ def check_schema(path: Path, schema: dict[str, str]) -> None:
         raise FirthshotError(
             f"{path} is not a table of a run (other columns or types): move it elsewhere."
         )
+
+
+def _beside(parts: set[Path], kind: str, schema: dict[str, str]) -> list[Path]:
+    """Return the tables of a kind that lie beside parts; refuse those with other columns."""
+    beside = [path.parents[1] / kind / path.name for path in sorted(parts)]
+    tables = [path for path in beside if path.is_file()]
+    for table in tables:
+        check_schema(table, schema)
+    return tables
 
 
 def _index(paths: list[Path]) -> Index:
@@ -196,13 +205,9 @@ def pooled_ece(index: Index) -> dict[Key, dict[float | None, float]]:
     The reliability bins are pooled before the gap is taken: unlike the mean of the trials' own ECE,
     this does not grow when queries are few.
     """
-    parts = sorted({path for paths in index.files.values() for path in paths})
-    beside = [path.parents[1] / "bins" / path.name for path in parts]
-    tables = [path for path in beside if path.is_file()]
+    tables = index.bins()
     if not tables:
         return {}
-    for table in tables:
-        check_schema(table, BINS)
     which = pl.when(~pl.col("theory")).then(pl.col("coefficient"))
     gap = pl.col("confidence_sum") - pl.col("correct_sum")
     bins = (

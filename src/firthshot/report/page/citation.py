@@ -20,29 +20,18 @@ def citations() -> list[dict[str, str]]:
     """Return the package and the paper, each as a sentence and as BibTeX."""
     names = ", ".join(f"{given} {family}" for family, given in PAPER_AUTHORS)
     authors = " and ".join(f"{family}, {given}" for family, given in PAPER_AUTHORS)
-    return [
-        {
-            "text": f"{SOFTWARE_AUTHOR}. firthshot, version {__version__}.",
-            "bibtex": _bibtex(
-                "software",
-                "firthshot",
-                {"title": "firthshot", "author": f"{{{SOFTWARE_AUTHOR}}}", "version": __version__},
-            ),
-        },
-        {
-            "text": f"The method: {names}. {PAPER_TITLE}. {PAPER_VENUE}, {PAPER_YEAR}.",
-            "bibtex": _bibtex(
-                "inproceedings",
-                f"ghaffari{PAPER_YEAR}firth",
-                {
-                    "title": PAPER_TITLE,
-                    "author": authors,
-                    "booktitle": PAPER_VENUE,
-                    "year": str(PAPER_YEAR),
-                },
-            ),
-        },
-    ]
+    software = {"title": "firthshot", "author": f"{{{SOFTWARE_AUTHOR}}}", "version": __version__}
+    paper = {"title": PAPER_TITLE, "author": authors, "booktitle": PAPER_VENUE}
+    paper["year"] = str(PAPER_YEAR)
+    told = {
+        f"{SOFTWARE_AUTHOR}. firthshot, version {__version__}.": _bibtex(
+            "software", "firthshot", software
+        ),
+        f"The method: {names}. {PAPER_TITLE}. {PAPER_VENUE}, {PAPER_YEAR}.": _bibtex(
+            "inproceedings", f"ghaffari{PAPER_YEAR}firth", paper
+        ),
+    }
+    return [{"text": text, "bibtex": bibtex} for text, bibtex in told.items()]
 
 
 def _bibtex(kind: str, key: str, fields: dict[str, str]) -> str:

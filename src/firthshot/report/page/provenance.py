@@ -32,23 +32,16 @@ def describe_run(run: Run) -> dict[str, Any]:
 
 def rerun_command(run: Run) -> str:
     """Return the command that repeats a run elsewhere: a preset with what differs, or the spec."""
-    from firthshot.experiments.spec.reading import preset_names
+    from firthshot.experiments.spec import load_any, preset_names
 
     folder = run.path.resolve().name
     out = f"--out {shlex.quote(f'runs/{folder}')}"
     if run.name in preset_names(run.kind):
         with contextlib.suppress(FirthshotError):
             elsewhere = [out] if folder != run.name else []
-            flags = _flags(run, _preset(run))
+            flags = _flags(run, load_any(run.name).as_dict())
             return " ".join([f"firthshot run {run.name}", *flags, *elsewhere])
     return f"firthshot run spec.toml {out}"
-
-
-def _preset(run: Run) -> dict[str, Any]:
-    """Return the fields of the preset of a run's name."""
-    from firthshot.experiments.spec import load_any
-
-    return load_any(run.name).as_dict()
 
 
 def _flags(run: Run, preset: dict[str, Any]) -> Iterator[str]:
@@ -82,12 +75,9 @@ def _bank_flags(preset: dict[str, Any], spec: dict[str, Any]) -> Iterator[str]:
 
 def alerts(gathered: Gathered) -> list[tuple[str, str]]:
     """Return what a reader must know before the verdict: what, and more of it."""
-    from firthshot.experiments.run.status import dropped_trials, dropped_words
-
     runs = gathered.runs
-    found = [words.unfinished(run.name, run.progress) for run in runs if not run.progress.complete]
-    lost = ((run.name, dropped_words(dropped_trials(run.path))) for run in runs)
-    found += [words.lacks_trials(name, said) for name, said in lost if said]
+    found = [words.unfinished(run) for run in runs if not run.status.complete]
+    found += [words.lacks_trials(run) for run in runs if run.status.dropped]
     return [*found, *_other_banks(runs)]
 
 
@@ -110,10 +100,10 @@ def notes(gathered: Gathered) -> list[dict[str, Any]]:
     """Return warnings by what they are about."""
     found: list[tuple[str, list[str]]] = []
     for run in gathered.runs:
-        failed = [f"{cell}: {why}" for cell, why in run.progress.failures.items()]
-        found.append((f"{run.name}: unfinished", list(words.missing(run.progress))))
+        failed = [f"{cell}: {why}" for cell, why in run.status.failures.items()]
+        found.append((f"{run.name}: unfinished", words.missing(run)))
         found.append((f"{run.name}: failed cells", failed))
-        found.append((f"{run.name}: done otherwise than asked", list(run.notes)))
+        found.append((f"{run.name}: done otherwise than asked", run.status.notes))
     found.append(("Statistics", gathered.summary.warnings))
     for bank in {bank.sha256: bank for run in gathered.runs for bank in run.banks}.values():
         doctor = [f"{finding.sentence} ({finding.severity})" for finding in bank.findings]

@@ -55,7 +55,8 @@ def find(verdict: Verdict) -> Iterator[Claim]:
         yield from _rival(own)
     for own in _by_opponent(c for c in verdict.contrasts if c.is_reference):
         yield from _reference(own, verdict.outcomes)
-    yield from _some("edge", "edge", [o for o in verdict.outcomes if o.row["at_edge"]], verdict)
+    edge = [outcome for outcome in verdict.outcomes if outcome.row["at_edge"]]
+    yield from _claims("edge", "edge", edge, verdict.outcomes)
 
 
 def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
@@ -63,31 +64,30 @@ def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
     return max(one.row["trials"] for one in few), few[0].trials_needed
 
 
-def _some(
-    topic: str, standing: str, outcomes: Sequence[Outcome], verdict: Verdict
-) -> Iterator[Claim]:
-    if outcomes:
-        effects = tuple(outcome.effect for outcome in outcomes)
-        yield Claim(topic, standing, effects, verdict.conditions)
-
-
 def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
-    among = tuple(outcome.condition for outcome in outcomes)
     for standing in ("helps", "costs", "unclear", "few", "only zero", "chose zero"):
-        if own := [outcome for outcome in outcomes if outcome.standing == standing]:
-            trials = trials_of(own) if standing == "few" else None
-            effects = tuple(outcome.effect for outcome in own)
-            yield Claim("accuracy", standing, effects, among, trials=trials)
+        own = [outcome for outcome in outcomes if outcome.standing == standing]
+        yield from _claims("accuracy", standing, own, outcomes)
+
+
+def _claims(
+    topic: str, standing: str, own: Sequence[Tested], all_: Sequence[Tested], turned: bool = False
+) -> Iterator[Claim]:
+    """Yield what holds of some settings among all; ``turned`` tells the opponent's lead."""
+    if own:
+        effects = tuple(one.effect.turned if turned else one.effect for one in own)
+        among = tuple(one.condition for one in all_)
+        trials = trials_of(own) if standing == "few" else None
+        yield Claim(topic, standing, effects, among, own[0].opponent, trials)
 
 
 def _classes(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     """Find gains that may be a matter of these classes, and how much wider such intervals are."""
-    among = tuple(outcome.condition for outcome in outcomes)
     loose = [o for o in outcomes if o.kind in ("helps", "costs") and not o.sure_over_classes]
-    if loose:
-        yield Claim("classes", "loose", tuple(o.effect for o in loose), among)
+    yield from _claims("classes", "loose", loose, outcomes)
     ratios = sorted(filter(None, (outcome.widening for outcome in outcomes)))
     if ratios and (median := ratios[len(ratios) // 2]) >= WIDER:
+        among = tuple(outcome.condition for outcome in outcomes)
         yield Claim("classes", "wider", (), among, numbers={"ratio": median})
 
 
@@ -135,25 +135,14 @@ def _by_opponent(contrasts: Iterable[Contrast]) -> list[list[Contrast]]:
     return list(groups.values())
 
 
-def _against(
-    topic: str, standing: str, own: Sequence[Contrast], all_: Sequence[Contrast], turned: bool
-) -> Iterator[Claim]:
-    """Yield what holds of some contrasts with an opponent; ``turned`` tells its lead, not ours."""
-    if own:
-        effects = tuple(one.effect.turned if turned else one.effect for one in own)
-        among = tuple(one.condition for one in all_)
-        trials = trials_of(own) if standing == "few" else None
-        yield Claim(topic, standing, effects, among, own[0].opponent, trials)
-
-
 def _rival(own: list[Contrast]) -> Iterator[Claim]:
     """Compare with another penalty of the same head, each at its own chosen coefficient."""
     tested = [one for one in own if not one.both_zero]
     for kind in ("helps", "costs", "unclear"):
         some = [one for one in tested if one.kind == kind and not one.too_few]
-        yield from _against("rivals", kind, some, own, kind == "costs")
-    yield from _against("rivals", "few", [one for one in tested if one.too_few], own, False)
-    yield from _against("rivals", "both zero", [one for one in own if one.both_zero], own, False)
+        yield from _claims("rivals", kind, some, own, kind == "costs")
+    yield from _claims("rivals", "few", [one for one in tested if one.too_few], own)
+    yield from _claims("rivals", "both zero", [one for one in own if one.both_zero], own)
 
 
 def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Claim]:
@@ -162,13 +151,13 @@ def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Cla
     lost = [one for one in own if _beats_both(one, at[one.condition])]
     for standing, unused in (("beaten", False), ("beaten at zero", True)):
         some = [one for one in lost if (one.row["coefficient"] == 0) is unused]
-        yield from _against("references", standing, some, own, True)
+        yield from _claims("references", standing, some, own, True)
     helped = [one for one in own if at[one.condition].kind == "helps"]
     level = [one for one in helped if one.standing == "as well"]
     wide = [one for one in helped if one.standing == "open" and not one.too_few]
-    yield from _against("references", "as well", level, own, False)
-    yield from _against("references", "open", wide, own, False)
-    yield from _against("references", "few", [one for one in helped if one.too_few], own, False)
+    yield from _claims("references", "as well", level, own)
+    yield from _claims("references", "open", wide, own)
+    yield from _claims("references", "few", [one for one in helped if one.too_few], own)
 
 
 def _beats_both(one: Contrast, outcome: Outcome) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -23,8 +23,7 @@ GROUP = tuple(name for name in KEYS if name not in _CONDITION)
 _TELLING = ("bank", "extraction", "transform", "solver", "l2_kind", "l2", "source", "artificial")
 
 
-@dataclass(frozen=True)
-class Lean:
+class Lean(NamedTuple):
     """Mean confidence and accuracy of the head without penalty in a setting."""
 
     confidence: float

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from firthshot.experiments.statistics import ALPHA
 
@@ -65,11 +65,22 @@ class Tested:
     kind: str
     row: Row
     trials_needed: int = 1
+    difference: ClassVar[str]  # the column that is tested
 
     @property
     def too_few(self) -> bool:
         """Return whether there are so few trials that no effect could be significant."""
         return self.kind == "unclear" and self.row["trials"] < self.trials_needed
+
+    @property
+    def effect(self) -> Effect:
+        """Return the difference that was tested."""
+        return self._effect(self.difference)
+
+    @property
+    def opponent(self) -> tuple[str, str, str] | None:
+        """Return head, penalty and prior of another method, where it is the other side."""
+        return None
 
     def _effect(self, name: str) -> Effect:
         return Effect(self.condition, self.row[name], self.row[f"{name}_ci"])
@@ -83,11 +94,7 @@ class Outcome(Tested):
     """
 
     only_zero: bool = False
-
-    @property
-    def effect(self) -> Effect:
-        """Return the improvement at the chosen coefficient."""
-        return self._effect("improvement")
+    difference = "improvement"
 
     @property
     def theory_effect(self) -> Effect:
@@ -133,10 +140,7 @@ class Outcome(Tested):
 class Contrast(Tested):
     """A method against another one on the same trials, in one setting."""
 
-    @property
-    def effect(self) -> Effect:
-        """Return the method's lead over the other."""
-        return self._effect("difference")
+    difference = "difference"
 
     @property
     def is_reference(self) -> bool:

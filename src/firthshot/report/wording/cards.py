@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Verdict
+from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Tested, Verdict
 from firthshot.report.verdict.findings import LEANS, trials_of
 from firthshot.report.verdict.make import Lean
 from firthshot.report.verdict.outcomes import MARGIN
@@ -174,6 +174,12 @@ def needed_words(there: int, needed: int) -> str:
     return f"With {there} {noun} nothing can be significant; at least {needed} are needed"
 
 
+def needed_sentence(tested: Iterable[Tested]) -> str:
+    """Say how many trials are needed where some of the tests have too few, with a space before."""
+    few = [one for one in tested if one.too_few]
+    return f" {needed_words(*trials_of(few))}." if few else ""
+
+
 def places(some: Sequence[Condition], among: Sequence[Condition]) -> str:
     """Name settings."""
     return listed(where(part, among) for part in parts(some, among))
@@ -235,8 +241,8 @@ def _how_much(verdict: Verdict) -> Iterator[str]:
         yield f"{capital(' and '.join(said))}."
         return
     tested = [outcome for outcome in verdict.outcomes if outcome.kind == "unclear"]
-    if few := [outcome for outcome in tested if outcome.too_few]:
-        yield f"{needed_words(*trials_of(few))}."
+    if needed := needed_sentence(tested):
+        yield needed.strip()
     elif tested:
         most = max((o.effect for o in tested), key=lambda effect: abs(effect.mean))
         yield f"The largest difference is {at_setting(most)}, which may be chance."

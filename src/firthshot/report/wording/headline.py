@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firthshot.report.verdict import Outcome, Verdict, main_verdicts
-from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves, trials_of
+from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves
 from firthshot.report.wording import (
     capital,
     counted,
@@ -19,7 +19,7 @@ from firthshot.report.wording import (
     rounded_points,
     setting_words,
 )
-from firthshot.report.wording.cards import LOSS, ZERO, name_of, needed_words, title_of
+from firthshot.report.wording.cards import LOSS, ZERO, name_of, needed_sentence, title_of
 
 if TYPE_CHECKING:
     from firthshot.experiments.geometric.summary import GeometricResult
@@ -138,8 +138,7 @@ def _nothing(outcomes: Sequence[Outcome]) -> str:
     A λ = 0 that was chosen is no null result, nor is a test that could not have found anything.
     """
     total, counts = len(outcomes), Counter(outcome.standing for outcome in outcomes)
-    few = [outcome for outcome in outcomes if outcome.too_few]
-    needed = f" {needed_words(*trials_of(few))}." if few else ""
+    needed = needed_sentence(outcomes)
     present = [(words, counts[one]) for one, words in _QUIET.items() if counts[one]]
     if len(present) == 1:
         ((words, _),) = present
@@ -186,9 +185,7 @@ def _quiet(outcomes: Sequence[Outcome]) -> Iterator[str]:
     ]
     parts += [] if counts["costs"] else ["no setting loses accuracy significantly"]
     if parts:
-        few = [outcome for outcome in outcomes if outcome.too_few]
-        needed = f" {needed_words(*trials_of(few))}." if few else ""
-        yield f"{capital(listed(parts))}.{needed}"
+        yield f"{capital(listed(parts))}.{needed_sentence(outcomes)}"
 
 
 # How a reference head does.
@@ -210,8 +207,7 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     among = {1: "the one setting", 2: "both settings"}.get(known, f"all {known} settings")
     among = among if count == known else f"{count} of the {known} settings"
     rest = "".join(f"; in {n} it {_STANDINGS[one]}" for one, n in others)
-    few = [one for verdict in verdicts for one in verdict.references if one.too_few]
-    needed = f" {needed_words(*trials_of(few))}." if few else ""
+    needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
     yield (
         f"A head without penalty (nearest class mean or least squares) {_STANDINGS[first]} in "
         f"{among} where it helps{' and one was run' if partly else ''}{rest}.{needed}"

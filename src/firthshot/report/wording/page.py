@@ -10,7 +10,7 @@ from firthshot.report.wording import counted, listed
 
 if TYPE_CHECKING:
     from firthshot.report.gather import Gathered
-    from firthshot.report.runs import BankFacts, Progress, Run
+    from firthshot.report.runs import BankFacts, Run
 
 Fact = tuple[str, str]
 _SETTINGS = {
@@ -89,62 +89,61 @@ def setting_facts(spec: dict[str, Any]) -> Iterator[Fact]:
 
 def run_facts(run: Run) -> Iterator[Fact]:
     """Yield how far a run came, when, how long, on what machine and with what versions."""
-    from firthshot.experiments.run.record import machines
     from firthshot.experiments.wording import duration
 
-    if run.progress.total:
-        yield "Cells", f"{run.progress.finished:,} of {run.progress.total:,} finished"
-    if not run.sessions:
+    status, sessions = run.status, run.status.sessions
+    if status.cells:
+        yield "Cells", f"{status.finished:,} of {status.cells:,} finished"
+    if not sessions:
         yield "Machine", "not recorded"
         return
-    yield "Started", run.sessions[0].started.replace("T", " ").replace("+00:00", " UTC")
-    seconds = sum(session.seconds for session in run.sessions)
-    classifiers = sum(session.classifiers for session in run.sessions)
+    yield "Started", sessions[0].started.replace("T", " ").replace("+00:00", " UTC")
+    seconds = sum(session.seconds for session in sessions)
+    classifiers = sum(session.classifiers for session in sessions)
     if seconds:
         trained = f", {counted(classifiers, 'classifier')}" if classifiers else ""
-        several = f" in {len(run.sessions)} sessions" if len(run.sessions) > 1 else ""
+        several = f" in {len(sessions)} sessions" if len(sessions) > 1 else ""
         yield "Time", f"{duration(seconds)}{several}{trained}"
-    yield "Machine", machines(run.sessions)
-    versions = [{"firthshot": each.firthshot, **each.versions} for each in run.sessions]
+    yield "Machine", status.machines
+    versions = [{"firthshot": each.firthshot, **each.versions} for each in sessions]
     told = dict.fromkeys(", ".join(f"{k} {v}" for k, v in each.items()) for each in versions)
     yield "Versions", "; ".join(told)
 
 
 def bank_facts(bank: BankFacts) -> Iterator[Fact]:
     """Yield what is known of a bank."""
-    facts = {
-        "Data set": bank.dataset,
-        "Backbone": bank.backbone,
-        "Extraction": bank.extraction,
-        "Holds": bank.size,
-        "Licence": bank.licence,
-        "Provenance": bank.provenance,
-        "sha256": bank.sha256,
-    }
+    now, held = bank.bank, {}
+    if now is not None:
+        (rows, d), classes = now.features.shape, (f"{len(now.classes(s))} {s}" for s in now.splits)
+        size = f"{rows:,} rows × {d}, classes: {', '.join(classes)}"
+        held = {"Holds": size, "Licence": now.meta.licence, "Provenance": now.meta.provenance}
+    recorded = {"Data set": bank.dataset, "Backbone": bank.backbone, "Extraction": bank.extraction}
+    facts = {**recorded, **held, "sha256": bank.sha256}
     yield from ((name, value) for name, value in facts.items() if value)
-    if bank.bank is None:
+    if now is None:
         yield "Now", "The bank has changed or is not found. This is what the run recorded."
 
 
-def unfinished(name: str, progress: Progress) -> tuple[str, str]:
+def unfinished(run: Run) -> tuple[str, str]:
     """Say that a run is not finished."""
-    state = "still running" if progress.running else "not finished"
-    there = f"{progress.finished:,} of {counted(progress.total, 'cell')} are here"
-    return f"{name} is {state}.", f"{there}; Warnings lists what is missing."
+    status = run.status
+    state = "still running" if status.running else "not finished"
+    there = f"{status.finished:,} of {counted(status.cells, 'cell')} are here"
+    return f"{run.name} is {state}.", f"{there}; Warnings lists what is missing."
 
 
-def missing(progress: Progress) -> Iterator[str]:
+def missing(run: Run) -> list[str]:
     """Name what a run lacks."""
-    yield from progress.missing
-    lacking = progress.total - progress.finished
-    if lacking > 0 and not progress.missing:
-        yield f"{counted(lacking, 'cell')} of the plan."
+    lacking = run.status.cells - run.status.finished
+    counted_only = [f"{counted(lacking, 'cell')} of the plan."] if lacking > 0 else []
+    return list(run.missing) or counted_only
 
 
-def lacks_trials(name: str, words: str) -> tuple[str, str]:
+def lacks_trials(run: Run) -> tuple[str, str]:
     """Say how many trials a run refused: what it found rests on the others alone."""
     why = "because some of their features are NaN or infinite"
-    return f"{name} lacks trials.", f"{words}, {why}. Look with: firthshot bank doctor BANK."
+    said = f"{run.status.dropped}, {why}. Look with: firthshot bank doctor BANK."
+    return f"{run.name} lacks trials.", said
 
 
 def other_features(names: Iterable[str], own: Iterable[str], paper: Iterable[str]) -> Fact:
