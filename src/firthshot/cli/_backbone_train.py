@@ -100,7 +100,6 @@ def _recipe(name: str, dataset: str | None, one_cycle: bool) -> Recipe:
 def _with_stages(
     recipe: Recipe, epochs: list[int], rates: list[float], decay: float | None
 ) -> Recipe:
-    """Return the recipe with other epochs, rates and decay."""
     stages = recipe.stages
     for option, values in (("epochs", epochs), ("rate", rates)):
         if len(values) not in (0, len(stages)):

@@ -60,7 +60,6 @@ class Lines:
         return [shortened(cell, longest) for cell in cells] if name in _NAMES else cells
 
     def _width(self, longest: int) -> int:
-        """Return the width of the table with names of at most this length."""
         from rich.cells import cell_len
 
         shown = self._shown()
@@ -164,7 +163,6 @@ def _chosen(summary: RunSummary) -> list[dict[str, Any]]:
 
 
 def _mark(row: dict[str, Any]) -> str:
-    """Return the mark of a significant gain or loss."""
     tested = row["coefficient"] and row["improvement"]
     return MARK if tested and row["p_holm"] < ALPHA else ""
 

@@ -142,7 +142,9 @@ class ScreenProgress(ProgressListener):
 
     def warn(self, line: str) -> None:
         """Print a line in any case."""
+        quiet, self.console.quiet = self.console.quiet, False
         say(self.console, line)
+        self.console.quiet = quiet
 
     def finish(self) -> None:
         """Take the bar away."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from firthshot.cli._screen import say
+from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from firthshot.experiments.runner import RunOutcome
     from firthshot.report.gather import Gathered
 
@@ -24,36 +26,39 @@ def outdated_words(folder: Path) -> str:
     return f"{folder}/report.html is older than the results; renew it with: {command}"
 
 
-def finish(outcome: RunOutcome, folder: Path, report: bool, quiet: bool, console: Any) -> None:
-    """Print what a run found and what failed, and write its report: both from one summary."""
+def finish(outcome: RunOutcome, folder: Path, report: bool, console: Console) -> None:
+    """Print what a run found and what failed, and write its report: both from one summary.
+
+    A quiet console gets only what went wrong.
+    """
     from firthshot.report.gather import gather
 
     gathered = None
-    if outcome.summary is not None and not (quiet and not report):
+    if outcome.summary is not None and (report or not console.quiet):
         gathered = gather([folder], outcome.summary)
-    if not quiet:
-        if gathered is not None:
+        if not console.quiet:
             show_results(gathered, console)
-        say(
-            console,
-            f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
-            f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
-        )
-    _tell_losses(outcome, folder, console)
-    _write_page(folder, gathered, report, quiet, console)
+    say(
+        console,
+        f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
+        f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
+    )
+    _tell_losses(outcome, folder)
+    _write_page(folder, gathered if report else None, console)
 
 
-def finish_geometric(folder: Path, report: bool, quiet: bool, console: Any) -> None:
+def finish_geometric(folder: Path, report: bool, console: Console) -> None:
     """Write the report of a geometric run."""
     from firthshot.report.gather import gather
 
-    _write_page(folder, gather([folder]) if report else None, report, quiet, console)
+    _write_page(folder, gather([folder]) if report else None, console)
 
 
-def _tell_losses(outcome: RunOutcome, folder: Path, console: Any) -> None:
-    from firthshot.experiments.run.status import dropped_trials, dropped_words
+def _tell_losses(outcome: RunOutcome, folder: Path) -> None:
+    from firthshot.experiments.run.status import dropped_trials
 
-    if lost := dropped_words(dropped_trials(folder)):
+    console = screen()  # never quiet
+    if lost := dropped_trials(folder):
         say(
             console,
             f"Warning: {lost}, because some of their features are NaN or infinite. Look with: "
@@ -67,27 +72,23 @@ def _tell_losses(outcome: RunOutcome, folder: Path, console: Any) -> None:
         )
 
 
-def _write_page(
-    folder: Path, gathered: Gathered | None, wanted: bool, quiet: bool, console: Any
-) -> None:
-    """Write the report of whatever is finished, and say where it is, or that it is outdated."""
+def _write_page(folder: Path, gathered: Gathered | None, console: Console) -> None:
+    """Write the report that is wanted, and say where it is, or that it is outdated."""
     from firthshot.experiments.run.status import page_outdated
 
-    if not wanted and not quiet and page_outdated(folder):
-        say(console, outdated_words(folder))
-    if not wanted or gathered is None:
+    if gathered is None:
+        if page_outdated(folder):
+            say(console, outdated_words(folder))
         return
     from firthshot.cli.report import FigureCount
     from firthshot.report.build import write_gathered
 
-    if not quiet:
-        say(console, "Writing the report: figures, tables and the page.")
-    page = write_gathered(gathered, drawn=None if quiet else FigureCount())
-    if not quiet:
-        say(console, f"The report is {page}")
+    say(console, "Writing the report: figures, tables and the page.")
+    page = write_gathered(gathered, drawn=None if console.quiet else FigureCount())
+    say(console, f"The report is {page}")
 
 
-def show_results(gathered: Gathered, console: Any) -> None:
+def show_results(gathered: Gathered, console: Console) -> None:
     """Print the table of improvements, the verdict and the warnings."""
     from firthshot.cli._overview import drawn_overview, overview
 

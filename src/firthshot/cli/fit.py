@@ -192,7 +192,6 @@ def _coefficient(name: str, text: str) -> float | str:
 
 
 def _say_cost(lam: str | None, l2: str | None) -> None:
-    """Say how many networks leaving rows out will take."""
     from firthshot.estimators import nets_of_search
 
     candidates, parts = nets_of_search(lam, l2)

@@ -101,7 +101,6 @@ def _settings(spec: Spec) -> dict[str, str]:
 
 
 def _grids(spec: Spec) -> dict[str, str]:
-    """Return the grids by the fields that set them."""
     fields = {"l2": "coefficients" if spec.l2_coefficients is None else "l2_coefficients"}
     fields |= {"label-smoothing": "smoothing"}
     names = {fields.get(family, "coefficients"): family for family in spec.penalties}
@@ -109,7 +108,6 @@ def _grids(spec: Spec) -> dict[str, str]:
 
 
 def _calibration(spec: Spec) -> str:
-    """Say the settings of Distribution Calibration, nothing without it."""
     asked = spec.calibration
     if asked is None:
         return ""

@@ -98,7 +98,6 @@ def _read(
 
 
 def _fit(data: ModelData, **options: Any) -> Regression:
-    """Fit, and print what was warned of."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -141,13 +140,11 @@ def _show(summary: Summary) -> None:
     for line in summary.head_lines():
         console.print(plain(line))
     console.print()
-    for line, is_title in summary.table_lines(console.width):
-        console.print(plain(line, "bold" if is_title else ""), soft_wrap=True)
-    console.print()
-    for line, is_title in summary.term_lines(console.width):
-        console.print(plain(line, "bold" if is_title else ""), soft_wrap=True)
-    if summary.terms:
-        console.print()
+    for make in (summary.table_lines, summary.term_lines):
+        if lines := make(console.width):
+            for line, is_title in lines:
+                console.print(plain(line, "bold" if is_title else ""), soft_wrap=True)
+            console.print()
     for note in summary.notes:
         console.print(plain(note, "dim"))
     for note in summary.separation_note():
@@ -156,7 +153,6 @@ def _show(summary: Summary) -> None:
 
 @contextmanager
 def _naming_target(option: str, path: Path) -> Iterator[None]:
-    """Turn an error of the file system into a sentence."""
     try:
         yield
     except OSError as error:

@@ -13,6 +13,8 @@ from firthshot.cli._results import finish, finish_geometric, resume_command
 from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from firthshot.experiments.runner import RunOutcome
     from firthshot.experiments.spec import GeometricSpec, Spec
 
@@ -53,16 +55,16 @@ def run(
 
     spec = _resolve(source, bank, trials, assignments, until_ci)
     folder = out or run_folder(source) or Path("runs") / spec.name
-    console = screen()
+    console = screen(quiet=quiet)
     try:
         if isinstance(spec, GeometricSpec):
-            _run_geometric(spec, folder, workers, dask, quiet, console)
-            finish_geometric(folder, report, quiet, console)
+            _run_geometric(spec, folder, workers, dask, console)
+            finish_geometric(folder, report, console)
             return
-        outcome = _run(spec, folder, workers, dask, quiet, console)
+        outcome = _run(spec, folder, workers, dask, console)
     except KeyboardInterrupt:
-        _leave(folder, console)
-    finish(outcome, folder, report, quiet, console)
+        _leave(folder)
+    finish(outcome, folder, report, console)
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -89,10 +91,8 @@ def _run_geometric(
     folder: Path,
     workers: int | None,
     dask: str | None,
-    quiet: bool,
-    console: Any,
+    console: Console,
 ) -> None:
-    """Run the geometric experiment and print what it found."""
     from firthshot.cli._geometric import size
     from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
@@ -100,28 +100,25 @@ def _run_geometric(
 
     if dask is not None:
         raise FirthshotError("--dask is for trials on banks: the geometric experiment runs here.")
-    if not quiet:
-        say(console, f"{spec.name}: {size(spec)}. Into {folder}.")
-    with ScreenProgress(console, quiet=quiet) as progress:
+    say(console, f"{spec.name}: {size(spec)}. Into {folder}.")
+    with ScreenProgress(console) as progress:
         result = run_geometric(spec, folder, workers=workers, listener=progress)
-    if not quiet:
-        for line in (*result.sentences(), f"The table is in {folder}/summary."):
-            say(console, line)
+    for line in (*result.sentences(), f"The table is in {folder}/summary."):
+        say(console, line)
 
 
 def _run(
-    spec: Spec, folder: Path, workers: int | None, dask: str | None, quiet: bool, console: Any
+    spec: Spec, folder: Path, workers: int | None, dask: str | None, console: Console
 ) -> RunOutcome:
     from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
     from firthshot.experiments.runner import run as run_spec
     from firthshot.experiments.spec.choose import bank_remark
 
-    if not quiet:
-        say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
+    say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
     if dask is not None and workers is not None and dask != "local":
         raise FirthshotError("--workers is for this machine: your cluster has its own workers.")
-    with ScreenProgress(console, quiet=quiet) as progress:
+    with ScreenProgress(console) as progress:
         if dask is None:
             return run_spec(spec, folder, workers=workers, listener=progress)
         from firthshot.experiments.run.cluster import connect
@@ -130,8 +127,8 @@ def _run(
             return run_spec(spec, folder, compute=compute, listener=progress)
 
 
-def _leave(folder: Path, console: Any) -> None:
-    say(console, f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}")
+def _leave(folder: Path) -> None:
+    say(screen(), f"Stopped. Finished cells are kept; go on with: {resume_command(folder)}")
     sys.stdout.flush()
     sys.stderr.flush()
     # Cells still in the threads would hold a clean exit up for seconds, and parts are whole files.

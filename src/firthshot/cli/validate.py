@@ -39,7 +39,6 @@ def validate(
 
 
 def _bank_problems(fields: dict[str, Any], text: str) -> list[SpecProblem]:
-    """Return a problem for every bank that cannot be opened."""
     from firthshot.banks import load_bank
     from firthshot.errors import BankError
     from firthshot.experiments.spec.reading import SpecProblem, with_line

@@ -107,7 +107,6 @@ def half_widths(folder: Path, reached: dict[Place, int], first: int = 0) -> dict
 
 
 def _widest(novel: Scored, chosen: float, reached: Array) -> float:
-    """Return the wider interval of the chosen coefficient's improvement and the theory's."""
     accuracy = novel.scores["accuracy"]
     reported = [accuracy[novel.at(chosen)]] if chosen and novel.at(chosen) >= 0 else []
     reported += [novel.theory["accuracy"]] if novel.theory else []

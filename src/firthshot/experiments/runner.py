@@ -109,8 +109,6 @@ def run(
 
 
 class _CellTask:
-    """One run in progress."""
-
     def __init__(
         self,
         spec: Spec,
@@ -192,7 +190,6 @@ class _CellTask:
         seconds["compute"] = seconds.get("compute", 0.0) + done.seconds
 
     def _record_session(self) -> None:
-        """Add machine, versions and time to the folder's record."""
         cells = self.outcome.cells - self.outcome.resumed - len(self.outcome.failed)
         done: dict[str, Any] = {
             "seconds": round(time.perf_counter() - self.started, 1),

@@ -50,18 +50,14 @@ def estimate(plan: Plan, banks: dict[str, Bank]) -> Estimate:
     total = 0.0
     for setting in plan.settings:
         method, condition = setting.method, setting.condition
-        probed = _probed(method)
+        drawn = method.calibration and method.calibration.artificial
+        probed = "calibrated" if drawn else method.head  # what a probe measures
         if probed not in factors:
             factors[probed] = _factor(method)
         sizes = bank_sizes(banks[condition.bank], condition.split)
         each = trial_seconds(method, condition_shape(condition, method, sizes))
         total += plan.trials * each * factors[probed]
     return Estimate(total, factors)
-
-
-def _probed(method: Method) -> str:
-    """Return what a probe measures: a head, or Distribution Calibration."""
-    return "calibrated" if method.calibration and method.calibration.artificial else method.head
 
 
 def count_classifiers(cells: Iterable[Cell]) -> int:
@@ -74,14 +70,9 @@ def _factor(method: Method) -> float:
     if method.solver == "shared-lbfgs":  # the same products, more of them
         options = asdict(Converged())
         method = msgspec.structs.replace(method, solver="converged", solver_options=options)
-    shape = _probe_shape(method)
+    K, coefficients = _PROBE_WAYS, len(method.coefficients) + method.theory
+    shape = TrialShape(K * _PROBE_SHOTS, K * _PROBE_QUERIES, 256, K, coefficients)
     return measure(method, shape) / trial_seconds(method, shape)
-
-
-def _probe_shape(method: Method) -> TrialShape:
-    coefficients = len(method.coefficients) + method.theory
-    K = _PROBE_WAYS
-    return TrialShape(K * _PROBE_SHOTS, K * _PROBE_QUERIES, 256, K, coefficients)
 
 
 def measure(method: Method, shape: TrialShape) -> float:

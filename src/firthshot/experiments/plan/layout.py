@@ -123,20 +123,15 @@ def bank_sizes(bank: Bank, split: str) -> dict[str, int]:
 def _settings(
     spec: Spec, bank: Bank, source: Bank | None, condition: TrialCondition
 ) -> Iterator[Setting]:
+    from firthshot.calibration import TOGETHER
+
     sizes = bank_sizes(bank, condition.split)
     for method in spec_methods(spec, condition.shots, source):
         shape = condition_shape(condition, method, sizes)
         block = block_size(method, shape, spec.trials)
-        if method.solver == "shared-lbfgs":
-            block = _whole_groups(block)
+        if method.solver == "shared-lbfgs":  # trials that are trained together are in one cell
+            block = max(TOGETHER, block // TOGETHER * TOGETHER)
         yield Setting(condition, method, block, spec.dtype)
-
-
-def _whole_groups(block: int) -> int:
-    """Return a size near a block's at which trials that are trained together are in one cell."""
-    from firthshot.calibration import TOGETHER
-
-    return max(TOGETHER, block // TOGETHER * TOGETHER)
 
 
 def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[TrialCondition]:
@@ -165,10 +160,8 @@ def _condition(
         note("ways", f"there are {actual} {split} classes")
     planned = plan_shots(shots, actual)
     queries = asked_queries(spec.queries, planned)
-    enough = queries == "rest" or _smallest(spec, bank, split, actual) >= planned.largest + int(
-        queries
-    )
-    if not enough:
+    room = _smallest(spec, bank, split, actual) - planned.largest
+    if queries != "rest" and room < int(queries):
         note("queries", f"classes are too small for the query rule {spec.queries!r}")
         queries = "rest"
     return TrialCondition(
@@ -188,7 +181,6 @@ def _condition(
 
 
 def _impossible(spec: Spec, bank: Bank, split: str, ways: int, shots: int | str) -> str:
-    """Say why a bank cannot hold a condition, or return nothing."""
     if split not in bank.splits:
         return f"the bank has no {split} classes"
     classes = len(bank.classes(split))
@@ -208,7 +200,6 @@ def _impossible(spec: Spec, bank: Bank, split: str, ways: int, shots: int | str)
 
 
 def _smallest(spec: Spec, bank: Bank, split: str, ways: int) -> int:
-    """Return the rows of the smallest class that a trial may draw."""
     sizes = [len(rows) for rows in bank.class_rows(split)]
     return min(sizes[:ways] if spec.first_classes else sizes)
 
@@ -222,21 +213,17 @@ _NICE = tuple(int(m * 10**e) for e in range(5) for m in (1, 2, 5))
 def trial_seconds(method: Method, shape: TrialShape) -> float:
     """Return the seconds that one trial takes on one core of the machine of the constants."""
     scoring = shape.Q * shape.K * shape.L * _SCORE + shape.Q * shape.d * 1e-9
-    return _TRIAL + scoring + _training(method, shape)
+    if method.calibration and method.calibration.artificial:
+        return _TRIAL + scoring + _calibrated(method, shape, method.calibration.artificial)
+    gram = shape.N * shape.N * shape.d * 1e-10
+    training = gram + method.engine_head().seconds(shape, method.solver_options.get("epochs"))
+    return _TRIAL + scoring + training
 
 
 def _calibrated(method: Method, shape: TrialShape, artificial: int) -> float:
-    """Return the seconds of drawing artificial rows and training on them."""
     products = artificial * shape.K * shape.d
     passes = 100 if method.solver == "shared-lbfgs" else 12
     return products * (shape.d * 1.3e-11 + 4e-9 + passes * shape.K * shape.L * 7e-11)
-
-
-def _training(method: Method, shape: TrialShape) -> float:
-    if method.calibration and method.calibration.artificial:
-        return _calibrated(method, shape, method.calibration.artificial)
-    gram = shape.N * shape.N * shape.d * 1e-10
-    return gram + method.engine_head().seconds(shape, method.solver_options.get("epochs"))
 
 
 def block_size(method: Method, shape: TrialShape, trials: int) -> int:

@@ -98,6 +98,7 @@ def on_cluster(
         What workers do with a cell, in place of computing it.
     """
     from distributed import as_completed
+    from distributed.client import ClosedClientError
 
     from firthshot.experiments.run.worker_side import compute_here
 
@@ -133,15 +134,8 @@ def on_cluster(
             submit(islice(queue, max(room, 0)))
     except FirthshotError:
         raise
-    except _broken_connection():
+    except (OSError, RuntimeError, CancelledError, ClosedClientError):
         raise FirthshotError(_GONE) from None
-
-
-def _broken_connection() -> tuple[type[Exception], ...]:
-    """Return what Dask raises when the scheduler is gone."""
-    from distributed.client import ClosedClientError
-
-    return OSError, RuntimeError, CancelledError, ClosedClientError
 
 
 def _window(client: Any) -> int:

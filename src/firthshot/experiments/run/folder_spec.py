@@ -123,14 +123,14 @@ def _comparable(spec: Spec | GeometricSpec) -> dict[str, Any]:
 
 
 def _compare_specs(path: Path, old: Spec | GeometricSpec, new: Spec | GeometricSpec) -> None:
-    """Refuse to go on in a folder with a spec that asks for something else."""
     if type(old) is not type(new):
         raise FirthshotError(f"{path} holds a run of another kind: choose another folder.", "out")
     was, now = _comparable(old), _comparable(new)
     differing = [key for key in {**was, **now} if was.get(key) != now.get(key)]
     if differing:
         listed = "; ".join(
-            f"{key} was {_show(was.get(key))}, is {_show(now.get(key))}" for key in differing
+            f"{key} was {show_value(was.get(key))}, is {show_value(now.get(key))}"
+            for key in differing
         )
         fewer = differing == ["trials"] and was["trials"] > now["trials"]
         what = "more trials" if fewer else "another spec"
@@ -159,5 +159,6 @@ def _compare_banks(path: Path, old: BanksOnRecord, new: BanksOnRecord) -> None:
                 )
 
 
-def _show(value: Any) -> str:
+def show_value(value: Any) -> str:
+    """Return a setting as a sentence says it."""
     return "not set" if value is None else json.dumps(value, ensure_ascii=False)

@@ -74,7 +74,6 @@ def _is_sound(content: bytes) -> bool | None:
 
 
 def _unreadable(paths: list[Path]) -> set[Path]:
-    """Return the tables that a process of their own cannot read."""
     bad: set[Path] = set()
     while (fault := parquet_fault([path for path in paths if path not in bad])) is not None:
         bad.add(fault.path)

@@ -100,7 +100,7 @@ def read_status(path: Path) -> RunStatus:
         summarised=any((path / "summary").glob("*.csv")),
         unit=plan.unit,
         damaged=f"{damage_in_words(damaged)} not counted" if damaged else "",
-        dropped=dropped_words(dropped_trials(path, damaged)),
+        dropped=dropped_trials(path, damaged),
         page_outdated=page_outdated(path),
         sessions=read_sessions(path),
     )
@@ -118,7 +118,6 @@ def _part_times(path: Path, damaged: Container[str]) -> list[float]:
 
 
 def _rate(times: list[float]) -> float:
-    """Return cells per second over the last minutes of work."""
     recent = [moment for moment in times if moment >= times[-1] - _RECENT] if times else []
     if len(recent) < 2 or recent[-1] == recent[0]:
         return 0.0
@@ -137,7 +136,6 @@ def _failures(path: Path) -> dict[str, str]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Tell whether a run holds the folder."""
     try:
         import fcntl
 
@@ -150,34 +148,26 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def dropped_trials(folder: Path, leave_out: Container[str] = ()) -> dict[str, tuple[int, int]]:
-    """Count the refused trials of a run by split: split → (refused, all), where there are any.
+def dropped_trials(folder: Path, leave_out: Container[str] = ()) -> str:
+    """Say how many trials of each split a run refused; "" where it refused none.
 
-    A trial of a place counts once for all methods; ``leave_out`` names damaged parts.
+    Some of their features are NaN or infinite. A trial of a place counts once for all methods;
+    ``leave_out`` names damaged parts.
     """
     import polars as pl
 
     files = [part for part in part_files(folder) if part.name not in leave_out]
-    if not files:
-        return {}
-    rows = pl.scan_parquet(files, glob=False)
-    if "status" not in rows.collect_schema():  # a run of another kind
-        return {}
+    rows = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame()
+    if "status" not in rows.collect_schema():  # a run of another kind, or not begun
+        return ""
     where = (*TRIAL_KEYS, "trial")
     refused = rows.filter(pl.col("status") == "invalid").select(where).unique().collect()
     if refused.is_empty():
-        return {}
+        return ""
     every = rows.select(where).unique().collect()
-    return {
-        split: (int((refused["split"] == split).sum()), int((every["split"] == split).sum()))
-        for split in sorted(set(refused["split"]))
-    }
-
-
-def dropped_words(dropped: dict[str, tuple[int, int]]) -> str:
-    """Say how many trials were refused; "" where none was."""
-    said = [
-        f"{refused:,} of {total:,} {split} {'trial was' if total == 1 else 'trials were'} dropped"
-        for split, (refused, total) in dropped.items()
-    ]
+    said = []
+    for split in sorted(set(refused["split"])):
+        lost, total = (int((trials["split"] == split).sum()) for trials in (refused, every))
+        were = "trial was" if total == 1 else "trials were"
+        said.append(f"{lost:,} of {total:,} {split} {were} dropped")
     return " and ".join(said)

@@ -33,7 +33,6 @@ def _name(spec: Spec | GeometricSpec) -> Pairs:
 
 
 def _registered(spec: Spec) -> Pairs:
-    """Refuse heads and penalties that the engine does not have."""
     from firthshot.engine import registered_heads
     from firthshot.objective import PENALTIES
 
@@ -136,7 +135,6 @@ def _calibration(spec: Spec) -> Pairs:
 
 
 def _shared_stopping(spec: Spec) -> Pairs:
-    """Refuse what the published stopping rule of Distribution Calibration cannot do."""
     from firthshot.calibration import TOGETHER
 
     rule = f"'shared-lbfgs' trains {TOGETHER} trials together"

@@ -73,7 +73,6 @@ def _kinds(spec: Spec) -> list[type[Head]]:
 
 
 def _head_readers() -> dict[str, _Reader]:
-    """Return what reads the fields that are options of heads."""
     from firthshot.engine import registered_heads
 
     return {

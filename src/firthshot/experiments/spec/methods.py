@@ -103,7 +103,6 @@ def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator
 
 
 def _calibrations(spec: Spec, source: Bank | None) -> list[Calibration | None]:
-    """Return Distribution Calibration with every number of artificial rows, or nothing."""
     asked = spec.calibration
     if asked is None or source is None:
         return [None]
@@ -176,6 +175,5 @@ def solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
 
 
 def _merge(defaults: dict[str, Any], settings: msgspec.Struct) -> dict[str, Any]:
-    """Return the defaults with what the spec sets."""
     given = {name: getattr(settings, name) for name in settings.__struct_fields__}
     return {**defaults, **{name: value for name, value in given.items() if value is not None}}

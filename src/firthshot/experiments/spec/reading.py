@@ -20,6 +20,7 @@ from firthshot.experiments.spec.fields import (
     GeometricSpec,
     SgdSettings,
     Spec,
+    toml_value,
 )
 
 S = TypeVar("S", Spec, GeometricSpec)
@@ -237,13 +238,9 @@ def _value_problems(place: str, value: Any, kind: Any) -> list[SpecProblem]:
         elif value == []:
             words += ": name at least one"
         elif message.startswith("Expected `array`") and not isinstance(value, list | dict):
-            words += f", write [{_toml_word(value)}]"
+            words += f", write [{toml_value(value)}]"
         return [SpecProblem(where, f"{words[0].upper()}{words[1:]} ({shown} is given).")]
     return []
-
-
-def _toml_word(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 def _allowed(kind: Any) -> list[str]:

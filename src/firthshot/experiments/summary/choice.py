@@ -146,7 +146,6 @@ def classes_interval(
 
 
 def _theory_line(novel: Scored, design: ClassDesign | None) -> Line:
-    """Return the columns of the tuning-free coefficient, beside the chosen one."""
     if not novel.theory:
         return {}
     ok = np.isfinite(novel.theory["accuracy"])

@@ -113,7 +113,6 @@ def _refuse_disagreement(
 
 
 def _theory(frame: pl.DataFrame, trials: Array, named: dict[str, Any]) -> dict[str, Any]:
-    """Match the theory's rows to the trials kept."""
     if frame.is_empty():
         return {}
     there, scores = _matrix(frame, np.zeros(len(frame), np.int64), 1, named)

@@ -170,8 +170,6 @@ def read_summary(folder: Path) -> RunSummary:
 
 @dataclass
 class _Work:
-    """The lines gathered so far."""
-
     index: Index
     pooled: dict[Key, dict[float | None, float]]
     trainings: dict[Key, Training]

@@ -6,7 +6,6 @@ those; two runs may differ in them, and in the content of banks of one name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 
 from firthshot.engine import registered_heads
 from firthshot.errors import FirthshotError
-from firthshot.experiments.run.folder_spec import read_banks
+from firthshot.experiments.run.folder_spec import read_banks, show_value
 from firthshot.experiments.schema import CLOSED_FORM, KEYS
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.methods import head_options, solver_options
@@ -71,7 +70,7 @@ def differences(one: Training | None, other: Training | None) -> str:
     if one is None or other is None:
         return ""
     names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    pairs = ((name, _show(one.get(name)), _show(other.get(name))) for name in names)
+    pairs = ((name, show_value(one.get(name)), show_value(other.get(name))) for name in names)
     return "; ".join(f"{name} is {ours} and {theirs}" for name, ours, theirs in pairs)
 
 
@@ -112,7 +111,6 @@ def _refuse_other_banks(folders: list[Path]) -> None:
 def _told(
     index: Index, keys: list[Key], specs: dict[Path, Spec]
 ) -> Iterator[tuple[Key, Path, Training]]:
-    """Yield how each folder trained each key that it holds."""
     for key in keys:
         for folder in sorted({part.parents[1] for part in index.files[key]} & specs.keys()):
             yield key, folder, training_of(specs[folder], dict(zip(KEYS, key, strict=True)))
@@ -127,7 +125,3 @@ def _refuse_two_trainings(told: list[tuple[Key, Path, Training]]) -> None:
                 f"differently ({said}), so that their trials cannot be taken together: report them "
                 "apart, or run one again with the settings of the other."
             )
-
-
-def _show(value: Any) -> str:
-    return "not set" if value is None else json.dumps(value)

@@ -58,8 +58,6 @@ def page_data(gathered: Gathered) -> dict[str, Any]:
 
 
 class _Book:
-    """Numbers the methods, and writes lines about them."""
-
     def __init__(self, verdicts: Sequence[Verdict]) -> None:
         self.methods = [_method(verdict) for verdict in verdicts]
         self._number = {_group(verdict.key): at for at, verdict in enumerate(verdicts)}

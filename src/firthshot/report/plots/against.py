@@ -178,7 +178,6 @@ def _layout(rows: Sequence[Row], x: str) -> tuple[str | None, str]:
 
 
 def _in_words(column: str, value: Any) -> str:
-    """Return a panel's or a series' name."""
     if column == "bank":
         return str(value)
     return f"{value} {column if value != 1 else column.removesuffix('s')}"
@@ -211,7 +210,6 @@ def _panel(
 
 
 def _methods(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the lines by method, Firth first."""
     found: dict[str, list[Row]] = {}
     for row in sorted(rows, key=method_rank):
         found.setdefault(method_name(row), []).append(row)
@@ -294,7 +292,6 @@ def _with_prior(name: str, rows: list[Row], several: bool) -> str:
 
 
 def _bars(title: str, methods: dict[str, list[Row]], ticks: dict[Any, str], of: Any) -> Panel:
-    """Return a panel with one bar per tick and method."""
     width = min(0.8 / len(methods), 0.4)
     places = {key: at for at, key in enumerate(ticks)}
     tidy = []

@@ -32,8 +32,6 @@ class Panel:
 
 @dataclass(frozen=True)
 class _Series:
-    """One series of a panel, and how it looks."""
-
     name: str
     rows: list[Row]
     colour: str

@@ -115,7 +115,6 @@ def _colour(plot: Plot) -> Spec:
 
 
 def _hints(plot: Plot) -> list[Spec]:
-    """Return what a point tells when it is pointed at."""
     return [
         {"field": name, "title": title, "type": "nominal"} for name, title in plot.hints.items()
     ]

@@ -212,7 +212,6 @@ def _markdown_row(cells: list[str]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Escape what Markdown would read as markup."""
     for sign in "\\|*_`<>[]&~$":
         text = text.replace(sign, f"\\{sign}")
     return visible(" ".join(text.split()))

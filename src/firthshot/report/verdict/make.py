@@ -155,7 +155,6 @@ def _largest_candidates(lines: pl.DataFrame, key: Row) -> dict[Condition, float]
 
 
 def _leans(bins: pl.DataFrame, key: Row) -> dict[Condition, Lean]:
-    """Return mean confidence and accuracy of the head without penalty, per setting."""
     plain = bins.filter(
         *_same(key), pl.col("split") == "novel", pl.col("coefficient") == 0, ~pl.col("theory")
     )
@@ -178,5 +177,4 @@ def _contrasts(contrasts: pl.DataFrame, key: Row) -> tuple[Contrast, ...]:
 
 
 def _same(key: Row) -> list[pl.Expr]:
-    """Return what lines of a method have in common."""
     return [pl.col(name).eq_missing(pl.lit(key[name])) for name in GROUP]

@@ -197,7 +197,6 @@ _STANDINGS = {
 
 
 def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Say whether a head without any penalty does as well where this helps."""
     counts = Counter(s for verdict in verdicts for s in verdict.reference_standings.values())
     known = counts.total()
     if not known:
@@ -215,7 +214,6 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Say where the tuning-free coefficient costs accuracy, and where it may."""
     known = [(v, o) for v in verdicts for o in v.outcomes if o.theory_standing]
     if not known:
         return
@@ -241,7 +239,6 @@ def _probabilities(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _unjudged(unjudged: Sequence[Unjudged]) -> Iterator[str]:
-    """Count the settings of which nothing can be said, by reason."""
     for reason, count in Counter(one.reason for one in unjudged).items():
         yield f"{counted(count, 'setting')} could not be judged: {reason}."
 
