@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from firthshot.experiments.schema import KEYS
-from firthshot.experiments.statistics import first_best, half_width, paired
-from firthshot.experiments.summary.choice import Line, choose
+from firthshot.experiments.statistics import first_best, half_width
+from firthshot.experiments.summary.choice import Line, choose, paired_line
 from firthshot.experiments.summary.columns import CHOSEN
 from firthshot.experiments.summary.published import published_for
 from firthshot.experiments.summary.scores import Scored
@@ -83,21 +83,17 @@ def _line(some: list[Drawn], judged: list[Scored], chosen_on: str) -> Line:
     differences = accuracy - base.scores["accuracy"][base.at(0.0), theirs]
     own = ours.scores["accuracy"][at_lam] - ours.scores["accuracy"][at_zero]
     ok = np.isfinite(differences)
-    found = paired(differences[ok])
     return {
         **{name: ours.key[name] for name in _KEYS},
         "chosen_on": chosen_on,
         "before_artificial": some[before].artificial,
         "artificial": some[after].artificial,
         "coefficient": lam,
-        "trials": found.trials,
+        **paired_line("improvement", differences[ok], ours.trials[mine][ok], None),
         "base_accuracy": float((accuracy - differences)[ok].mean()),
         "accuracy": float(accuracy[ok].mean()),
         "accuracy_ci": half_width(accuracy[ok]),
-        "improvement": found.mean,
-        "improvement_ci": found.ci,
         "improvement_ci_as_published": half_width(own[np.isfinite(own)]),
-        "p_wilcoxon": found.p,
         **_published(ours.key),
     }
 

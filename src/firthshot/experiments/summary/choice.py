@@ -108,7 +108,7 @@ def chosen_line(
     ours = {name: novel.scores[name][at, ok] for name in SCORES}
     base = {name: novel.scores[name][zero, ok] for name in SCORES}
     line: Line = {**novel.key, "coefficient": choice.coefficient, "at_edge": choice.at_edge}
-    line |= _difference(ours["accuracy"] - base["accuracy"], trials, design)
+    line |= paired_line("improvement", ours["accuracy"] - base["accuracy"], trials, design)
     line |= {name: float(values.mean()) for name, values in ours.items()}
     line |= {f"base_{name}": float(values.mean()) for name, values in base.items()}
     if line["base_accuracy"]:
@@ -121,28 +121,21 @@ def chosen_line(
     return line, Chosen(novel.key, choice.coefficient, trials, kept)
 
 
-def _difference(differences: Array, trials: Array, design: ClassDesign | None) -> Line:
+def paired_line(name: str, differences: Array, trials: Array, design: ClassDesign | None) -> Line:
+    """Return the columns of matched differences, with an interval that also resamples classes."""
     found = paired(differences)
-    low, high = classes_interval(differences, trials, design)
+    mine = design.only(trials) if design is not None else None
+    low, high = (mine.interval(differences) if mine is not None else None) or (None, None)
     return {
         "trials": found.trials,
-        "improvement": found.mean,
-        "improvement_ci": found.ci,
-        "improvement_classes_low": low,
-        "improvement_classes_high": high,
+        name: found.mean,
+        f"{name}_ci": found.ci,
+        f"{name}_classes_low": low,
+        f"{name}_classes_high": high,
         "share_won": found.share_won,
         "share_lost": found.share_lost,
         "p_wilcoxon": found.p,
     }
-
-
-def classes_interval(
-    differences: Array, trials: Array, design: ClassDesign | None
-) -> tuple[float | None, float | None]:
-    """Return the interval that also resamples classes, or nothing where it cannot be known."""
-    mine = design.only(trials) if design is not None else None
-    found = mine.interval(differences) if mine is not None else None
-    return found or (None, None)
 
 
 def _theory_line(novel: Scored, design: ClassDesign | None) -> Line:
@@ -157,7 +150,8 @@ def _theory_line(novel: Scored, design: ClassDesign | None) -> Line:
     if not ok.any():
         return line
     base = novel.scores["accuracy"][novel.at(0.0), ok]
-    found = _difference(novel.theory["accuracy"][ok] - base, novel.trials[ok], design)
+    differences = novel.theory["accuracy"][ok] - base
+    found = paired_line("improvement", differences, novel.trials[ok], design)
     line |= {f"theory_{name}": value for name, value in found.items()}
     return line | {f"theory_{name}": float(novel.theory[name][ok].mean()) for name in SCORES}
 

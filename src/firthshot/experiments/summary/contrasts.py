@@ -16,8 +16,7 @@ from firthshot.experiments.schema import (
     PLACE,
     penalty_rank,
 )
-from firthshot.experiments.statistics import paired
-from firthshot.experiments.summary.choice import Chosen, Line, classes_interval
+from firthshot.experiments.summary.choice import Chosen, Line, paired_line
 from firthshot.experiments.summary.classes import ClassDesign
 from firthshot.experiments.summary.reading import SCORES
 
@@ -62,15 +61,11 @@ def contrast_line(one: Chosen, other: Chosen, design: ClassDesign | None) -> Lin
     if _same_classifier(one, other):
         against = ours
     differences = ours["accuracy"] - against["accuracy"]
-    found = paired(differences)
-    low, high = classes_interval(differences, trials, design)
     line: Line = {**one.key, "coefficient": one.coefficient}
     line |= {f"against_{name}": other.key[name] for name in METHOD}
-    line |= {"against_coefficient": other.coefficient, "trials": found.trials}
+    line |= {"against_coefficient": other.coefficient}
     line |= {"accuracy": ours["accuracy"].mean(), "against_accuracy": against["accuracy"].mean()}
-    line |= {"difference": found.mean, "difference_ci": found.ci, "p_wilcoxon": found.p}
-    line |= {"difference_classes_low": low, "difference_classes_high": high}
-    line |= {"share_won": found.share_won, "share_lost": found.share_lost}
+    line |= paired_line("difference", differences, trials, design)
     with np.errstate(invalid="ignore"):  # two infinite nll have no difference
         others = {name: (ours[name] - against[name]).mean() for name in SCORES[1:]}
     return line | {f"{name}_difference": value for name, value in others.items()}

@@ -154,15 +154,11 @@ def _downloads(
     ]
     texts = {f"file-{name}": harmless_csv(frame) for name, frame in found.items()}
     texts |= {f"table-{table.name}": to_csv(table) for table in tables}
-    blocks = [
-        (name, "application/gzip+base64", Markup(_packed(text.encode())))
-        for name, text in texts.items()
+    packed = {name: gzip.compress(text.encode(), mtime=0) for name, text in texts.items()}
+    return files, [
+        (name, "application/gzip+base64", Markup(base64.b64encode(content).decode()))
+        for name, content in packed.items()
     ]
-    return files, blocks
-
-
-def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
 def _pictures(figures: Sequence[FigureFile]) -> dict[str, list[dict[str, str]]]:

@@ -156,11 +156,9 @@ def _against(part: Group, x: str, what: Quantity) -> Iterator[Drawing]:
     rows = drawable(part.rows, x)
     if not rows:
         return
-    panel_of, series_of = _layout(rows, x)
-    values = sorted(distinct(rows, panel_of)) if panel_of else [None]
-    names = [_series_name(series_of, value) for value in distinct(rows, series_of)]
-    shown = [_panel(rows, x, what, series_of, names, panel_of, value) for value in values]
-    figure = draw_figure(what.plot, shown, min(len(values), 3), names, sharey=True)
+    layout = _Layout.of(rows, x)
+    shown = [layout.panel(rows, what, value) for value in layout.values]
+    figure = draw_figure(what.plot, shown, min(len(shown), 3), layout.names, sharey=True)
     who, note, words = f"{head_name(part.key['head'])} head{drawn_words(part.key)}", "", what.words
     if what is not BASELINE:
         who, note = part.method, f" {CHOSEN} {_marks_words('markers', rows)}"
@@ -169,44 +167,45 @@ def _against(part: Group, x: str, what: Quantity) -> Iterator[Drawing]:
     yield Drawing(f"{what.name}-{x}-{part.label}", f"{what.title}: {who}", caption, figure)
 
 
-def _layout(rows: Sequence[Row], x: str) -> tuple[str | None, str]:
-    """Return which column makes panels and which makes series."""
-    other = "ways" if x == "shots" else "shots"
-    if len(distinct(rows, "bank")) == 1:
-        return None, other
-    return (other if len(distinct(rows, other)) > 1 else None), "bank"
-
-
 def _in_words(column: str, value: Any) -> str:
     if column == "bank":
         return str(value)
     return f"{value} {column if value != 1 else column.removesuffix('s')}"
 
 
-def _series_name(column: str, value: Any) -> str:
-    return shortened(_in_words(column, value))
+@dataclass(frozen=True)
+class _Layout:
+    """Which columns make the axis, panels and series; the values of panels, names of series."""
 
+    x: str
+    panel_of: str | None
+    series_of: str
+    values: list[Any]
+    names: list[str]
 
-def _panel(
-    rows: Sequence[Row],
-    x: str,
-    what: Quantity,
-    series_of: str,
-    names: Sequence[str],
-    panel_of: str | None = None,
-    value: Any = None,
-) -> Panel:
-    """Return a panel of the lines that have a value of ``panel_of``, series beside one another."""
-    mine = [row for row in rows if panel_of is None or row[panel_of] == value]
-    values = sorted(distinct(mine, x))
-    logarithmic = x == "ways" and len(values) > 2 and max(values) > 8 * min(values)
-    tidy = []
-    for row in sorted(mine, key=lambda row: row[x]):
-        name = _series_name(series_of, row[series_of])
-        places = dodged(values, names.index(name), len(names), logarithmic)
-        tidy.append({"x": places[values.index(row[x])], "series": name, **what.tidy(row)})
-    title = "" if panel_of is None else _in_words(panel_of, value)
-    return Panel(title, tidy, lambda axes: dress_counts(axes, values, x, panel_inches(axes)))
+    @classmethod
+    def of(cls, rows: Sequence[Row], x: str) -> _Layout:
+        other = "ways" if x == "shots" else "shots"
+        one_bank = len(distinct(rows, "bank")) == 1
+        panel_of = None if one_bank or len(distinct(rows, other)) == 1 else other
+        values = sorted(distinct(rows, panel_of)) if panel_of else [None]
+        series_of = other if one_bank else "bank"
+        names = [shortened(_in_words(series_of, one)) for one in distinct(rows, series_of)]
+        return cls(x, panel_of, series_of, values, names)
+
+    def panel(self, rows: Sequence[Row], what: Quantity, value: Any) -> Panel:
+        """Return a panel of the lines that belong into it, series beside one another."""
+        x, names = self.x, self.names
+        mine = [row for row in rows if self.panel_of is None or row[self.panel_of] == value]
+        values = sorted(distinct(mine, x))
+        logarithmic = x == "ways" and len(values) > 2 and max(values) > 8 * min(values)
+        tidy = []
+        for row in sorted(mine, key=lambda row: row[x]):
+            name = shortened(_in_words(self.series_of, row[self.series_of]))
+            places = dodged(values, names.index(name), len(names), logarithmic)
+            tidy.append({"x": places[values.index(row[x])], "series": name, **what.tidy(row)})
+        title = "" if self.panel_of is None else _in_words(self.panel_of, value)
+        return Panel(title, tidy, lambda axes: dress_counts(axes, values, x, panel_inches(axes)))
 
 
 def _methods(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -233,18 +232,16 @@ def _side_by_side(part: Group) -> Iterator[Drawing]:
     x = next((x for x in ("shots", "ways") if drawable(rows, x)), None)
     if x is None:
         return
-    panel_of, series_of = _layout(rows, x)
-    names = [_series_name(series_of, value) for value in distinct(rows, series_of)]
-    shown = []
-    for value in sorted(distinct(rows, panel_of)) if panel_of else [None]:
+    layout, shown = _Layout.of(rows, x), []
+    for value in layout.values:
         for name, some in methods.items():
-            panel = _panel(some, x, GAIN, series_of, names, panel_of, value)
+            panel = layout.panel(some, GAIN, value)
             shown.append(replace(panel, title=", ".join(filter(None, (name, panel.title)))))
     caption = (
         f"Accuracy with {listed(methods)} minus accuracy without (λ = 0), against {x}, on one "
         f"scale. {about(part, rows)} {CHOSEN} {_marks_words('markers', rows)} Bars: {_BARS}."
     )
-    figure = draw_figure(GAIN.plot, shown, len(methods), names, sharey=True, sharex=True)
+    figure = draw_figure(GAIN.plot, shown, len(methods), layout.names, sharey=True, sharex=True)
     title = f"{' and '.join(methods)}: {head_name(part.key['head'])} head"
     yield Drawing(f"methods-{part.label}", title, caption, figure)
 
@@ -263,7 +260,7 @@ def _unbalanced(part: Group) -> Iterator[Drawing]:
     else:
         ticks = {bank: shortened(bank, 16) for bank in banks}
         shown = [
-            _bars(setting_words(one), _only(methods, one), ticks, lambda row: row["bank"])
+            _bars(setting_words(one), methods, ticks, lambda row: row["bank"], one)
             for one in conditions
         ]
     caption = (
@@ -277,13 +274,6 @@ def _unbalanced(part: Group) -> Iterator[Drawing]:
     yield Drawing(f"unbalanced-{part.label}", title, caption, figure)
 
 
-def _only(methods: dict[str, list[Row]], condition: Condition) -> dict[str, list[Row]]:
-    return {
-        name: [row for row in rows if Condition.of(row) == condition]
-        for name, rows in methods.items()
-    }
-
-
 def _with_prior(name: str, rows: list[Row], several: bool) -> str:
     """Name the uniform prior too where another one is beside it."""
     penalty = PENALTIES.get(rows[0]["penalty"])
@@ -291,13 +281,19 @@ def _with_prior(name: str, rows: list[Row], several: bool) -> str:
     return f"{name} (uniform prior)" if several and plain else name
 
 
-def _bars(title: str, methods: dict[str, list[Row]], ticks: dict[Any, str], of: Any) -> Panel:
+def _bars(
+    title: str,
+    methods: dict[str, list[Row]],
+    ticks: dict[Any, str],
+    of: Any,
+    only: Condition | None = None,
+) -> Panel:
     width = min(0.8 / len(methods), 0.4)
     places = {key: at for at, key in enumerate(ticks)}
     tidy = []
     for at, (method, rows) in enumerate(methods.items()):
         shift = (at - (len(methods) - 1) / 2) * width
-        for row in rows:
+        for row in (row for row in rows if only in (None, Condition.of(row))):
             place = {"x": places[of(row)] + shift, "width": 0.92 * width, "series": method}
             tidy.append({**place, **GAIN.tidy(row)})
     longest = max(len(line) for name in ticks.values() for line in name.split("\n"))

@@ -130,17 +130,20 @@ def about(part: Group, rows: Sequence[Row] | None = None) -> str:
     if part.key["source"]:
         samples = part.key["artificial"]
         extra += f", calibrated with {part.key['source']} ({samples} artificial samples per class)"
-    banks = [_bank(row) for row in {row["bank"]: row for row in shown}.values()]
-    many = "Banks" if len(banks) > 1 else "Bank"
     return (
-        f"{capital(head_name(part.key['head']))} head ({solver}{extra}). {many} {listed(banks)}; "
+        f"{capital(head_name(part.key['head']))} head ({solver}{extra}). {bank_words(shown)}; "
         f"{trials_words([row['trials'] for row in shown])} per point."
     )
 
 
-def _bank(row: Row) -> str:
-    known = "; ".join(filter(None, (row["dataset"], row["backbone"])))
-    return f"{row['bank']} [{known}]" if known else str(row["bank"])
+def bank_words(rows: Iterable[Row]) -> str:
+    """Name the banks of lines with their data sets and backbones."""
+    facts = {row["bank"]: (row["dataset"], row["backbone"]) for row in rows}
+    known = [
+        f"{name} [{'; '.join(filter(None, its))}]" if any(its) else name
+        for name, its in facts.items()
+    ]
+    return f"{'Banks' if len(known) > 1 else 'Bank'} {listed(known)}"
 
 
 CHOSEN = "λ is chosen on the validation classes and applied to the novel classes."

@@ -11,6 +11,7 @@ from firthshot.report.plots.groups import (
     TRAINED,
     Group,
     Row,
+    bank_words,
     distinct,
     drawn_words,
     group,
@@ -21,7 +22,6 @@ from firthshot.report.tables.cells import (
     WIDTH,
     Number,
     Table,
-    bank_note,
     coefficient,
     finite,
     p_value,
@@ -58,7 +58,7 @@ def calibration_table(part: Group) -> Table:
         f"calibration-{part.label}",
         f"Calibration before and after: {part.method}",
         rows,
-        f"{bank_note(part.rows)} On the novel classes at λ = 0 (before) and at the λ chosen by "
+        f"{bank_words(part.rows)}. On the novel classes at λ = 0 (before) and at the λ chosen by "
         "validation accuracy (after). NLL: mean negative log-likelihood in nats; ECE: expected "
         "calibration error in %, 15 bins pooled over all trials.",
     )
@@ -75,7 +75,7 @@ def drawn_tables(gathered: Gathered) -> Iterator[Table]:
             "Distribution Calibration, artificial samples and λ chosen together: "
             f"{head_name(part.key['head'])} head, {method_name(part.key)}",
             [_drawn(row, len(part.banks) > 1) for row in rows],
-            f"{bank_note(rows)} Base classes of {part.key['source']}. Accuracy on the novel "
+            f"{bank_words(rows)}. Base classes of {part.key['source']}. Accuracy on the novel "
             "classes in %, improvement in points. Before: λ = 0 and the better number of "
             "artificial samples per class; after: the best pair of number and λ. Lines "
             f"“{_AS_PUBLISHED}” choose both on the very trials that are reported, as the paper "

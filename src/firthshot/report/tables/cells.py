@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from firthshot.errors import visible
 from firthshot.experiments.summary.spreadsheets import harmless_cell
 from firthshot.report.verdict import Condition
-from firthshot.report.wording import listed
 
 WIDTH = " ±"  # a column "X ±" holds the half-widths of the 95 % intervals of column "X"
 
@@ -103,16 +102,6 @@ def place(row: Mapping[str, Any], with_bank: bool) -> dict[str, Any]:
     condition = Condition.of(row)
     shots = condition.label if condition.unbalanced else row["shots"]
     return ({"Bank": row["bank"]} if with_bank else {}) | {"Way": row["ways"], "Shot": shots}
-
-
-def bank_note(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Name the banks of lines with their data sets and backbones."""
-    facts = {row["bank"]: (row["dataset"], row["backbone"]) for row in rows}
-    known = [
-        f"{name} [{'; '.join(filter(None, its))}]" if any(its) else name
-        for name, its in facts.items()
-    ]
-    return f"{'Banks' if len(known) > 1 else 'Bank'} {listed(known)}."
 
 
 def p_value(p: float | None) -> str | None:

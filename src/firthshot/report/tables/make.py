@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from firthshot.experiments.schema import PENALTY
 from firthshot.experiments.statistics import ALPHA
-from firthshot.report.plots.groups import TRAINED, Group, Row, distinct, group, method_name
+from firthshot.report.plots.groups import (
+    TRAINED,
+    Group,
+    Row,
+    bank_words,
+    distinct,
+    group,
+    method_name,
+)
 from firthshot.report.tables.beyond import (
     calibration_table,
     contrast_tables,
@@ -19,7 +27,6 @@ from firthshot.report.tables.beyond import (
 from firthshot.report.tables.cells import (
     WIDTH,
     Table,
-    bank_note,
     coefficient,
     p_value,
     percent,
@@ -87,7 +94,7 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
         f"improvement-{part.label}",
         f"Before and after: {part.method}",
         rows,
-        f"{bank_note(part.rows)} Accuracy on the novel classes in %, improvement in points. "
+        f"{bank_words(part.rows)}. Accuracy on the novel classes in %, improvement in points. "
         "Before: λ = 0; after: λ chosen on the validation classes. ± are half-widths of 95 % "
         "intervals over trials, those of improvements paired by trial. * significant after Holm's "
         f"correction (p < {ALPHA:g}) over the whole summary. {_theory_note(part)}"
@@ -107,13 +114,10 @@ def _theory_note(part: Group) -> str:
     return f"Theory λ is the tuning-free K rank(X)/(2N), {which}. "
 
 
-def _has_published(row: Row) -> bool:
-    return row["published_table"] is not None or row["published_csv"] is not None
-
-
 def _paper_note(part: Group, gathered: Gathered) -> str:
     """Say whether the paper has numbers for these lines; if not, why none are shown."""
-    count = sum(_has_published(row) for row in part.rows)
+    sources = ("published_table", "published_csv")
+    count = sum(any(row[source] is not None for source in sources) for row in part.rows)
     if count == len(part.rows):
         return "The paper's numbers for the same cells are in the table of published numbers."
     if count:
@@ -143,7 +147,7 @@ def _published(part: Group) -> Table | None:
         f"published-{part.label}",
         f"Beside the paper: {part.method}",
         rows,
-        f"{bank_note(part.rows)} Ours and the paper's for the same data set, backbone, head, "
+        f"{bank_words(part.rows)}. Ours and the paper's for the same data set, backbone, head, "
         "penalty, ways and shots; features and trials are not the same. Accuracy in %, improvement "
         "in points; the interval of the difference takes both to be independent. Sources: the "
         "paper's printed tables, and the authors' result files (file@commit).",
@@ -184,22 +188,16 @@ def _methods(gathered: Gathered) -> Iterator[Table]:
             line = lines.setdefault(
                 (row["bank"], Condition.of(row)), place(row, len(part.banks) > 1)
             )
-            name = f"{capital(method_name(row))}"
+            name = capital(method_name(row))
             line[name] = percent(row["improvement"], signed=True)
             line[f"{name}{WIDTH}"] = percent(row["improvement_ci"])
             line[f"{name} sig."] = "*" if row["p_holm"] < ALPHA else ""
         yield table(
             f"methods-{part.label}",
             f"Improvement by method: {head_name(part.key['head'])} head",
-            _in_order(list(lines.values())),
-            f"{bank_note(part.rows)} Improvement over λ = 0 in points, each method at the λ chosen "
-            "for it on the validation classes; ± are half-widths of 95 % intervals paired by "
-            "trial. * significant after Holm's correction. Methods are compared with one another "
-            "in the table of contrasts.",
+            list(lines.values()),
+            f"{bank_words(part.rows)}. Improvement over λ = 0 in points, each method at the λ "
+            "chosen for it on the validation classes; ± are half-widths of 95 % intervals paired "
+            "by trial. * significant after Holm's correction. Methods are compared with one "
+            "another in the table of contrasts.",
         )
-
-
-def _in_order(rows: list[Row]) -> list[Row]:
-    """Give all rows the columns of all, in the order in which they first appear."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return [{name: row.get(name) for name in columns} for row in rows]
