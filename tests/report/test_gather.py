@@ -283,6 +283,6 @@ def test_resuming_adds_a_session_only_where_something_was_computed(tmp_path: Pat
 def test_a_folder_without_bins_has_none(tmp_path: Path) -> None:
     write_parts(tmp_path, grid({0: [0.5, 0.6], 1: [0.6, 0.7]}))
     index = gathering.read_index([tmp_path])
-    gathered = gathering.Gathered(gathering._empty(), (), index)
+    gathered = gathering.Gathered(gathering.summarise_many([tmp_path]), (), index)
     assert gathered.bins.is_empty()
     assert set(KEY) <= set(gathered.bins.columns)
