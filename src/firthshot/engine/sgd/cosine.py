@@ -15,7 +15,8 @@ G[I, I], G = X X'. The scalars then follow from
 
     velocity = e + k h,   v ← v − η velocity,   e ← μ velocity,
 
-k = 1 − dampening, but 1 at the first step, as in torch.
+k = 1 − dampening, but 1 at the first step, as in torch. The projections X v and X e of all rows are
+carried along in blocks of steps (:mod:`.blocks`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ import numpy as np
 
 from firthshot.arrays import Array, round_up
 from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine.sgd.blocks import Projections, advance_rows, block_steps, new_record, settle
 from firthshot.engine.sgd.linear import SpanStart
-from firthshot.engine.sgd.momentum import advance, apply_pending_step, draw_order
-from firthshot.engine.sgd.sweep import Swept, sweep_with_velocity
+from firthshot.engine.sgd.momentum import draw_order
 from firthshot.engine.sgd.training import (
+    aligned_zeros,
     draw_start,
     full_weights,
     make_task,
@@ -60,15 +62,16 @@ if TYPE_CHECKING:
 
 
 class Directions(NamedTuple):
-    """What training changes of the directions v and the norms g; all but ``a`` are (columns,)."""
+    """What training changes of the directions v and the norms g; (columns,) unless told."""
 
+    p_v: Array  # (N, columns + lanes), X v and X e
+    p_e: Array
     a: Array  # (blocks, N, lanes), and its velocity
     velocity: Array
     s: Array
     s_velocity: Array
     g: Array
     g_velocity: Array
-    decay: Array  # factor of v in its own pending step
     v_v: Array  # ‖v‖², and what rounding dropped of it
     v_v_low: Array
     v_e: Array  # ⟨v, e⟩
@@ -103,12 +106,14 @@ class CosineSgd:
     def __init__(self, start: SpanStart, scale: float, sgd: Sgd, form: PenaltyTables) -> None:
         self.start, self.sgd, self.shape = start, sgd, form.target.shape
         dtype, (n_classes, many) = start.trial.dtype, self.shape
-        used, lanes = n_classes * many, lanes_of(dtype)
+        n, used, lanes = len(start.gram), n_classes * many, lanes_of(dtype)
         columns = round_up(used, lanes)
         self.scale = dtype.type(scale)
         self.task = make_task(start.trial, sgd, form, start.gram, start.columns(many, columns))
-        a, velocity = (np.zeros((columns // lanes, len(start.gram), lanes), dtype) for _ in "ab")
-        numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[2:-1]}
+        a, velocity = (aligned_zeros((columns // lanes, n, lanes), dtype) for _ in range(2))
+        p_v, p_e = (aligned_zeros((n, columns + lanes), dtype) for _ in range(2))
+        p_v[:, :columns] = self.task.start
+        numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[4:-1]}
         # Columns of padding are divided by their norm too: any positive number will do.
         for name in ("s", "g", "v_v"):
             numbers[name][:] = 1
@@ -116,19 +121,18 @@ class CosineSgd:
         numbers["g"][:used] = np.repeat(norms, many)
         numbers["v_v"][:used] = np.repeat(norms**2, many)
         numbers["l2"][:used] = np.tile(form.weight_decay, n_classes)
-        self.state = Directions(a, velocity, **numbers, gradient_share=np.ones(1))
+        self.state = Directions(p_v, p_e, a, velocity, **numbers, gradient_share=np.ones(1))
 
     def train(self, first: int, last: int) -> None:
         """Run the passes first … last - 1."""
-        train_cosine(self.task, self.state, self.scale, first, last)
+        steps = block_steps(self.sgd.batch_size, self.sgd.momentum)
+        train_cosine(self.task, self.state, self.scale, steps, first, last)
 
     def finish(self, keep_weights: bool) -> Fitted:
         """Form query logits σ g ⟨v, x⟩ / ‖v‖, the squared norms and the weights if asked for."""
         start, state, used = self.start, self.state, self.shape[0] * self.shape[1]
-        eta = start.trial.dtype.type(self.sgd.learning_rate)
-        a = apply_pending_step(state.a, state.velocity, state.decay, 1.0, eta)[:, :used]
-        s = (state.s - eta * (state.s_velocity + state.decay * state.s))[:used]
-        g = state.g[:used].copy()
+        a = state.a.transpose(1, 0, 2).reshape(len(start.gram), -1)[:, :used]
+        s, g = state.s[:used], state.g[:used].copy()
         # The squared norms afresh: the carried ones have the loop's rounding in them.
         squares = squared_norms(a, s, start.gram, start.logits, start.weights)
         alpha = self.scale * g / np.sqrt(squares)
@@ -154,20 +158,15 @@ def fit_cosine(
 
 
 @kernel
-def _project(task, state, scale, rows, work):
-    """Complete p_v and p_e by the start's share, and write the batch's logits (row layout)."""
-    p_v, p_e, d = work
-    start, lanes, wide = task.start, lanes_in(d), d.shape[1]
+def _write_logits(state, scale, n_rows, work):
+    """Write the batch's logits from its projections (row layout)."""
+    p_v, d = work.p_v, work.d
+    lanes, wide = lanes_in(d), d.shape[1]
     for at in range(0, state.s.size, lanes):
-        s, s_velocity = vload(state.s, at), vload(state.s_velocity, at)
         norm = vsqrt(vload(state.v_v, at))
         alpha = vdiv(vmul(vfill(d, scale), vload(state.g, at)), norm)
-        for i in range(rows.size):
-            first = vload(start, rows[i] * start.shape[1] + at)
-            along = vfma(s, first, vload(p_v, i * wide + at))
-            vstore(p_v, i * wide + at, along)
-            vstore(p_e, i * wide + at, vfma(s_velocity, first, vload(p_e, i * wide + at)))
-            vstore(d, i * wide + at, vmul(alpha, along))
+        for i in range(n_rows):
+            vstore(d, i * wide + at, vmul(alpha, vload(p_v, i * wide + at)))
 
 
 @kernel
@@ -188,10 +187,11 @@ def _correlate(gram, rows, work, at):
 
 
 @kernel
-def _step(task, state, scale, rows, work, l2_share):
-    """Take the step of g, hand the step of v over to the next sweep, and update the scalars."""
-    d, velocity, schedule = work.d, state.velocity, task.schedule
-    lanes, n, wide = lanes_in(d), velocity.shape[1], d.shape[1]
+def _step(task, state, scale, rows, work, record, step):
+    """Take the step of g, record the step of v, and update the scalars."""
+    d, schedule, (_, n_steps, lanes) = work.d, task.schedule, record.decays.shape
+    l2_share = rows.size / schedule.batch_size if schedule.decay_with_batch else 1.0
+    restore = vfill(d, 1.0 / record.powers[step % record.rates.size])
     k, two = vfill(d, state.gradient_share[0]), vfill(d, 2.0)
     rate, momentum = vfill(d, schedule.learning_rate), vfill(d, schedule.momentum)
     for at in range(0, state.s.size, lanes):
@@ -216,46 +216,49 @@ def _step(task, state, scale, rows, work, l2_share):
         vstore(state.v_v, at, total)
         vstore(state.v_e, at, vmul(momentum, vsub(v_speed, vmul(rate, speed2))))
         vstore(state.e_e, at, vmul(vmul(momentum, momentum), speed2))
-        vstore(state.decay, at, vmul(k, beta))
+        place = (at // lanes * n_steps + step) * lanes
+        vstore(record.decays, place, vmul(restore, vmul(k, beta)))
         g_speed = vfma(k, vfma(l2, g, q), vload(state.g_velocity, at))
         vstore(state.g, at, vsub(g, vmul(rate, g_speed)))
         vstore(state.g_velocity, at, vmul(momentum, g_speed))
-        weight = vmul(k, alpha)
+        weight = vmul(restore, vmul(k, alpha))
+        place = (at // lanes * task.labels.size + step * schedule.batch_size) * lanes
         for i in range(rows.size):
-            cell = (at // lanes * n + rows[i]) * lanes
-            vstore(velocity, cell, vfma(weight, vload(d, i * wide + at), vload(velocity, cell)))
+            mine = vload(d, i * d.shape[1] + at)
+            vstore(record.gradients, place + i * lanes, vmul(weight, mine))
 
 
 @kernel
-def train_cosine(task, state, scale, first, last):
+def train_cosine(task, state, scale, block, first, last):
     """Train a group of coefficients over the epochs first … last - 1, from the state given.
 
     Parameters
     ----------
-    task : :class:`.momentum.Task` of unit rows; its start is X v_0, repeated for every coefficient
+    task : :class:`.momentum.Task` of unit rows
     state : Directions
-        As for the linear head, the last step of v is still pending at the end; g and the scalars
-        are those after it.
     scale : σ
+    block : number of steps of a block
     """
     schedule, n, many = task.schedule, task.labels.size, task.n_coefficients
-    batch, rate, momentum = schedule.batch_size, schedule.learning_rate, schedule.momentum
-    p_v = np.zeros((batch, state.s.size + lanes_in(state.s)), state.s.dtype)
-    p_e, d, logits = np.zeros_like(p_v), np.zeros_like(p_v), np.zeros_like(task.loss.target)
-    work = _Batch(p_v, p_e, d)
-    swept = Swept(task.gram, state.a, state.velocity, state.decay, p_v, p_e)
-    order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
+    batch, n_steps = schedule.batch_size, -(-n // schedule.batch_size)
+    room = np.zeros((3, batch, state.p_v.shape[1]), state.s.dtype)
+    work, logits = _Batch(room[0], room[1], room[2]), np.zeros_like(task.loss.target)
+    record = new_record(schedule, state.a, n_steps, block)
+    everyone, words = np.arange(n), np.empty(n + 4, np.uint64)
+    whole, mine = Projections(state.p_v, state.p_e), Projections(work.p_v, work.p_e)
     for epoch in range(first, last):
-        draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, order, words)
-        for begin in range(0, n, batch):
-            rows = order[begin : begin + batch]
-            sweep_with_velocity(swept, rows, rate, momentum)
-            advance(state.s, state.s_velocity, state.decay, 1.0, rate, momentum)
-            _project(task, state, scale, rows, work)
-            to_class_layout(d, rows.size, many, logits)
+        draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, record.order, words)
+        for step in range(n_steps):
+            rows = record.order[step * batch : (step + 1) * batch]
+            begin = step // block * block
+            advance_rows(task, record, begin, step - begin, rows, whole, mine)
+            _write_logits(state, scale, rows.size, work)
+            to_class_layout(work.d, rows.size, many, logits)
             logit_gradient(logits, task.labels, rows, many, task.loss)
             divisor = batch if schedule.scale_partial else rows.size
-            to_row_layout(logits, rows.size, many, 1.0 / divisor, d)
-            l2_share = rows.size / batch if schedule.decay_with_batch else 1.0
-            _step(task, state, scale, rows, work, l2_share)
+            to_row_layout(logits, rows.size, many, 1.0 / divisor, work.d)
+            _step(task, state, scale, rows, work, record, step)
             state.gradient_share[0] = 1.0 - schedule.dampening
+            if step + 1 == min(begin + block, n_steps):
+                advance_rows(task, record, begin, step + 1 - begin, everyone, whole, whole)
+        settle(task, record, state.a, state.velocity, state.s, state.s_velocity)
