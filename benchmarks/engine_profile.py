@@ -70,7 +70,7 @@ def _kernels(state: LinearSgd) -> dict[str, Kernel]:
     z = np.zeros((batch, len(layer.s) + layer.a.shape[2]), layer.a.dtype)
     logits, many = np.zeros_like(task.loss.target), task.n_coefficients
     order = np.random.default_rng(0).permutation(len(task.gram))[:batch]
-    swept, none = Swept(task.gram, layer.a, layer.velocity, layer.s, z, z), z.dtype.type(0)
+    swept, none = Swept(task.gram, layer.a, layer.velocity, layer.s, z), z.dtype.type(0)
 
     # A step of 0: the state stays as it is however often a part is repeated.
     def product(n: int) -> None:

@@ -10,7 +10,7 @@ from firthshot.engine._queries import Projector, Queries, locate_queries
 from firthshot.engine.results import RELIABILITY_BINS
 from firthshot.engine.scoring import score_queries
 from firthshot.engine.sgd.momentum import rescale
-from firthshot.engine.sgd.sweep import Swept, drift, sweep, sweep_with_velocity
+from firthshot.engine.sgd.sweep import Swept, drift, sweep
 from firthshot.kernels.softmax import to_class_layout, to_row_layout
 from firthshot.kernels.vectors import lanes_in, lanes_of, vexp, vload, vmax, vstore
 
@@ -58,10 +58,9 @@ def test_max_takes_the_larger_lane():
     rows=st.integers(1, 25),
     blocks=st.integers(1, 5),
     dtype=st.sampled_from([np.float32, np.float64]),
-    velocity=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_sweep_is_a_momentum_step_and_a_product(n, rows, blocks, dtype, velocity, seed):
+def test_sweep_is_a_momentum_step_and_a_product(n, rows, blocks, dtype, seed):
     rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
     gram = rng.normal(size=(n, n)).astype(dtype)
     a, e = (rng.normal(size=(blocks, n, lanes)).astype(dtype) for _ in range(2))
@@ -70,15 +69,13 @@ def test_sweep_is_a_momentum_step_and_a_product(n, rows, blocks, dtype, velocity
     flat_a, flat_e = (x.transpose(1, 0, 2).reshape(n, -1).astype(float) for x in (a, e))
     speed = flat_e + decay * flat_a
     new_a, new_e = flat_a - 0.1 * speed, 0.9 * speed
-    z, ze = (np.zeros((rows, blocks * lanes + lanes), dtype) for _ in range(2))
-    function = sweep_with_velocity if velocity else sweep
-    function(Swept(gram, a, e, decay, z, ze), batch, dtype(0.1), dtype(0.9))
+    z = np.zeros((rows, blocks * lanes + lanes), dtype)
+    sweep(Swept(gram, a, e, decay, z), batch, dtype(0.1), dtype(0.9))
     close = CLOSE[dtype]
     used = blocks * lanes
     assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), new_a, **close)
     assert np.allclose(e.transpose(1, 0, 2).reshape(n, -1), new_e, **close)
     assert np.allclose(z[:, :used], gram[batch] @ new_a, **close)
-    assert np.allclose(ze[:, :used], gram[batch] @ new_e if velocity else 0, **close)
 
 
 @given(
@@ -95,7 +92,7 @@ def test_drift_moves_along_the_velocity_and_multiplies(n, rows, blocks, dtype, s
     before, none = velocity.copy(), np.full(blocks * lanes, np.nan, dtype)
     batch, z = rng.integers(0, n, rows), np.zeros((rows, (blocks + 1) * lanes), dtype)
     moved = (a - 0.1 * velocity).transpose(1, 0, 2).reshape(n, -1)
-    drift(Swept(gram, a, velocity, none, z, z), batch, dtype(0.1))
+    drift(Swept(gram, a, velocity, none, z), batch, dtype(0.1))
     assert np.array_equal(velocity, before)
     assert np.allclose(a.transpose(1, 0, 2).reshape(n, -1), moved, **CLOSE[dtype])
     assert np.allclose(z[:, : blocks * lanes], gram[batch] @ moved, **CLOSE[dtype])
@@ -190,7 +187,7 @@ def test_both_routes_give_the_same_logits(n, d, n_classes, n_coefficients):
     weights = support.T @ a + s * np.repeat(start, n_coefficients, axis=1)
     expected = queries.stack() @ weights + bias
     assert np.allclose(projector.logits(a, s, bias)[:, :17], expected.T)
-    products = np.concatenate([queries.times(np.hstack([support.T, start])), np.ones((24, 1))], 1)
+    products = np.vstack([queries.project(np.vstack([support, start.T])), np.ones((1, 24))])
     projector.products = None if projector.products is not None else products
     assert np.allclose(projector.logits(a, s, bias)[:, :17], expected.T)
 

@@ -78,7 +78,6 @@ def fitted_for_all(
 def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:
     """Return logits (C, L, Q + padding) of the queries, in the trial's precision."""
     n_coefficients, n_classes, d = coef.shape
-    W = coef.transpose(1, 0, 2).reshape(-1, d).T.astype(trial.dtype, order="C")
-    logits = np.ascontiguousarray(trial.query.times(W).T)
+    logits = trial.query.project(coef.transpose(1, 0, 2).reshape(-1, d).astype(trial.dtype))
     logits += intercept.T.reshape(-1, 1).astype(trial.dtype)
     return logits.reshape(n_classes, n_coefficients, -1)

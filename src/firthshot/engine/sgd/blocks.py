@@ -1,9 +1,9 @@
 """Steps in blocks: a step reaches a support row when the row is next needed, not at once.
 
 For every column (class and coefficient) the projections ``p_v = X v`` and ``p_e = X e`` of all the
-support rows are carried along. A step on the batch I with gradient ``X_I'G + decay · v`` does
+support rows are carried along. A step on the batch I with gradient ``X_I'Δ + decay · v`` does
 
-    speed = p_e + decay p_v + K[:, I] G        p_v ← p_v − η speed        p_e ← μ speed
+    speed = p_e + decay p_v + G[:, I] Δ        p_v ← p_v − η speed        p_e ← μ speed
 
 to each of them. Done at once it would stream two matrices (N, columns) through the processor for a
 batch of a few rows. A batch needs its own rows only, and the order of rows is known. So a block of
@@ -12,7 +12,7 @@ stay in registers: the rows of each batch when its turn comes, and all rows at t
 
 Inside a block p_e is kept divided by μ^t, t being the steps since the block's start. A step is then
 
-    p_e ← p_e + (decay / μ^t) p_v + K[:, I] (G / μ^t)        p_v ← p_v − η μ^t p_e
+    p_e ← p_e + (decay / μ^t) p_v + G[:, I] (Δ / μ^t)        p_v ← p_v − η μ^t p_e
 
 or |I| + 2 multiply-adds for each row and column, against 2 |I| of products with both v and e.
 
@@ -76,6 +76,8 @@ class Record(NamedTuple):
     decays: Any  # (blocks of columns, steps, lanes)
     powers: Any  # (T + 1,), μ^t
     rates: Any  # (T,), −η μ^t
+    end_v: Any  # (steps, lanes), room for what the gradients have become in v and e at the end
+    end_e: Any
 
 
 def block_steps(batch: int, momentum: float) -> int:
@@ -96,14 +98,15 @@ class _AdvanceTile:
     def emit(self, rows: int, vectors: int) -> None:
         """Emit the passage of the tile through the recorded steps."""
         b, p = self.builder, self.values
-        along, speed = (self._read(p[name], rows, vectors) for name in ("from_v", "from_e"))
+        places = [b.load(b.gep(p["rows"], [self._row(i)])) for i in range(rows)]
+        along, speed = (self._read(p[name], places, vectors) for name in ("from_v", "from_e"))
         with cgutils.for_range(b, p["steps"]) as loop:
             self._pull(loop.index, along, speed)
             low = b.mul(loop.index, p["batch"])
             high = b.add(low, p["batch"])
             high = b.select(b.icmp_signed("<", high, p["visits"]), high, p["visits"])
             with cgutils.for_range_slice(b, low, high, ir.Constant(INDEX, 1)) as (visit, _):
-                self._add_gradient(visit, speed)
+                self._add_gradient(visit, places, speed)
             back = splat(b, b.load(b.gep(p["rates"], [loop.index])), self.vector)
             for v_row, e_row in zip(along, speed, strict=True):
                 for v_cell, e_cell in zip(v_row, e_row, strict=True):
@@ -120,14 +123,15 @@ class _AdvanceTile:
             for v_row, e_row in zip(along, speed, strict=True):
                 b.store(fma(b, decay, b.load(v_row[v]), b.load(e_row[v])), e_row[v])
 
-    def _add_gradient(self, visit: Any, speed: Any) -> None:
+    def _add_gradient(self, visit: Any, places: Any, speed: Any) -> None:
+        """Add what a visited row pushes; its row of G has the tile's rows side by side."""
         b, p = self.builder, self.values
         place = b.add(b.mul(p["first"], p["batch"]), visit)
         parts = [self._panel("gradients", v, p["n"], place) for v in range(len(speed[0]))]
-        start = b.mul(visit, ir.Constant(INDEX, _MOST_ROWS))
-        for i, row in enumerate(speed):
-            pointer = b.gep(p["weights"], [b.add(start, ir.Constant(INDEX, i))])
-            weight = splat(b, b.load(pointer), self.vector)
+        visited = b.load(b.gep(p["order"], [place]))
+        gram = b.gep(p["gram"], [b.mul(visited, p["n"])])
+        for mine, row in zip(places, speed, strict=True):
+            weight = splat(b, b.load(b.gep(gram, [mine])), self.vector)
             for part, cell in zip(parts, row, strict=True):
                 b.store(fma(b, weight, part, b.load(cell)), cell)
 
@@ -144,41 +148,41 @@ class _AdvanceTile:
         column = b.mul(b.add(p["block"], ir.Constant(INDEX, v)), self.lanes)
         return b.add(b.mul(row, p["wide"]), column)
 
-    def _read(self, source: Any, rows: int, vectors: int) -> Any:
-        b, p, cells = self.builder, self.values, []
-        for i in range(rows):
-            place = b.add(p["row"], ir.Constant(INDEX, i))
-            row = b.load(b.gep(p["rows"], [place]))
-            pointers = [b.gep(source, [self._offset(row, v)]) for v in range(vectors)]
-            cells.append(
-                [cgutils.alloca_once_value(b, load(b, at, self.vector)) for at in pointers]
-            )
-        return cells
+    def _row(self, i: int) -> Any:
+        return self.builder.add(self.values["row"], ir.Constant(INDEX, i))
+
+    def _read(self, source: Any, places: Any, vectors: int) -> Any:
+        b = self.builder
+
+        def cell(place: Any, v: int) -> Any:
+            value = load(b, b.gep(source, [self._offset(place, v)]), self.vector)
+            return cgutils.alloca_once_value(b, value)
+
+        return [[cell(place, v) for v in range(vectors)] for place in places]
 
     def _write(self, cells: Any, target: Any, factor: Any) -> None:
-        b, p = self.builder, self.values
+        b = self.builder
         for i, row in enumerate(cells):
-            place = b.add(p["row"], ir.Constant(INDEX, i))
             for v, cell in enumerate(row):
                 value = b.load(cell) if factor is None else b.fmul(factor, b.load(cell))
-                store(b, value, b.gep(target, [self._offset(place, v)]))
+                store(b, value, b.gep(target, [self._offset(self._row(i), v)]))
 
 
 @intrinsic
-def _tile(typingctx, sizes, place, rows, weights, source, target, record):
+def _tile(typingctx, sizes, place, rows, gram, source, target, record):
     """Run the tile of sizes (rows, vectors) at place (see `advance_rows`)."""
     names = ("row", "block", "first", "steps", "visits", "batch", "wide", "n", "n_steps")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         size = (*cgutils.unpack_tuple(builder, args[0]), ir.Constant(INDEX, 0))
         values = dict(zip(names, cgutils.unpack_tuple(builder, args[1]), strict=True))
-        for name, kind, value in (("rows", rows, args[2]), ("weights", weights, args[3])):
+        for name, kind, value in (("rows", rows, args[2]), ("gram", gram, args[3])):
             values[name] = context.make_array(kind)(context, builder, value).data
         for prefix, kind, value in (("from", source, args[4]), ("to", target, args[5])):
             for name, part in unpack(context, builder, kind, value).items():
                 values[f"{prefix}_{name}"] = part
         values |= unpack(context, builder, record, args[6])
-        emitter = _AdvanceTile(builder, ir_type(Vector(weights.dtype)), values)
+        emitter = _AdvanceTile(builder, ir_type(Vector(gram.dtype)), values)
 
         def emit(rows: int, vectors: int, flag: int) -> None:
             emitter.emit(rows, vectors)
@@ -187,7 +191,7 @@ def _tile(typingctx, sizes, place, rows, weights, source, target, record):
         return context.get_dummy_value()
 
     two, many = types.UniTuple(types.intp, 2), types.UniTuple(types.intp, len(names))
-    return types.void(two, many, rows, weights, source, target, record), codegen
+    return types.void(two, many, rows, gram, source, target, record), codegen
 
 
 @kernel
@@ -200,7 +204,9 @@ def new_record(schedule, a, n_steps, block):
         powers[t + 1] = powers[t] * schedule.momentum
     rates = -schedule.learning_rate * powers[:block]
     gradients, decays = np.zeros_like(a), np.zeros((panels, n_steps, lanes), a.dtype)
-    return Record(np.empty(n, np.int64), gradients, decays, powers, rates)
+    end_v, end_e = np.empty((n_steps, lanes), a.dtype), np.empty((n_steps, lanes), a.dtype)
+    order = np.empty(n, np.int64)
+    return Record(order, gradients, decays, powers, rates, end_v, end_e)
 
 
 @kernel(inline="never")
@@ -214,52 +220,46 @@ def advance_rows(task, record, first, steps, rows, source, target):
         Row ``rows[i]`` is read from the source; what becomes of it is row i of the target.
     """
     batch, n, blocks = task.schedule.batch_size, record.order.size, record.decays.shape[0]
-    begin = first * batch
-    visits = min(steps * batch, n - begin)
-    weights = np.empty(visits * _MOST_ROWS, source.v.dtype)
+    gram, visits = task.gram, min(steps * batch, n - first * batch)
     for row in range(0, rows.size, _MOST_ROWS):
         tall = min(_MOST_ROWS, rows.size - row)
-        for visit in range(visits):
-            gram = task.gram[record.order[begin + visit]]
-            for i in range(tall):
-                weights[visit * _MOST_ROWS + i] = gram[rows[row + i]]
         for block in range(0, blocks, TILE_VECTORS):
             place = (row, block, first, steps, visits, batch)
             sizes = (source.v.shape[1], n, record.decays.shape[1])
             wide = min(TILE_VECTORS, blocks - block)
-            _tile((tall, wide), place + sizes, rows, weights, source, target, record)
+            _tile((tall, wide), place + sizes, rows, gram, source, target, record)
 
 
 @kernel
 def settle(task, record, a, velocity, s, s_velocity):
     """Take the coefficients (blocks, N, lanes) and the shares of v_0 through a whole epoch.
 
-    From the last step backwards: what v and e at the end have of v, e and G before each step.
+    From the last step backwards: what v and e at the end have of v, e and Δ before each step.
     """
-    batch, span, n_steps = task.schedule.batch_size, record.rates.size, record.decays.shape[1]
-    lanes, n = lanes_in(a), record.order.size
-    to_v, to_e = np.empty(n_steps * lanes, a.dtype), np.empty(n_steps * lanes, a.dtype)
+    order, gradients, decays, powers, rates, end_v, end_e = record
+    batch, span, n_steps = task.schedule.batch_size, rates.size, decays.shape[1]
+    lanes, n = lanes_in(a), order.size
     one, zero = vfill(a, 1.0), vfill(a, 0.0)
     back, keep = vfill(a, -task.schedule.learning_rate), vfill(a, task.schedule.momentum)
     for block in range(a.shape[0]):
         v_v, e_v, v_e, e_e = one, zero, zero, one  # e_v: what v at the end has of e
         for step in range(n_steps - 1, -1, -1):
-            power = vfill(a, record.powers[step % span])
-            decay = vmul(power, vload(record.decays, (block * n_steps + step) * lanes))
+            power = vfill(a, powers[step % span])
+            decay = vmul(power, vload(decays, (block * n_steps + step) * lanes))
             e_v = vfma(back, v_v, vmul(keep, e_v))
             e_e = vfma(back, v_e, vmul(keep, e_e))
             v_v, v_e = vfma(decay, e_v, v_v), vfma(decay, e_e, v_e)
-            vstore(to_v, step * lanes, vmul(power, e_v))
-            vstore(to_e, step * lanes, vmul(power, e_e))
+            vstore(end_v, step * lanes, vmul(power, e_v))
+            vstore(end_e, step * lanes, vmul(power, e_e))
         for visit in range(n):
-            at = (block * n + record.order[visit]) * lanes
+            at = (block * n + order[visit]) * lanes
             mine, speed = vload(a, at), vload(velocity, at)
-            gradient = vload(record.gradients, (block * n + visit) * lanes)
+            gradient = vload(gradients, (block * n + visit) * lanes)
             step = visit // batch * lanes
             moved = vfma(v_v, mine, vmul(e_v, speed))
             sped = vfma(v_e, mine, vmul(e_e, speed))
-            vstore(a, at, vfma(vload(to_v, step), gradient, moved))
-            vstore(velocity, at, vfma(vload(to_e, step), gradient, sped))
+            vstore(a, at, vfma(vload(end_v, step), gradient, moved))
+            vstore(velocity, at, vfma(vload(end_e, step), gradient, sped))
         at = block * lanes
         mine, speed = vload(s, at), vload(s_velocity, at)
         vstore(s, at, vadd(vmul(v_v, mine), vmul(e_v, speed)))

@@ -28,11 +28,19 @@ import numpy as np
 
 from firthshot.arrays import Array, round_up
 from firthshot.engine._trial import Fitted, Trial
-from firthshot.engine.sgd.blocks import Projections, advance_rows, block_steps, new_record, settle
+from firthshot.engine.sgd.blocks import (
+    BLOCK_ROWS,
+    Projections,
+    advance_rows,
+    block_steps,
+    new_record,
+    settle,
+)
 from firthshot.engine.sgd.linear import SpanStart
 from firthshot.engine.sgd.momentum import draw_order
 from firthshot.engine.sgd.training import (
     aligned_zeros,
+    coefficient_groups,
     draw_start,
     full_weights,
     make_task,
@@ -151,7 +159,10 @@ def fit_cosine(
     """Train the cosine head; return what to score by number of passes."""
     unit = replace(trial, support=unit_rows(trial.support), query=trial.query.unit())
     start = SpanStart(unit, linear_layer_start(trial), len(form.label))
-    scale, groups = head.scale_for(trial.n_classes), start.groups(len(form.label))
+    scale = head.scale_for(trial.n_classes)
+    # The gradients of a block are read for every few rows, beside as many projections.
+    row_bytes = trial.n_classes * trial.dtype.itemsize
+    groups = coefficient_groups(len(form.label), 2 * BLOCK_ROWS * row_bytes)
     return train_groups(
         groups, form, sgd, keep_weights, lambda part: CosineSgd(start, scale, sgd, part)
     )
@@ -189,19 +200,21 @@ def _correlate(gram, rows, work, at):
 @kernel
 def _step(task, state, scale, rows, work, record, step):
     """Take the step of g, record the step of v, and update the scalars."""
-    d, schedule, (_, n_steps, lanes) = work.d, task.schedule, record.decays.shape
-    l2_share = rows.size / schedule.batch_size if schedule.decay_with_batch else 1.0
+    d, gram, gradients, decays = work.d, task.gram, record.gradients, record.decays
+    schedule, wide, (_, n_steps, lanes) = task.schedule, d.shape[1], decays.shape
+    n, batch = gradients.shape[1], schedule.batch_size
+    l2_share = rows.size / batch if schedule.decay_with_batch else 1.0
     restore = vfill(d, 1.0 / record.powers[step % record.rates.size])
-    k, two = vfill(d, state.gradient_share[0]), vfill(d, 2.0)
+    k, one, two = vfill(d, state.gradient_share[0]), vfill(d, 1.0), vfill(d, 2.0)
     rate, momentum = vfill(d, schedule.learning_rate), vfill(d, schedule.momentum)
     for at in range(0, state.s.size, lanes):
-        with_v, with_e, quadratic = _correlate(task.gram, rows, work, at)
+        with_v, with_e, quadratic = _correlate(gram, rows, work, at)
         vv, ve, ee = vload(state.v_v, at), vload(state.v_e, at), vload(state.e_e, at)
-        norm, g = vsqrt(vv), vload(state.g, at)
+        inverse, g = vdiv(one, vsqrt(vv)), vload(state.g, at)
         l2 = vmul(vfill(d, l2_share), vload(state.l2, at))
-        q = vdiv(vmul(vfill(d, scale), with_v), norm)
-        alpha = vdiv(vmul(vfill(d, scale), g), norm)
-        beta = vsub(l2, vdiv(vmul(g, q), vv))
+        scaled = vmul(vfill(d, scale), inverse)
+        q, alpha = vmul(scaled, with_v), vmul(scaled, g)
+        beta = vsub(l2, vmul(vmul(g, q), vmul(inverse, inverse)))
         hv = vfma(alpha, with_v, vmul(beta, vv))
         he = vfma(alpha, with_e, vmul(beta, ve))
         hh = vmul(vmul(alpha, alpha), quadratic)
@@ -217,15 +230,14 @@ def _step(task, state, scale, rows, work, record, step):
         vstore(state.v_e, at, vmul(momentum, vsub(v_speed, vmul(rate, speed2))))
         vstore(state.e_e, at, vmul(vmul(momentum, momentum), speed2))
         place = (at // lanes * n_steps + step) * lanes
-        vstore(record.decays, place, vmul(restore, vmul(k, beta)))
+        vstore(decays, place, vmul(restore, vmul(k, beta)))
         g_speed = vfma(k, vfma(l2, g, q), vload(state.g_velocity, at))
         vstore(state.g, at, vsub(g, vmul(rate, g_speed)))
         vstore(state.g_velocity, at, vmul(momentum, g_speed))
         weight = vmul(restore, vmul(k, alpha))
-        place = (at // lanes * task.labels.size + step * schedule.batch_size) * lanes
+        place = (at // lanes * n + step * batch) * lanes
         for i in range(rows.size):
-            mine = vload(d, i * d.shape[1] + at)
-            vstore(record.gradients, place + i * lanes, vmul(weight, mine))
+            vstore(gradients, place + i * lanes, vmul(weight, vload(d, i * wide + at)))
 
 
 @kernel

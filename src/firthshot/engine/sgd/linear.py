@@ -134,7 +134,7 @@ def train_linear(task, layer, first, last):
     batch, number = schedule.batch_size, layer.a.dtype.type
     z = np.zeros((batch, layer.s.size + lanes_in(layer.s)), layer.s.dtype)
     logits, decay = np.zeros_like(task.loss.target), np.zeros_like(layer.weight_decay)
-    swept = Swept(task.gram, layer.a, layer.velocity, decay, z, z)
+    swept = Swept(task.gram, layer.a, layer.velocity, decay, z)
     order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
     for epoch in range(first, last):
         draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, order, words)

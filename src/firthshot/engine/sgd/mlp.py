@@ -106,7 +106,7 @@ class MlpStart:
         columns = head.hidden[0] * n_coefficients
         if q * (n * (d + columns) + d * head.hidden[0]) > columns * d * (n + q):
             return cls(weights, gram, z0, None, None)
-        both = trial.query.times(np.concatenate([support.T, first], axis=1))
+        both = trial.query.project(np.concatenate([support, first.T])).T
         query_gram, query_z0 = np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
         return cls(weights, gram, z0, query_gram, query_z0)
 
@@ -200,7 +200,8 @@ class MlpParameters:
     def query_logits(self, trial: Trial, start: MlpStart) -> Array:
         """Return the logits of the query set, (Q + padding, C)."""
         if start.query_gram is None or start.query_z0 is None:
-            hidden = trial.query.times(start.weights[0] * self.s + trial.support.T @ self.a)
+            weights = start.weights[0] * self.s + trial.support.T @ self.a
+            hidden = trial.query.project(weights.T).T
             hidden += self.bias_1
         else:
             hidden = start.query_gram @ self.a
@@ -249,7 +250,7 @@ def train_mlp(task, layer, upper, work, first, last):
     schedule, clock, n = task.schedule, layer.clock, task.labels.size
     batch, number = schedule.batch_size, layer.a.dtype.type
     decay = np.zeros_like(layer.weight_decay)
-    swept = Swept(task.gram, layer.a, layer.velocity, decay, work.z, work.z)
+    swept = Swept(task.gram, layer.a, layer.velocity, decay, work.z)
     order, words = np.empty(n, np.int64), np.empty(n + 4, np.uint64)
     for epoch in range(first, last):
         draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, order, words)

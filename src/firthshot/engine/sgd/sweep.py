@@ -7,7 +7,7 @@ gradients that arrived since. `sweep` does, for every row j and column c,
 
 and on the way, while the row is in registers, accumulates the product with the batch's rows of G,
 
-    z_i = Σ_j G[i, j] a_j             (and z_velocity_i = Σ_j G[i, j] velocity_j where asked for).
+    z_i = Σ_j G[i, j] a_j.
 
 Memory is read once per step instead of three times. A tile of accumulators (batch rows × column
 vectors) stays in registers for the whole pass over j, which is what brings the loop near the speed
@@ -36,17 +36,13 @@ from firthshot.kernels.vectors import Vector, fma, ir_type, load, splat, store
 
 
 class Swept(NamedTuple):
-    """What a sweep reads and writes; G is square, so that its rows are as long as ``a`` has rows.
-
-    ``z_velocity`` is written by `sweep_with_velocity` alone; elsewhere it is ``z`` once more.
-    """
+    """What a sweep reads and writes; G is square, so its rows are as long as ``a`` has rows."""
 
     gram: Any  # (N, N), G
     a: Any  # (blocks, N, lanes)
     velocity: Any  # like a
     decay: Any  # (columns,), not read by `drift`
     z: Any  # (batch, columns + lanes)
-    z_velocity: Any  # like z
 
 
 class _SweepTile:
@@ -56,37 +52,32 @@ class _SweepTile:
         self.builder, self.vector, self.values = builder, vector, values
         self.lanes = ir.Constant(INDEX, vector.count)
 
-    def emit(self, rows: int, vectors: int, update: bool, targets: tuple[str, ...]) -> None:
-        """Emit the pass over j, a product for each of ``targets``."""
+    def emit(self, rows: int, vectors: int, update: bool) -> None:
+        """Emit the pass over j."""
         b, p = self.builder, self.values
         starts = [b.mul(self._column(v), p["n"]) for v in range(vectors)]
         k_rows = [self._k_row(i) for i in range(rows)]
         decays = [self._decay(v) for v in range(vectors)]
         zero = ir.Constant(self.vector, None)
-        sums = [
-            [[cgutils.alloca_once_value(b, zero) for _ in range(vectors)] for _ in range(rows)]
-            for _ in targets
-        ]
+        sums = [[cgutils.alloca_once_value(b, zero) for _ in range(vectors)] for _ in range(rows)]
         with cgutils.for_range(b, p["n"]) as loop:
             offset = b.mul(loop.index, self.lanes)
-            state = [
+            moved = [
                 self._move(b.add(starts[v], offset), decays[v], update) for v in range(vectors)
             ]
             for i in range(rows):
                 weight = splat(b, b.load(b.gep(k_rows[i], [loop.index])), self.vector)
-                for kind in range(len(targets)):
-                    for v in range(vectors):
-                        cell = sums[kind][i][v]
-                        b.store(fma(b, weight, state[v][kind], b.load(cell)), cell)
-        for kind, target in enumerate(targets):
-            self._write(sums[kind], p[target])
+                for a, cell in zip(moved, sums[i], strict=True):
+                    b.store(fma(b, weight, a, b.load(cell)), cell)
+        self._write(sums)
 
-    def _move(self, offset: Any, decay: Any, update: bool) -> tuple[Any, ...]:
-        """Move one row of one column vector by a step if ``update``; return (a, velocity)."""
+    def _move(self, offset: Any, decay: Any, update: bool) -> Any:
+        """Move one row of one column vector by a step if ``update``; return it."""
         b, p = self.builder, self.values
         a_pointer, v_pointer = b.gep(p["a"], [offset]), b.gep(p["velocity"], [offset])
-        a, velocity = load(b, a_pointer, self.vector), load(b, v_pointer, self.vector)
+        a = load(b, a_pointer, self.vector)
         if update:
+            velocity = load(b, v_pointer, self.vector)
             back = b.fneg(splat(b, p["steps"][0], self.vector))
             if decay is not None:
                 velocity = fma(b, decay, a, velocity)
@@ -95,7 +86,7 @@ class _SweepTile:
             if decay is not None:
                 velocity = b.fmul(splat(b, p["steps"][1], self.vector), velocity)
                 store(b, velocity, v_pointer)
-        return a, velocity
+        return a
 
     def _decay(self, v: int) -> Any:
         """Return the decay of column vector ``v``; None where velocities drift."""
@@ -116,71 +107,52 @@ class _SweepTile:
         b, p = self.builder, self.values
         return b.gep(p["gram"], [b.mul(b.load(b.gep(p["rows"], [self._row(i)])), p["n"])])
 
-    def _write(self, sums: Any, target: Any) -> None:
+    def _write(self, sums: Any) -> None:
         b, p = self.builder, self.values
         for i, row in enumerate(sums):
             start = b.mul(self._row(i), p["z_stride"])
             for v, cell in enumerate(row):
-                store(b, b.load(cell), b.gep(target, [b.add(start, self._column(v))]))
+                store(b, b.load(cell), b.gep(p["z"], [b.add(start, self._column(v))]))
 
 
-def _make_tile(targets: tuple[str, ...], most_rows: int) -> Any:
-    @intrinsic
-    def tile(typingctx, sizes, place, rows, steps, arrays):
-        """Run the tile of sizes (rows, vectors, update) at place (block, row, n, z's stride)."""
-        dtype = arrays.types[1].dtype
-        three, four = (types.UniTuple(types.intp, many) for many in (3, 4))
+@intrinsic
+def _tile(typingctx, sizes, place, rows, steps, arrays):
+    """Run the tile of sizes (rows, vectors, update) at place (block, row, n, z's stride)."""
+    dtype = arrays.types[1].dtype
+    three, four = (types.UniTuple(types.intp, many) for many in (3, 4))
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            sizes, place, steps = (cgutils.unpack_tuple(builder, args[at]) for at in (0, 1, 3))
-            values = unpack(context, builder, arrays, args[4])
-            values |= dict(zip(("block", "row", "n", "z_stride"), place, strict=True))
-            values["rows"] = context.make_array(rows)(context, builder, args[2]).data
-            values["steps"] = steps
-            emitter = _SweepTile(builder, ir_type(Vector(dtype)), values)
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        sizes, place, steps = (cgutils.unpack_tuple(builder, args[at]) for at in (0, 1, 3))
+        values = unpack(context, builder, arrays, args[4])
+        values |= dict(zip(("block", "row", "n", "z_stride"), place, strict=True))
+        values["rows"] = context.make_array(rows)(context, builder, args[2]).data
+        values["steps"] = steps
+        emitter = _SweepTile(builder, ir_type(Vector(dtype)), values)
 
-            def emit(rows: int, vectors: int, flag: int) -> None:
-                emitter.emit(rows, vectors, bool(flag), targets)
+        def emit(rows: int, vectors: int, flag: int) -> None:
+            emitter.emit(rows, vectors, bool(flag))
 
-            emit_cases(builder, sizes, (most_rows, TILE_VECTORS, 2), emit)
-            return context.get_dummy_value()
+        emit_cases(builder, sizes, (TILE_ROWS, TILE_VECTORS, 2), emit)
+        return context.get_dummy_value()
 
-        moved = types.UniTuple(dtype, len(steps))
-        return types.void(three, four, rows, moved, arrays), codegen
-
-    return tile
+    moved = types.UniTuple(dtype, len(steps))
+    return types.void(three, four, rows, moved, arrays), codegen
 
 
-def _make_sweep(*targets: str) -> Any:
-    most_rows = TILE_ROWS // len(targets)
-    tile = _make_tile(targets, most_rows)
-
-    @kernel(inline="never")
-    def sweep(arrays, rows, steps):
-        blocks, n, z_stride = arrays.a.shape[0], arrays.a.shape[1], arrays.z.shape[1]
-        for block in range(0, blocks, TILE_VECTORS):
-            vectors = min(TILE_VECTORS, blocks - block)
-            for row in range(0, rows.size, most_rows):
-                sizes = min(most_rows, rows.size - row), vectors, 1 if row == 0 else 0
-                tile(sizes, (block, row, n, z_stride), rows, steps, arrays)
-
-    return sweep
-
-
-_sweep = _make_sweep("z")
-_sweep_with_velocity = _make_sweep("z", "z_velocity")
+@kernel(inline="never")
+def _sweep(arrays, rows, steps):
+    blocks, n, z_stride = arrays.a.shape[0], arrays.a.shape[1], arrays.z.shape[1]
+    for block in range(0, blocks, TILE_VECTORS):
+        vectors = min(TILE_VECTORS, blocks - block)
+        for row in range(0, rows.size, TILE_ROWS):
+            sizes = min(TILE_ROWS, rows.size - row), vectors, 1 if row == 0 else 0
+            _tile(sizes, (block, row, n, z_stride), rows, steps, arrays)
 
 
 @kernel
 def sweep(arrays, rows, learning_rate, momentum):
     """Take a momentum step of ``arrays.a``; write the product G[rows] a to ``arrays.z``."""
     _sweep(arrays, rows, (learning_rate, momentum))
-
-
-@kernel
-def sweep_with_velocity(arrays, rows, learning_rate, momentum):
-    """Sweep, and write G[rows] velocity to ``arrays.z_velocity``."""
-    _sweep_with_velocity(arrays, rows, (learning_rate, momentum))
 
 
 @kernel

@@ -1,0 +1,150 @@
+"""Steps in blocks against the same steps one by one, in plain NumPy."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firthshot.engine import Penalty, Sgd
+from firthshot.engine._trial import Trial
+from firthshot.engine.sgd import blocks, cosine
+from firthshot.engine.sgd.blocks import Projections, advance_rows, block_steps, new_record, settle
+from firthshot.engine.sgd.cosine import CosineSgd, linear_layer_start
+from firthshot.engine.sgd.linear import SpanStart
+from firthshot.kernels.vectors import lanes_of
+
+COSINE_SGD = Sgd(0.05, 0.9, 0.9, batch_size=4, epochs=12, scale_partial=False)
+CLOSE = {np.float32: {"rtol": 1e-4, "atol": 1e-4}, np.float64: {"rtol": 1e-10, "atol": 1e-10}}
+
+
+def make_trial(n_classes, shots, dtype):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(n_classes), shots)[: n_classes * shots - 1]
+    support = rng.normal(size=(n_classes, 9))[labels] + rng.normal(size=(len(labels), 9))
+    return Trial(0, 99, n_classes, support.astype(dtype), labels, support[:3].astype(dtype))
+
+
+class Case:
+    """An epoch of random gradients, recorded in blocks, and a state to take through it."""
+
+    def __init__(self, n, batch, panels, momentum, dtype, seed):
+        self.rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
+        self.n, self.batch, self.dtype = n, batch, dtype
+        self.steps = -(-n // batch)
+        self.block = min(block_steps(batch, momentum), self.steps)
+        rows = self.rng.normal(size=(n, 5)) / 3
+        sgd = Sgd(0.1, momentum, 0.0, batch_size=batch)
+        trial = make_trial(n_classes=2, shots=2, dtype=dtype)
+        form = Penalty("firth", (0.0,)).tables(trial.labels, 2, 20)
+        task = cosine.make_task(trial, sgd, form, (rows @ rows.T).astype(dtype), np.zeros((n, 1)))
+        self.task = task._replace(labels=np.zeros(n, np.int64))
+        self.a, self.velocity = (self.normal(panels, n, lanes) for _ in range(2))
+        self.record = new_record(self.task.schedule, self.a, self.steps, self.block)
+        self.record.order[:] = self.rng.permutation(n)
+        self.gradients = self.normal(n, panels * lanes)
+        self.decays = 0.1 * self.normal(self.steps, panels * lanes)
+        for step in range(self.steps):
+            power = self.record.powers[step % self.block]
+            mine = slice(step * batch, (step + 1) * batch)
+            self.record.decays[:, step] = self.decays[step].reshape(panels, lanes) / power
+            each = self.gradients[mine].reshape(-1, panels, lanes).transpose(1, 0, 2)
+            self.record.gradients[:, mine] = each / power
+
+    def normal(self, *shape):
+        return self.rng.normal(size=shape).astype(self.dtype)
+
+    def by_steps(self, values, speeds, spread, first, last):
+        """Take values and speeds (m, columns) through steps; ``spread`` (m, n) is K or 1."""
+        values, speeds, momentum = values.astype(float), speeds.astype(float), self.momentum
+        for step in range(first, last):
+            mine = slice(step * self.batch, (step + 1) * self.batch)
+            pushed = spread[:, self.record.order[mine]] @ self.gradients[mine]
+            speeds = speeds + self.decays[step] * values + pushed
+            values, speeds = values - 0.1 * speeds, momentum * speeds
+        return values, speeds
+
+    @property
+    def momentum(self):
+        return float(self.task.schedule.momentum)
+
+
+CASES = {
+    "n": st.integers(1, 40),
+    "batch": st.integers(1, 13),
+    "panels": st.integers(1, 3),
+    "momentum": st.sampled_from([0.0, 0.2, 0.9]),
+    "dtype": st.sampled_from([np.float32, np.float64]),
+    "seed": st.integers(0, 99),
+}
+
+
+@given(**CASES)
+def test_rows_pass_through_a_block_as_through_its_steps(n, batch, panels, momentum, dtype, seed):
+    case = Case(n, batch, panels, momentum, dtype, seed)
+    last_block = (case.steps - 1) // case.block * case.block
+    steps = case.steps - last_block
+    rows = case.rng.permutation(n)[: case.rng.integers(1, n + 1)]
+    wide = (panels + 1) * lanes_of(dtype)
+    whole = Projections(case.normal(n, wide), case.normal(n, wide))
+    found = Projections(np.zeros((len(rows), wide), dtype), np.zeros((len(rows), wide), dtype))
+    advance_rows(case.task, case.record, last_block, steps, rows, whole, found)
+    used = case.gradients.shape[1]
+    expected = case.by_steps(
+        whole.v[rows, :used], whole.e[rows, :used], case.task.gram[rows], last_block, case.steps
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        assert np.allclose(ours[:, :used], theirs, **CLOSE[dtype])
+        assert not ours[:, used:].any()
+
+
+@given(**CASES)
+def test_settling_takes_coefficients_through_the_epoch(n, batch, panels, momentum, dtype, seed):
+    case = Case(n, batch, panels, momentum, dtype, seed)
+    s, s_velocity = case.normal(panels * lanes_of(dtype)), case.normal(panels * lanes_of(dtype))
+
+    def flat(values):
+        return values.transpose(1, 0, 2).reshape(n, -1)
+
+    expected = case.by_steps(flat(case.a), flat(case.velocity), np.eye(n), 0, case.steps)
+    alone = case.by_steps(s[None], s_velocity[None], np.zeros((1, n)), 0, case.steps)
+    settle(case.task, case.record, case.a, case.velocity, s, s_velocity)
+    for ours, theirs in zip((flat(case.a), flat(case.velocity)), expected, strict=True):
+        assert np.allclose(ours, theirs, **CLOSE[dtype])
+    for ours, theirs in zip((s, s_velocity), alone, strict=True):
+        assert np.allclose(ours, theirs[0], **CLOSE[dtype])
+
+
+def trained_state(sgd, dtype=np.float64, passes=12):
+    trial = make_trial(n_classes=6, shots=5, dtype=dtype)
+    form = Penalty("firth", (0.0, 0.5, 2.0), l2=0.5).tables(trial.labels, 6, 60)
+    trial = dataclasses.replace(trial, support=cosine.unit_rows(trial.support))
+    state = CosineSgd(SpanStart(trial, linear_layer_start(trial), 3), 2.0, sgd, form)
+    state.train(0, passes)
+    return state
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("rows", [1, 9, 60])
+def test_the_length_of_a_block_changes_rounding_alone(rows, momentum, monkeypatch):
+    sgd = dataclasses.replace(COSINE_SGD, momentum=momentum, dampening=momentum / 2)
+    expected = trained_state(sgd).state
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", rows)
+    for name, values in trained_state(sgd).state._asdict().items():
+        assert np.allclose(values, getattr(expected, name), rtol=1e-9, atol=1e-11), name
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(np.float32, 1e-5), (np.float64, 1e-13)])
+def test_carried_projections_stay_those_of_the_coefficients(dtype, bound):
+    sgd = Sgd(0.01, 0.9, 0.9, 4, 301, True, False)
+    head = trained_state(sgd, dtype, passes=301)
+    state, used = head.state, 18
+    for projected, a, s in (
+        (state.p_v, state.a, state.s),
+        (state.p_e, state.velocity, state.s_velocity),
+    ):
+        exact = head.task.gram @ a.transpose(1, 0, 2).reshape(len(head.task.gram), -1)
+        exact += head.task.start * s
+        size = np.abs(exact[:, :used]).max()
+        assert np.abs(projected[:, :used] - exact[:, :used]).max() < bound * size
