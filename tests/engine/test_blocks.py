@@ -33,7 +33,7 @@ class Case:
         self.rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
         self.n, self.batch, self.dtype = n, batch, dtype
         self.steps = -(-n // batch)
-        self.block = min(block_steps(batch, momentum), self.steps)
+        self.block = block_steps(batch, momentum)
         rows = self.rng.normal(size=(n, 5)) / 3
         sgd = Sgd(0.1, momentum, 0.0, batch_size=batch)
         trial = make_trial(n_classes=2, shots=2, dtype=dtype)
@@ -41,7 +41,7 @@ class Case:
         task = cosine.make_task(trial, sgd, form, (rows @ rows.T).astype(dtype), np.zeros((n, 1)))
         self.task = task._replace(labels=np.zeros(n, np.int64))
         self.a, self.velocity = (self.normal(panels, n, lanes) for _ in range(2))
-        self.record = new_record(self.task.schedule, self.a, self.steps, self.block)
+        self.record = new_record(self.task.schedule, n, panels * lanes)
         self.record.order[:] = self.rng.permutation(n)
         self.gradients = self.normal(n, panels * lanes)
         self.decays = 0.1 * self.normal(self.steps, panels * lanes)

@@ -93,7 +93,7 @@ class Head:
         n, queries, d, ways, coefficients = shape
         gathered = (n + queries) * d + (n + queries) * (n + ways)
         width = self.widest_layer(ways)
-        state = 5 * n * width * coefficients + 2 * d * width
+        state = 7 * n * width * coefficients + 2 * d * width
         scores = 3 * queries * (ways * coefficients + (width if width > ways else 0))
         return itemsize * (gathered + state + scores)
 

@@ -22,7 +22,7 @@ The coefficients ``v = s v_0 + X'a`` and ``e = s_e v_0 + X'velocity`` are needed
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -30,6 +30,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from firthshot.engine.sgd.training import aligned_zeros
 from firthshot.kernels import kernel
 from firthshot.kernels.tiles import INDEX, TILE_ROWS, TILE_VECTORS, emit_cases, unpack
 from firthshot.kernels.vectors import (
@@ -37,6 +38,7 @@ from firthshot.kernels.vectors import (
     fma,
     ir_type,
     lanes_in,
+    lanes_of,
     load,
     splat,
     store,
@@ -47,6 +49,9 @@ from firthshot.kernels.vectors import (
     vmul,
     vstore,
 )
+
+if TYPE_CHECKING:
+    from firthshot.engine.sgd.momentum import Schedule
 
 # Rows of a block, in whole batches. Fewer stream the projections more often, more make each batch
 # wait for longer: at 100 ways × 5 shots 30 and 120 rows cost 5 % more.
@@ -86,6 +91,18 @@ def block_steps(batch: int, momentum: float) -> int:
     if momentum == 0:
         return 1
     return max(1, min(steps, int(np.log(_SMALLEST_POWER) / np.log(momentum))))
+
+
+def new_record(schedule: Schedule, n: int, columns: int) -> Record:
+    """Return room for the steps of an epoch over n rows."""
+    batch, momentum, dtype = schedule.batch_size, schedule.momentum, schedule.momentum.dtype
+    lanes, steps = lanes_of(dtype), -(-n // batch)
+    powers = momentum ** np.arange(block_steps(batch, momentum) + 1, dtype=dtype)
+    panels = columns // lanes
+    shapes = (panels, n, lanes), (panels, steps, lanes), (steps, lanes), (steps, lanes)
+    gradients, decays, end_v, end_e = (aligned_zeros(shape, dtype) for shape in shapes)
+    rates = -schedule.learning_rate * powers[:-1]
+    return Record(np.empty(n, np.int64), gradients, decays, powers, rates, end_v, end_e)
 
 
 class _AdvanceTile:
@@ -192,21 +209,6 @@ def _tile(typingctx, sizes, place, rows, gram, source, target, record):
 
     two, many = types.UniTuple(types.intp, 2), types.UniTuple(types.intp, len(names))
     return types.void(two, many, rows, gram, source, target, record), codegen
-
-
-@kernel
-def new_record(schedule, a, n_steps, block):
-    """Return room for the steps of an epoch, in blocks of so many, of coefficients like ``a``."""
-    panels, n, lanes = a.shape
-    powers = np.empty(block + 1, a.dtype)
-    powers[0] = 1.0
-    for t in range(block):
-        powers[t + 1] = powers[t] * schedule.momentum
-    rates = -schedule.learning_rate * powers[:block]
-    gradients, decays = np.zeros_like(a), np.zeros((panels, n_steps, lanes), a.dtype)
-    end_v, end_e = np.empty((n_steps, lanes), a.dtype), np.empty((n_steps, lanes), a.dtype)
-    order = np.empty(n, np.int64)
-    return Record(order, gradients, decays, powers, rates, end_v, end_e)
 
 
 @kernel(inline="never")

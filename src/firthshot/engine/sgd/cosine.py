@@ -32,7 +32,6 @@ from firthshot.engine.sgd.blocks import (
     BLOCK_ROWS,
     Projections,
     advance_rows,
-    block_steps,
     new_record,
     settle,
 )
@@ -121,6 +120,9 @@ class CosineSgd:
         a, velocity = (aligned_zeros((columns // lanes, n, lanes), dtype) for _ in range(2))
         p_v, p_e = (aligned_zeros((n, columns + lanes), dtype) for _ in range(2))
         p_v[:, :columns] = self.task.start
+        self.record = new_record(self.task.schedule, n, columns)
+        room = (aligned_zeros((sgd.batch_size, columns + lanes), dtype) for _ in range(3))
+        self.work = _Batch(*room)
         numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[4:-1]}
         # Columns of padding are divided by their norm too: any positive number will do.
         for name in ("s", "g", "v_v"):
@@ -133,8 +135,7 @@ class CosineSgd:
 
     def train(self, first: int, last: int) -> None:
         """Run the passes first … last - 1."""
-        steps = block_steps(self.sgd.batch_size, self.sgd.momentum)
-        train_cosine(self.task, self.state, self.scale, steps, first, last)
+        train_cosine(self.task, self.state, self.record, self.work, self.scale, first, last)
 
     def finish(self, keep_weights: bool) -> Fitted:
         """Form query logits σ g ⟨v, x⟩ / ‖v‖, the squared norms and the weights if asked for."""
@@ -241,21 +242,19 @@ def _step(task, state, scale, rows, work, record, step):
 
 
 @kernel
-def train_cosine(task, state, scale, block, first, last):
+def train_cosine(task, state, record, work, scale, first, last):
     """Train a group of coefficients over the epochs first … last - 1, from the state given.
 
     Parameters
     ----------
     task : :class:`.momentum.Task` of unit rows
     state : Directions
+    record : :class:`.blocks.Record`, room for an epoch; work : _Batch
     scale : σ
-    block : number of steps of a block
     """
     schedule, n, many = task.schedule, task.labels.size, task.n_coefficients
-    batch, n_steps = schedule.batch_size, -(-n // schedule.batch_size)
-    room = np.zeros((3, batch, state.p_v.shape[1]), state.s.dtype)
-    work, logits = _Batch(room[0], room[1], room[2]), np.zeros_like(task.loss.target)
-    record = new_record(schedule, state.a, n_steps, block)
+    batch, n_steps, block = schedule.batch_size, record.decays.shape[1], record.rates.size
+    logits = np.zeros_like(task.loss.target)
     everyone, words = np.arange(n), np.empty(n + 4, np.uint64)
     whole, mine = Projections(state.p_v, state.p_e), Projections(work.p_v, work.p_e)
     for epoch in range(first, last):
