@@ -89,7 +89,7 @@ def test_rows_pass_through_a_block_as_through_its_steps(n, batch, panels, moment
     wide = (panels + 1) * lanes_of(dtype)
     whole = Projections(case.normal(n, wide), case.normal(n, wide))
     found = Projections(np.zeros((len(rows), wide), dtype), np.zeros((len(rows), wide), dtype))
-    advance_rows(case.task, case.record, last_block, steps, rows, whole, found)
+    advance_rows(case.task.gram, case.record, last_block, steps, rows, whole, found)
     used = case.gradients.shape[1]
     expected = case.by_steps(
         whole.v[rows, :used], whole.e[rows, :used], case.task.gram[rows], last_block, case.steps
@@ -109,7 +109,7 @@ def test_settling_takes_coefficients_through_the_epoch(n, batch, panels, momentu
 
     expected = case.by_steps(flat(case.a), flat(case.velocity), np.eye(n), 0, case.steps)
     alone = case.by_steps(s[None], s_velocity[None], np.zeros((1, n)), 0, case.steps)
-    settle(case.task, case.record, case.a, case.velocity, s, s_velocity)
+    settle(case.task.schedule, case.record, case.a, case.velocity, s, s_velocity)
     for ours, theirs in zip((flat(case.a), flat(case.velocity)), expected, strict=True):
         assert np.allclose(ours, theirs, **CLOSE[dtype])
     for ours, theirs in zip((s, s_velocity), alone, strict=True):

@@ -76,6 +76,7 @@ class Record(NamedTuple):
     and ``decays`` are divided by μ^t.
     """
 
+    batch: int
     order: Any  # (N,) rows in the order of visits
     gradients: Any  # (blocks of columns, N, lanes)
     decays: Any  # (blocks of columns, steps, lanes)
@@ -102,7 +103,7 @@ def new_record(schedule: Schedule, n: int, columns: int) -> Record:
     shapes = (panels, n, lanes), (panels, steps, lanes), (steps, lanes), (steps, lanes)
     gradients, decays, end_v, end_e = (aligned_zeros(shape, dtype) for shape in shapes)
     rates = -schedule.learning_rate * powers[:-1]
-    return Record(np.empty(n, np.int64), gradients, decays, powers, rates, end_v, end_e)
+    return Record(batch, np.empty(n, np.int64), gradients, decays, powers, rates, end_v, end_e)
 
 
 class _AdvanceTile:
@@ -188,7 +189,7 @@ class _AdvanceTile:
 @intrinsic
 def _tile(typingctx, sizes, place, rows, gram, source, target, record):
     """Run the tile of sizes (rows, vectors) at place (see `advance_rows`)."""
-    names = ("row", "block", "first", "steps", "visits", "batch", "wide", "n", "n_steps")
+    names = ("row", "block", "first", "steps", "visits", "wide", "n", "n_steps")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         size = (*cgutils.unpack_tuple(builder, args[0]), ir.Constant(INDEX, 0))
@@ -212,7 +213,7 @@ def _tile(typingctx, sizes, place, rows, gram, source, target, record):
 
 
 @kernel(inline="never")
-def advance_rows(task, record, first, steps, rows, source, target):
+def advance_rows(gram, record, first, steps, rows, source, target):
     """Take the projections of rows through the steps first … first + steps - 1 of the epoch.
 
     Parameters
@@ -221,28 +222,28 @@ def advance_rows(task, record, first, steps, rows, source, target):
     source, target : Projections
         Row ``rows[i]`` is read from the source; what becomes of it is row i of the target.
     """
-    batch, n, blocks = task.schedule.batch_size, record.order.size, record.decays.shape[0]
-    gram, visits = task.gram, min(steps * batch, n - first * batch)
+    batch, n, blocks = record.batch, record.order.size, record.decays.shape[0]
+    visits = min(steps * batch, n - first * batch)
     for row in range(0, rows.size, _MOST_ROWS):
         tall = min(_MOST_ROWS, rows.size - row)
         for block in range(0, blocks, TILE_VECTORS):
-            place = (row, block, first, steps, visits, batch)
+            place = (row, block, first, steps, visits)
             sizes = (source.v.shape[1], n, record.decays.shape[1])
             wide = min(TILE_VECTORS, blocks - block)
             _tile((tall, wide), place + sizes, rows, gram, source, target, record)
 
 
 @kernel
-def settle(task, record, a, velocity, s, s_velocity):
+def settle(schedule, record, a, velocity, s, s_velocity):
     """Take the coefficients (blocks, N, lanes) and the shares of v_0 through a whole epoch.
 
     From the last step backwards: what v and e at the end have of v, e and Δ before each step.
     """
-    order, gradients, decays, powers, rates, end_v, end_e = record
-    batch, span, n_steps = task.schedule.batch_size, rates.size, decays.shape[1]
+    batch, order, gradients, decays, powers, rates, end_v, end_e = record
+    span, n_steps = rates.size, decays.shape[1]
     lanes, n = lanes_in(a), order.size
     one, zero = vfill(a, 1.0), vfill(a, 0.0)
-    back, keep = vfill(a, -task.schedule.learning_rate), vfill(a, task.schedule.momentum)
+    back, keep = vfill(a, -schedule.learning_rate), vfill(a, schedule.momentum)
     for block in range(a.shape[0]):
         v_v, e_v, v_e, e_e = one, zero, zero, one  # e_v: what v at the end has of e
         for step in range(n_steps - 1, -1, -1):

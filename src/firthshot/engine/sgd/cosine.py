@@ -198,7 +198,7 @@ def _correlate(gram, rows, work, at):
     return with_v, with_e, quadratic
 
 
-@kernel
+@kernel(inline="always")
 def _step(task, state, scale, rows, work, record, step):
     """Take the step of g, record the step of v, and update the scalars."""
     d, gram, gradients, decays = work.d, task.gram, record.gradients, record.decays
@@ -262,7 +262,7 @@ def train_cosine(task, state, record, work, scale, first, last):
         for step in range(n_steps):
             rows = record.order[step * batch : (step + 1) * batch]
             begin = step // block * block
-            advance_rows(task, record, begin, step - begin, rows, whole, mine)
+            advance_rows(task.gram, record, begin, step - begin, rows, whole, mine)
             _write_logits(state, scale, rows.size, work)
             to_class_layout(work.d, rows.size, many, logits)
             logit_gradient(logits, task.labels, rows, many, task.loss)
@@ -271,5 +271,5 @@ def train_cosine(task, state, record, work, scale, first, last):
             _step(task, state, scale, rows, work, record, step)
             state.gradient_share[0] = 1.0 - schedule.dampening
             if step + 1 == min(begin + block, n_steps):
-                advance_rows(task, record, begin, step + 1 - begin, everyone, whole, whole)
-        settle(task, record, state.a, state.velocity, state.s, state.s_velocity)
+                advance_rows(task.gram, record, begin, step + 1 - begin, everyone, whole, whole)
+        settle(schedule, record, state.a, state.velocity, state.s, state.s_velocity)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -157,9 +158,9 @@ def loss_form(form: PenaltyTables, batch: int, dtype: np.dtype[Any]) -> LossForm
 
 def aligned_zeros(shape: tuple[int, ...] | int, dtype: np.dtype[Any]) -> Array:
     """Return zeros that begin at a cache line: a vector across two of them costs double."""
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = prod(shape if isinstance(shape, tuple) else (shape,)) * dtype.itemsize
     memory = np.zeros(size + VECTOR_BYTES, np.uint8)
-    first = -memory.ctypes.data % VECTOR_BYTES
+    first = -memory.__array_interface__["data"][0] % VECTOR_BYTES
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
