@@ -59,7 +59,7 @@ BLOCK_ROWS = 60
 # μ^t stays above this within a block. Smaller values only matter below a momentum of 0.54.
 _SMALLEST_POWER = 1e-4
 # A row has two accumulators here, so that a tile has half the rows.
-_MOST_ROWS = max(1, TILE_ROWS // 2)
+_MOST_ROWS = (TILE_ROWS + 1) // 2
 
 
 class Projections(NamedTuple):
