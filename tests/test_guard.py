@@ -14,7 +14,7 @@ from firthshot import guard
 from firthshot.banks import read_data_pickle
 from firthshot.banks._sources import read_source
 from firthshot.errors import FirthshotError
-from firthshot.guard import refuse_bomb, room_for, trial_fault
+from firthshot.guard import load_tensors, refuse_bomb, room_for, trial_fault
 from firthshot.own_data import read_examples
 from firthshot.tables import read_parquet_safely, refuse_unsafe_parquet
 
@@ -154,3 +154,13 @@ def test_the_limit_grows_with_the_file():
     refuse_bomb(room_for(100), 100)
     with pytest.raises(FirthshotError, match="write it anew, uncompressed or in parts"):
         refuse_bomb(room_for(100) + 1, 100)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_long_name_in_a_torch_file_is_refused_before_torch_searches_it(tmp_path, zipped):
+    torch, path = pytest.importorskip("torch"), tmp_path / "weights.pt"
+    torch.save({"x" * 9_000: torch.ones(2)}, path, _use_new_zipfile_serialization=zipped)
+    assert next(iter(load_tensors(path).values())).tolist() == [1.0, 1.0]
+    torch.save({"x" * 70_000: torch.ones(2)}, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(pickle.UnpicklingError, match="too long"):
+        load_tensors(path)

@@ -17,7 +17,7 @@ from firthshot.banks._arrays import read_npy, read_npz
 from firthshot.banks._pickle import read_pickled_classes
 from firthshot.banks._tables import read_table
 from firthshot.errors import BankError, FirthshotError, MissingExtraError, reason
-from firthshot.guard import refuse_bomb, refuse_zip_bomb, trial_fault
+from firthshot.guard import load_tensors, refuse_bomb, trial_fault
 from firthshot.tables import TABLES
 
 if TYPE_CHECKING:
@@ -168,8 +168,7 @@ def _read_torch(path: Path) -> Source:
     except ImportError:
         raise MissingExtraError(f"Reading {path}", "torch") from None
     try:
-        refuse_zip_bomb(path)
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        content: Any = load_tensors(path)
     except pickle.UnpicklingError:
         raise BankError(
             "it is damaged or holds more than tensors; save it as (features, labels)"

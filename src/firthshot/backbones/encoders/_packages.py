@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from firthshot.errors import FirthshotError, MissingExtraError, reason
-from firthshot.guard import refuse_zip_bomb
+from firthshot.guard import load_tensors
 
 
 def installed(*modules: str) -> bool:
@@ -42,11 +42,8 @@ def package_file(module: str, inside: str, what: str, extra: str) -> Path:
 
 def load_weights(path: Path) -> Any:
     """Load a state dict from a torch file: tensors only, nothing that runs."""
-    import torch
-
     try:
-        refuse_zip_bomb(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return load_tensors(path)
     except pickle.UnpicklingError as error:
         # torch's own words say how to run the file's code: the opposite of what is right here
         found = re.search(r"GLOBAL (\S+)", str(error))
