@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from firthshot.engine.results import Results, Status
     from firthshot.engine.solvers.optimum import solve
     from firthshot.engine.solvers.problem import Solution
+    from firthshot.engine.solvers.together import Kind, Rows, minimise_together, shared_rows
 
 __all__ = [
-    "Centroid", "Converged", "Cosine", "Fitted", "Head", "LeastSquares", "Linear", "Mlp", "Penalty",
-    "Results", "Sgd", "Solution", "Solver", "Status", "Trial", "TrialShape", "TrialSource",
-    "check_trainable", "fitted_linear", "paper_sgd", "record_trial", "register_head",
-    "registered_heads", "solve", "train",
+    "Centroid", "Converged", "Cosine", "Fitted", "Head", "Kind", "LeastSquares", "Linear", "Mlp",
+    "Penalty", "Results", "Rows", "Sgd", "Solution", "Solver", "Status", "Trial", "TrialShape",
+    "TrialSource", "check_trainable", "fitted_linear", "minimise_together", "paper_sgd",
+    "record_trial", "register_head", "registered_heads", "shared_rows", "solve", "train",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -46,5 +47,6 @@ __getattr__, __dir__ = lazy_names(
         "results": "Results Status",
         "solvers.optimum": "solve",
         "solvers.problem": "Solution",
+        "solvers.together": "Kind Rows minimise_together shared_rows",
     },
 )

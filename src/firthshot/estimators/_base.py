@@ -62,6 +62,7 @@ class FittedHead:
     n_iter: int
     converged: bool
     problem: str = ""  # why it has not converged and what to do, in one sentence
+    start: Array | None = None  # where the solver may start without some of the rows
 
 
 class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -105,6 +106,17 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
             found.append(np.stack([self._logits(support.X[part], fit.parameters) for fit in left]))
         return np.concatenate(found, axis=1)
 
+    def _round_logits(
+        self, support: Support, parts: list[Array], _fit: FittedHead, plainly: bool
+    ) -> tuple[Array, Array | None]:
+        """Return the logits (R, K) of parts of the rows left out, good for a temperature.
+
+        If wished, also those that plain regression gives its rows, (N, K). Override with something
+        faster, which may start from the head fitted to all rows.
+        """
+        logits = self._refitted_logits(support, parts, [(self.lam_, self.l2_)])[0]
+        return logits, plain_logits(support) if plainly else None
+
     def _theory(self, support: Support) -> float:
         """Return λ = K rank(X) / (2N) of the support set; N is the sum of the weights."""
         X = support.X.toarray() if hasattr(support.X, "toarray") else support.X
@@ -139,16 +151,17 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
     def _fit_temperature(self, support: Support, fit: FittedHead) -> float:
         """Return the temperature from rows left out in rounds and from the support itself."""
         parts = list(rounds(support))
-        logits = self._refitted_logits(support, parts, [(self.lam_, self.l2_)])[0]
-        left = left_out(support, np.concatenate([np.empty(0, np.intp), *parts]), logits)
+        rows = np.concatenate([np.empty(0, np.intp), *parts])
         shots = float(support.weights.sum()) / support.n_classes
-        share = share_of_support(float(left.weights.sum()), shots)
-        own = 1.0
+        share = share_of_support(float(support.weights[rows].sum()), shots)
+        plainly = share > 0 and self._length_says_something
+        logits, plain = self._round_logits(support, parts, fit, plainly)
+        temperature = fit_temperature(left_out(support, rows, logits)) ** (1 - share)
         if share:
-            plain = plain_logits(support) if self._length_says_something else None
             logits = self._logits(support.X, fit.parameters)
             own = support_temperature(logits, plain, support.labels, support.weights)
-        return float(fit_temperature(left) ** (1 - share) * own**share)
+            temperature *= own**share
+        return float(temperature)
 
     def leave_one_out(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -13,7 +13,6 @@ import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-from firthshot.kernels import kernel
 
 UNLIKE = 10.0  # times the spread of the median column
 FAR_APART = 100.0  # times that of the lower quartile: half of few columns may be wide
@@ -105,22 +104,7 @@ def _surely_alike(X: Array, times: float) -> bool:
     have at least the median range; one that does not vary counts as none here, which errs on the
     side of looking more closely.
     """
-    lengths = column_ranges(X)
+    lengths = np.subtract(X.max(axis=0), X.min(axis=0), dtype=np.float64)
     half = (len(lengths) - 1) // 2
     middle = np.partition(lengths, half)[half]
     return bool(lengths.max() / 2 <= times * middle / np.sqrt(2 * len(X)))
-
-
-@kernel
-def column_ranges(X: Array) -> Array:
-    """Return largest less smallest value of every column of X (N, d), (d,) in float64.
-
-    In one pass: NumPy takes several, which with few rows is most of a fit.
-    """
-    low, high = X[0].astype(np.float64), X[0].astype(np.float64)
-    for i in range(1, X.shape[0]):
-        for j in range(X.shape[1]):
-            low[j] = min(low[j], X[i, j])
-            high[j] = max(high[j], X[i, j])
-    ranges: Array = high - low
-    return ranges

@@ -12,7 +12,8 @@ from firthshot.engine import Status
 from firthshot.errors import FirthshotError
 from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._linear import FirthClassifier
-from firthshot.estimators._optimum import logits, public, ridge_rows, take_shared_away
+from firthshot.estimators._optimum import logits, public, take_shared_away
+from firthshot.estimators._small import ridge_rows
 from firthshot.estimators._support import Candidates, Support
 from firthshot.objective import theory_lambda
 

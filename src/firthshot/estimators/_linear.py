@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -11,9 +11,22 @@ from firthshot.arrays import Array
 from firthshot.engine.results import Status
 from firthshot.estimators._base import FittedHead, HeadEstimator
 from firthshot.estimators._left_out import LinearOptimum, left_out_logits
-from firthshot.estimators._optimum import dense_columns, logits, public, ridge_rows, solve_linear
+from firthshot.estimators._optimum import (
+    NEGLIGIBLE,
+    PLAIN,
+    ROUGH,
+    logits,
+    plain_logits,
+    public,
+    solve_linear,
+    variant_logits,
+)
 from firthshot.estimators._saving import Shapes
+from firthshot.estimators._small import Variant, ridge_rows
 from firthshot.estimators._support import Candidates, Support, centre_if_far
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Settled by studies/defaults.
 DEFAULT_LAM: float | str = "shots"
@@ -57,7 +70,7 @@ class FirthClassifier(HeadEstimator):
     standardize : bool, default=False
         Bring the columns to mean 0 and standard deviation 1 first, as a StandardScaler in front
         does; it is part of the fitted head and of the file that `save` writes.
-    tol : float, default=1e-9
+    tol : float, default=1e-5
         Largest entry of the gradient, of the objective divided by (1 + lam) Σ w, at the end, for
         features in units of √v.
     max_iter : int, default=200
@@ -91,30 +104,55 @@ class FirthClassifier(HeadEstimator):
     class_weight: Any = "balanced"
     calibrate: bool = True
     standardize: bool = False
-    tol: float = 1e-9
+    tol: float = 1e-5
     max_iter: int = 200
 
     _accepts_sparse: ClassVar[bool] = True
     _refit_work: ClassVar[float] = 5e7
 
     def _fit_path(self, support: Support, path: Candidates) -> list[FittedHead]:
-        found, _, columns = solve_linear(
+        found = solve_linear(
             support, path, self.tol, self.max_iter, fit_intercept=self.fit_intercept
         )
         return [
             FittedHead(
-                public(found.coef[l], found.intercept[l], columns, support.X),
+                public(found.coef[l], found.intercept[l], support.dense[1], support.X),
                 int(found.iterations[l]),
                 status == Status.OK,
                 _problem(status),
+                None if found.starts is None else found.starts[l],
             )
             for l, status in enumerate(found.status.tolist())
         ]
 
+    def _refitted_logits(self, support: Support, parts: Iterable[Array], path: Candidates) -> Array:
+        parts = list(parts)
+        variants = [Variant(lam, l2, part) for lam, l2 in path for part in parts]
+        each = iter(variant_logits(support, variants, self.tol, self.max_iter, self.fit_intercept))
+        found = np.empty((len(path), sum(map(len, parts)), support.n_classes))
+        for one in found:
+            one[:] = np.concatenate([next(each)[part] for part in parts]) if parts else 0.0
+        return found
+
+    def _round_logits(
+        self, support: Support, parts: list[Array], fit: FittedHead, plainly: bool
+    ) -> tuple[Array, Array | None]:
+        variants = [Variant(self.lam_, self.l2_, part, fit.start) for part in parts]
+        with_plain = plainly and self.fit_intercept and support.moments.spread >= NEGLIGIBLE
+        if with_plain:
+            variants.append(PLAIN)
+        each = variant_logits(
+            support, variants, max(self.tol, ROUGH), self.max_iter, self.fit_intercept
+        )
+        plain = each.pop() if with_plain else plain_logits(support) if plainly else None
+        found = [np.empty((0, support.n_classes))]
+        found += [z[part] for z, part in zip(each, parts, strict=True)]
+        return np.concatenate(found), plain
+
     def _left_out_logits(
         self, support: Support, rows: Array, path: Candidates, fits: list[FittedHead]
     ) -> Array:
-        X = np.asarray(dense_columns(support.X)[0], np.float64)
+        X = np.asarray(support.dense[0], np.float64)
         if self.fit_intercept:
             X = centre_if_far(X, support.weights, support.moments)[0]
         gram, labels = X @ X.T, support.one_hot()

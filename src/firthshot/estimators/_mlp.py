@@ -14,9 +14,8 @@ from firthshot.errors import FirthshotError
 from firthshot.estimators._base import LAM_GRID, FittedHead, HeadEstimator
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
 from firthshot.estimators._linear import DEFAULT_LAM
-from firthshot.estimators._optimum import dense_columns
 from firthshot.estimators._saving import Shapes
-from firthshot.estimators._support import Candidates, Support, centre_of
+from firthshot.estimators._support import Candidates, Support, centre_of, dense_columns
 
 # λ as for one layer. l2 by a small probe on base classes of the embedded bank (5 and 20 ways, 1 and
 # 5 shots); without any penalty this head is lost at one shot.

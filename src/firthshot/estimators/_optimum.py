@@ -5,48 +5,105 @@ It is that of :mod:`firthshot.estimators._base`, with logits W x + b.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.engine import solve
+from firthshot.engine import Status
+from firthshot.estimators._small import Variant, is_small, ridge_rows, small_rows, solve_variants
 from firthshot.estimators._support import Candidates, Support, centre_if_far
 from firthshot.objective import PenaltyTables
-
-if TYPE_CHECKING:
-    from firthshot.engine import Solution
-
 
 # Beside l2 = 1, rows of less spread leave nothing but the shares of the classes.
 NEGLIGIBLE = 1e-24
 
 
-def plain_logits(support: Support) -> Array:
-    """Return the logits (N, K) that ``LogisticRegression()`` gives the rows it was fitted to."""
+# Gradient at which left-out heads and plain regression end: all they settle is a temperature, which
+# changes by less than a thousandth.
+ROUGH = 1e-3
+
+
+PLAIN = Variant(lam=0.0, l2=1.0)  # scikit-learn's ``LogisticRegression()``
+
+
+def plain_logits(support: Support, tol: float = ROUGH) -> Array:
+    """Return the logits (N, K) that plain regression gives the rows it was fitted to."""
     if support.moments.spread < NEGLIGIBLE:
         totals = np.bincount(support.labels, support.weights, minlength=support.n_classes)
         return np.tile(np.log(totals / totals.sum()), (len(support.labels), 1))
-    # So tight that rows given twice and weights of two lead to the same temperature.
-    found, X, _ = solve_linear(support, [(0.0, 1.0)], 1e-11, 200)
-    return np.asarray(X @ found.coef[0].T + found.intercept[0])
+    return variant_logits(support, [PLAIN], tol, 200, fit_intercept=True)[0]
+
+
+@dataclass(frozen=True)
+class LinearFits:
+    """Optima for pairs (λ, l2) of a support set."""
+
+    coef: Array  # (L, K, d), of the columns of `Support.dense`
+    intercept: Array  # (L, K)
+    iterations: Array  # (L,)
+    status: Array  # (L,), codes of `Status`
+    starts: Array | None = None  # (L, K, n), coordinates of small fits, to start others from
 
 
 def solve_linear(
-    support: Support,
-    path: Candidates,
-    tol: float,
-    max_iter: int,
-    *,
-    fit_intercept: bool = True,
-) -> tuple[Solution, Array, Array | None]:
-    """Return the optima for pairs (λ, l2), and the rows that were used with their columns.
+    support: Support, path: Candidates, tol: float, max_iter: int, *, fit_intercept: bool
+) -> LinearFits:
+    """Return the optima for pairs (λ, l2), by NumPy where the problem is small.
+
+    What NumPy did not bring to its optimum goes to the kernels, which know more ways.
+    """
+    variants = [Variant(lam, l2) for lam, l2 in path]
+    if is_small(support, variants):
+        fits = _solve_by_numpy(support, variants, tol, max_iter, fit_intercept)
+        if (fits.status == Status.OK).all():
+            return fits
+    return _solve_by_kernels(support, path, tol, max_iter, fit_intercept)
+
+
+def variant_logits(
+    support: Support, variants: list[Variant], tol: float, max_iter: int, fit_intercept: bool
+) -> list[Array]:
+    """Return the logits of all rows by the head of every variant, (N, K) each."""
+    if variants and is_small(support, variants):
+        done = solve_variants(support, small_rows(support, fit_intercept), variants, tol, max_iter)
+        if done.converged.all():
+            return list(done.logits.swapaxes(1, 2))
+    return [_variant_logits(support, variant, tol, max_iter, fit_intercept) for variant in variants]
+
+
+def _variant_logits(
+    support: Support, variant: Variant, tol: float, max_iter: int, fit_intercept: bool
+) -> Array:
+    whole = replace(support, X=support.dense[0])
+    kept = whole if variant.left_out is None else whole.without(variant.left_out)
+    fits = _solve_by_kernels(kept, [(variant.lam, variant.l2)], tol, max_iter, fit_intercept)
+    return np.asarray(whole.X @ fits.coef[0].T + fits.intercept[0])
+
+
+def _solve_by_numpy(
+    support: Support, variants: list[Variant], tol: float, max_iter: int, fit_intercept: bool
+) -> LinearFits:
+    small = small_rows(support, fit_intercept)
+    done = solve_variants(support, small, variants, tol, max_iter)
+    coef, intercept = small.weights(done.x)
+    take_shared_away(coef, intercept)
+    status = np.where(done.converged, Status.OK, Status.NOT_CONVERGED)
+    return LinearFits(coef, intercept, done.iterations, status, done.x)
+
+
+def _solve_by_kernels(
+    support: Support, path: Candidates, tol: float, max_iter: int, fit_intercept: bool
+) -> LinearFits:
+    """Return the optima by the compiled solvers.
 
     The unit of length is that of the rows: their spread, or their length without an intercept.
     Rows far from the origin are centred for it, where an intercept makes up for that.
     """
-    X, columns = dense_columns(support.X)
-    moments = support.moments
+    from firthshot.engine import solve
+
+    X, moments = support.dense[0], support.moments
     near, centre = centre_if_far(X, support.weights, moments) if fit_intercept else (X, None)
     found = solve(
         near,
@@ -63,7 +120,7 @@ def solve_linear(
     if centre is not None:
         np.subtract(found.intercept, found.coef @ centre, out=found.intercept)
     take_shared_away(found.coef, found.intercept)
-    return found, X, columns
+    return LinearFits(found.coef, found.intercept, found.iterations, found.status)
 
 
 def take_shared_away(coef: Array, intercept: Array) -> None:
@@ -91,28 +148,6 @@ def linear_form(support: Support, path: Candidates) -> PenaltyTables:
         decay_with_batch=True,
         decays=bool(l2.any()),
     )
-
-
-def ridge_rows(n_classes: int) -> float:
-    """Return the factor that l2 takes on K rows of weights.
-
-    The one row w of two classes is the difference of two opposite halves: ½ ‖w‖² = ‖W‖².
-    """
-    return 2.0 if n_classes == 2 else 1.0
-
-
-def dense_columns(X: Any) -> tuple[Array, Array | None]:
-    """Return X as an ordinary array, and of a sparse one which columns that array holds.
-
-    A column without entries has no weight at the optimum (of least norm), so that the columns that
-    occur in a few sparse rows are all that matters.
-    """
-    if isinstance(X, np.ndarray):
-        return X, None
-    columns = np.unique(X.indices)
-    if not len(columns):
-        columns = np.zeros(1, np.int64)
-    return X[:, columns].toarray(), columns
 
 
 def public(coef: Array, intercept: Array, columns: Array | None, X: Any) -> dict[str, Array]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-from firthshot.kernels import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -43,11 +42,20 @@ class Support:
         """Return the size and the spread of the rows."""
         return moments(self.X, self.weights)
 
+    @cached_property
+    def dense(self) -> tuple[Array, Array | None]:
+        """Return the rows as an ordinary array, and of sparse ones which columns it holds."""
+        return dense_columns(self.X)
+
+    @cached_property
+    def prepared(self) -> dict[bool, Any]:
+        """Hold the rows as the small solver sees them, with and without an intercept."""
+        return {}
+
     @property
     def rows_differ(self) -> bool:
         """Tell whether the rows can say anything of the classes at all."""
-        X = self.X if isinstance(self.X, np.ndarray) else self.X[:, np.unique(self.X.indices)]
-        X = X if isinstance(X, np.ndarray) else X.toarray()
+        X = self.dense[0]
         return bool((X[0] != X).any())
 
     def one_hot(self) -> Array:
@@ -59,6 +67,20 @@ class Support:
         kept = np.ones(len(self.labels), bool)
         kept[rows] = False
         return replace(self, X=self.X[kept], labels=self.labels[kept], weights=self.weights[kept])
+
+
+def dense_columns(X: Any) -> tuple[Array, Array | None]:
+    """Return X as an ordinary array, and of a sparse one which columns that array holds.
+
+    A column without entries has no weight at the optimum (of least norm), so that the columns that
+    occur in a few sparse rows are all that matters.
+    """
+    if isinstance(X, np.ndarray):
+        return X, None
+    columns = np.unique(X.indices)
+    if not len(columns):
+        columns = np.zeros(1, np.int64)
+    return X[:, columns].toarray(), columns
 
 
 def check_labels(y: Array) -> None:
@@ -148,7 +170,7 @@ def moments(X: Any, weights: Array) -> Moments:
     share = weights / weights.sum()
     dense = isinstance(X, np.ndarray)
     if dense:
-        mean, square = _weighted_moments(X, share)
+        mean, square = _dense_moments(X, share)
     else:
         mean, square = _sparse_moments(X, share)
     spread = square - float(mean @ mean) if np.isfinite(square) else np.inf
@@ -162,25 +184,15 @@ def moments(X: Any, weights: Array) -> Moments:
     return Moments(square or 1.0, spread or 1.0)
 
 
-@kernel(fastmath={"reassoc", "contract"})
-def _weighted_moments(X: Array, share: Array) -> tuple[Array, float]:
-    """Return Σ share x, (d,), and Σ share ‖x‖² of the rows of X (N, d), in float64.
-
-    In one pass: NumPy takes several, which with few rows is most of a fit.
-    """
-    mean, square = np.zeros(X.shape[1]), 0.0
-    for i in range(X.shape[0]):
-        length = 0.0
-        for j in range(X.shape[1]):
-            value = np.float64(X[i, j])
-            mean[j] += share[i] * value
-            length += value * value
-        square += share[i] * length
-    return mean, square
+def _dense_moments(X: Array, share: Array) -> tuple[Array, float]:
+    """Return Σ share x, (d,), and Σ share ‖x‖² of the rows of X (N, d), in float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        X = np.asarray(X, np.float64)
+        return share @ X, float(share @ np.vecdot(X, X))
 
 
 def _sparse_moments(X: Any, share: Array) -> tuple[Array, float]:
-    """Return what `_weighted_moments` does, of sparse rows."""
+    """Return what `_dense_moments` does, of sparse rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
         return np.asarray(share @ X, np.float64), float(share @ lengths)
@@ -220,9 +232,10 @@ def scale_l2(support: Support) -> float:
     v stands for the few large ones. ``studies/defaults`` has the measurements behind it.
     Rows that are all equal get v = 1.
     """
+    spread = support.moments.spread  # refuses rows whose squares overflow
     one_over_shots = support.n_classes / float(support.weights.sum())
     share = min(_share_of_directions(support), np.sqrt(one_over_shots))
-    return float(support.moments.spread * max(LEAST_SHARE, share))
+    return float(spread * max(LEAST_SHARE, share))
 
 
 def _share_of_directions(support: Support) -> float:
@@ -231,23 +244,17 @@ def _share_of_directions(support: Support) -> float:
         return 1.0
     if len(support.weights) > MANY_ROWS:
         return 0.0
-    X = support.X / np.sqrt(support.moments.spread)  # squares of squares must not overflow
-    return min(1.0, effective_directions(X, support.weights) / (total - 1))
+    return min(1.0, effective_directions(support.dense[0], support.weights) / (total - 1))
 
 
-def effective_directions(X: Any, weights: Array) -> float:
+def effective_directions(X: Array, weights: Array) -> float:
     """Return (tr S)² / tr S² of the rows' covariance S: n equal eigenvalues, if alone, give n."""
     share = weights / weights.sum()
-    if isinstance(X, np.ndarray):  # a large mean would leave few digits to what follows
-        X = X - np.asarray(X[0], np.float64)
-        X = X - share @ X
-    inner = X @ X.T
-    inner = np.asarray(inner if isinstance(inner, np.ndarray) else inner.toarray(), np.float64)
-    means = inner @ share
-    centred = inner - means[:, None] - means + share @ means
-    trace = float(share @ centred.diagonal())
-    squares = float(share @ np.square(centred) @ share)
-    return trace**2 / squares if squares > 0 else 1.0
+    away = X - centre_of(X, weights)
+    squares = np.vecdot(away, away)
+    away *= np.sqrt(share / (float(share @ squares) or 1.0))[:, None]  # tr S is 1, or 0
+    few = away @ away.T if len(X) <= X.shape[1] else away.T @ away
+    return 1.0 / (float(np.vdot(few, few)) or 1.0)
 
 
 def used_rows(weights: Array, classes: Array, labels: Array) -> Array:

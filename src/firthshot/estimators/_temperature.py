@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
 
 from firthshot.estimators._support import FAR
 from firthshot.objective import log_softmax
@@ -39,6 +38,7 @@ SURE = 0.95  # of its own rows; 0.9 costs up to 0.1 of log-loss with two rows pe
 LEARNED, TIMID = 0.3, 0.65
 PSEUDO = 0.25  # rows of each outcome; Platt's 1 makes few rows too timid
 LARGEST = 1e4  # factor between logits and what they become: only a degenerate fit asks for more
+MOST_STEPS = 100  # to a temperature; bisection alone takes half of them
 
 
 def rounds(support: Support) -> Iterator[Array]:
@@ -149,22 +149,38 @@ def fit_temperature(left: LeftOut) -> float:
 
 
 def _best_temperature(logits: Array, labels: Array, weights: Array, smoothing: float) -> float:
-    """Return the T that minimises the cross-entropy of smoothed labels and softmax(logits / T)."""
+    """Return the T that minimises the cross-entropy of smoothed labels and softmax(logits / T).
+
+    The loss is convex in the sharpness 1/T, so that its slope has one root, if any: by Newton's
+    method on log(1/T), with bisection where that leaves the bracket.
+    """
     n, n_classes = logits.shape
     targets = np.full((n, n_classes), smoothing / (n_classes - 1))
     targets[np.arange(n), labels] = 1 - smoothing
     below = logits - logits.max(axis=1, keepdims=True)  # whose exponentials cannot overflow
-    wanted = (targets * below).sum(1)
+    wanted = np.vecdot(targets, below)
 
-    def slope(log_sharpness: float) -> float:
-        p = np.exp(np.exp(log_sharpness) * below)
+    def slope(log_sharpness: float) -> tuple[float, float]:
+        sharpness = np.exp(log_sharpness)
+        p = np.exp(sharpness * below)
         p /= p.sum(axis=1, keepdims=True)
-        return float(weights @ ((p * below).sum(1) - wanted))
+        mean = np.vecdot(p, below)
+        spread = np.vecdot(p, below * below) - mean * mean
+        return float(weights @ (mean - wanted)), float(sharpness * (weights @ spread))
 
-    # The loss is convex in the sharpness 1/T, so that its slope has one root, if any.
-    low, high = -np.log(LARGEST), np.log(LARGEST)
-    if slope(low) >= 0:
+    low, high, at = -np.log(LARGEST), np.log(LARGEST), 0.0
+    if slope(low)[0] >= 0:
         return LARGEST
-    if slope(high) <= 0:
+    if slope(high)[0] <= 0:
         return 1 / LARGEST
-    return float(np.exp(-brentq(slope, low, high, xtol=1e-13)))
+    for _ in range(MOST_STEPS):
+        value, rise = slope(at)
+        low, high = (low, at) if value > 0 else (at, high)
+        new = at - value / rise if rise > 0 else low
+        if not low < new < high:
+            new = 0.5 * (low + high)
+        done = abs(new - at) <= 1e-13
+        at = new
+        if done:
+            break
+    return float(np.exp(-at))

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from firthshot.arrays import Array
+
+Kind = type[np.float32] | type[np.float64]
 
 # A direction is good enough when its residual is this share of the gradient: √‖g‖ between the two,
 # so that convergence is superlinear. Half or twice either changes the time by some percent.
@@ -32,46 +33,53 @@ FLAT, MOST_TRIALS, SHORTEST, LONGEST = 0.25, 30, 0.1, 0.9
 TINY = 1e-37  # in the place of a zero divisor
 
 
-class Rows(Protocol):
+@dataclass(frozen=True)
+class Rows:
     """Rows X (N, d), centred where there is an intercept, and coordinates of W and b for them.
 
-    A vector of coordinates has an image, from which its logits follow without another product.
-    """
-
-    def image(self, x: Array) -> Array:
-        """Return the image of coordinates, of their precision."""
-
-    def logits(self, image: Array) -> Array:
-        """Return the logits (B, C, N) of an image."""
-
-    def gradient(self, by_logits: Array) -> Array:
-        """Return the coordinates of a gradient by W and b from that by logits."""
-
-    def inner(self, left: Array, right: Array, image: Array) -> Array:
-        """Return inner products of coordinates per problem, (B,), given the second's image."""
-
-    def weights(self, x: Array) -> tuple[Array, Array]:
-        """Return W (B, C, d) and b (B, C)."""
-
-
-@dataclass(frozen=True)
-class GramRows:
-    """At most d rows: W = ν X, all in N dimensions; the last coordinate is the intercept.
-
-    Attributes
-    ----------
-    X : (N, d); intercept : whether there is one
+    A vector of coordinates has an image, from which its logits follow without another product with
+    the rows. Where there is an intercept, it is the last coordinate.
     """
 
     X: Array
     intercept: bool
 
+    @property
+    def width(self) -> int:
+        """Return the number of coordinates."""
+        raise NotImplementedError
+
+    def image(self, x: Array) -> Array:
+        """Return the image of coordinates, in their precision."""
+        raise NotImplementedError
+
+    def logits(self, image: Array) -> Array:
+        """Return the logits (B, C, N) of an image, as a new array."""
+        raise NotImplementedError
+
+    def gradient(self, by_logits: Array) -> Array:
+        """Return the coordinates of a gradient from that by logits, as a new array."""
+        raise NotImplementedError
+
+    def inner(self, left: Array, right: Array, image: Array) -> Array:
+        """Return inner products of W and b per problem, (B,), given the image of the second."""
+        raise NotImplementedError
+
+    def weights(self, x: Array) -> tuple[Array, Array]:
+        """Return W (B, C, d) and b (B, C)."""
+        b = x[..., -1] if self.intercept else np.zeros(x.shape[:2])
+        return self._slopes(x[..., : self.width - self.intercept]), b
+
+    def _slopes(self, x: Array) -> Array:
+        raise NotImplementedError
+
+
+class _GramRows(Rows):
+    """Few rows: W = ν X. The image is ν X X'; nothing else knows the number of features."""
+
     @cached_property
-    def gram(self) -> dict[type, Array]:
-        n = len(self.X)
-        gram = np.zeros((n + self.intercept, n + self.intercept))
-        np.matmul(self.X, self.X.T, out=gram[:n, :n])
-        gram[n:, n:] = 1.0
+    def _gram(self) -> dict[type, Array]:
+        gram = self.X @ self.X.T
         return {np.float64: gram, np.float32: gram.astype(np.float32)}
 
     @property
@@ -79,61 +87,66 @@ class GramRows:
         return len(self.X) + self.intercept
 
     def image(self, x: Array) -> Array:
-        return _times(x, self.gram[x.dtype.type])
+        gram, n, found = self._gram[x.dtype.type], len(self.X), np.empty_like(x)
+        flat, out = x.reshape(-1, self.width), found.reshape(-1, self.width)
+        np.matmul(flat[:, :n], gram, out=out[:, :n])
+        out[:, n:] = flat[:, n:]
+        return found
 
     def logits(self, image: Array) -> Array:
-        n = len(self.X)
-        return image[..., :n] + image[..., n:] if self.intercept else image.copy()
+        return image[..., :-1] + image[..., -1:] if self.intercept else image.copy()
 
     def gradient(self, by_logits: Array) -> Array:
         if not self.intercept:
             return by_logits.copy()
-        return np.concatenate([by_logits, by_logits.sum(axis=2, keepdims=True)], axis=2)
+        found = np.empty((*by_logits.shape[:2], self.width), by_logits.dtype)
+        found[..., :-1] = by_logits
+        np.add.reduce(by_logits, axis=2, out=found[..., -1])
+        return found
 
-    def inner(self, left: Array, right: Array, image: Array) -> Array:  # noqa: ARG002
+    def inner(self, left: Array, _right: Array, image: Array) -> Array:
         return _dot(left, image)
 
-    def weights(self, x: Array) -> tuple[Array, Array]:
-        n = len(self.X)
-        b = x[..., n] if self.intercept else np.zeros(x.shape[:2])
-        return _times(x[..., :n], self.X), b
+    def _slopes(self, x: Array) -> Array:
+        return _times(x, self.X)
 
 
-@dataclass(frozen=True)
-class FeatureRows:
-    """More than d rows: the coordinates are W itself and b."""
-
-    X: Array
-    intercept: bool
+class _FeatureRows(Rows):
+    """Many rows: the coordinates are W and b themselves, the image their logits."""
 
     @cached_property
-    def features(self) -> dict[type, Array]:
+    def _features(self) -> dict[type, tuple[Array, Array]]:
         X = np.column_stack([self.X, np.ones(len(self.X))]) if self.intercept else self.X
-        return {np.float64: X, np.float32: X.astype(np.float32)}
-
-    @cached_property
-    def transposed(self) -> dict[type, Array]:
-        return {kind: np.ascontiguousarray(X.T) for kind, X in self.features.items()}
+        single = X.astype(np.float32)
+        # Both ways: BLAS multiplies a few rows by a transposed matrix much more slowly.
+        return {x.dtype.type: (x, np.ascontiguousarray(x.T)) for x in (X, single)}
 
     @property
     def width(self) -> int:
-        return self.X.shape[1] + self.intercept
+        return int(self.X.shape[1]) + self.intercept
 
     def image(self, x: Array) -> Array:
-        return _times(x, self.transposed[x.dtype.type])
+        return _times(x, self._features[x.dtype.type][1])
 
     def logits(self, image: Array) -> Array:
         return image.copy()
 
     def gradient(self, by_logits: Array) -> Array:
-        return _times(by_logits, self.features[by_logits.dtype.type])
+        return _times(by_logits, self._features[by_logits.dtype.type][0])
 
-    def inner(self, left: Array, right: Array, image: Array) -> Array:  # noqa: ARG002
+    def inner(self, left: Array, right: Array, _image: Array) -> Array:
         return _dot(left, right)
 
-    def weights(self, x: Array) -> tuple[Array, Array]:
-        d = self.X.shape[1]
-        return x[..., :d], x[..., d] if self.intercept else np.zeros(x.shape[:2])
+    def _slopes(self, x: Array) -> Array:
+        return x
+
+
+def shared_rows(X: Array, intercept: bool) -> Rows:
+    """Return rows X (N, d) in the space where they take the fewest operations.
+
+    Beyond twice as many rows as features, coordinates of the rows would also be too dependent.
+    """
+    return (_GramRows if len(X) <= 2 * X.shape[1] else _FeatureRows)(X, intercept)
 
 
 @dataclass
@@ -144,8 +157,7 @@ class Batch:
     ----------
     weights : (B, 1, N), not negative, of sum one in every problem
     targets : (B, C, N), of sum one over the classes
-    decay : (B, 1, 1), L2 factor of W
-    tolerance : (B,), norm of the gradient by W and b that counts as converged
+    decay : (B, 1, n), L2 factors of the coordinates, zero for an intercept
     x, image : (B, C, n), coordinates of W and b, and their image
     norm : (B,), of the gradient; iterations : (B,)
     """
@@ -153,7 +165,6 @@ class Batch:
     weights: Array
     targets: Array
     decay: Array
-    tolerance: Array
     x: Array
     image: Array
     norm: Array
@@ -170,74 +181,89 @@ class Batch:
 
 
 def minimise_together(
-    rows: Rows, weights: Array, targets: Array, decay: Array, tolerance: Array,
-    max_iterations: int, start: Array | None = None,
+    rows: Rows, weights: Array, targets: Array, l2: Array, start: Array, tolerance: float,
+    max_iterations: int, directions: Kind = np.float32,
 ) -> Batch:  # fmt: skip
-    """Bring every problem to its optimum, from zero or a start; see `Batch` for the arrays."""
-    x = np.zeros((*targets.shape[:2], rows.width)) if start is None else start
-    norm, iterations = np.full(len(x), np.inf), np.zeros(len(x), np.int64)
-    batch = Batch(weights, targets, decay, tolerance, x, rows.image(x), norm, iterations)
-    left, active = np.arange(len(x)), batch
+    """Bring every problem to its optimum.
+
+    Parameters
+    ----------
+    weights : (B, N), not negative, of sum one in every problem
+    targets : (B, C, N), of sum one over the classes
+    l2 : (B,), above zero: beside the mean loss stands ½ l2 ‖W‖²
+    start : (B, C, n), coordinates
+        In float32 so is everything, which is good for a gradient of about 1e-5.
+    tolerance : norm of the gradient by W and b that counts as converged
+    directions : precision of Newton's directions, which only have to point downhill
+    """
+    decay = np.repeat(l2[:, None, None], rows.width, axis=2)
+    if rows.intercept:
+        decay[..., -1] = 0.0
+    weights, targets, decay = (
+        part.astype(start.dtype, copy=False) for part in (weights[:, None], targets, decay)
+    )
+    norm, iterations = np.full(len(l2), np.inf), np.zeros(len(l2), np.int64)
+    batch = Batch(weights, targets, decay, start, rows.image(start), norm, iterations)
+    left, active = np.arange(len(l2)), batch
     p, by_logits = _loss(batch, rows.logits(batch.image))
     while True:
-        gradient, l2 = rows.gradient(by_logits), active.decay * active.x
-        if rows.intercept:
-            l2[..., -1] = 0.0
-        gradient += l2
+        gradient = rows.gradient(by_logits)
+        gradient += active.decay * active.x
         image = rows.image(gradient)
-        active.norm = np.sqrt(rows.inner(gradient, gradient, image))
-        going = (active.norm > active.tolerance) & (active.iterations < max_iterations)
+        active.norm = np.sqrt(np.maximum(rows.inner(gradient, gradient, image), 0.0))
+        going = (active.norm > tolerance) & (active.iterations < max_iterations)
         if not going.all():
             batch.put(left, active)
             if not going.any():
                 return batch
-            left, active, p, by_logits, gradient, image = (
-                part[going] if isinstance(part, np.ndarray) else part.take(going)
-                for part in (left, active, p, by_logits, gradient, image)
+            left, active = left[going], active.take(going)
+            p, by_logits, gradient, image = (
+                part[going] for part in (p, by_logits, gradient, image)
             )
-        step = _newton_direction(rows, active, p, gradient, image)
+        step = _newton_direction(rows, active, p, (gradient, image), tolerance, directions)
         p, by_logits = _move(rows, active, (gradient, image), by_logits, step)
         active.iterations += 1
 
 
-def _newton_direction(rows: Rows, batch: Batch, p: Array, gradient: Array, image: Array) -> Array:
-    """Return approximate Newton steps by conjugate gradients.
-
-    In float32: they only have to point downhill.
-    """
-    p, residual, image = (part.astype(np.float32) for part in (p, -gradient, -image))
-    decay, weighted = batch.decay.astype(np.float32), p * batch.weights.astype(np.float32)
+def _newton_direction(
+    rows: Rows, batch: Batch, p: Array, gradient: tuple[Array, Array], tolerance: float, kind: Kind
+) -> Array:
+    """Return approximate Newton steps by conjugate gradients."""
+    parts = [p, -gradient[0], -gradient[1], batch.decay, batch.weights]
+    cast: list[Array] = [part.astype(kind, copy=False) for part in parts]
+    p, residual, image, decay, weights = cast
+    weighted = p * weights
     direction, solution, term = residual.copy(), np.zeros_like(residual), np.empty_like(residual)
     square = rows.inner(residual, residual, image)
-    goal = square * _forcing(square, batch) ** 2
+    goal = square * (_forcing(batch.norm, tolerance) ** 2).astype(kind)
+    going = square > goal
     for _ in range(MOST_PRODUCTS):
         v = rows.logits(image)
         v -= np.einsum("bcn,bcn->bn", p, v)[:, None]
         v *= weighted
         product = rows.gradient(v)
-        np.multiply(direction, decay, out=term)
-        if rows.intercept:
-            term[..., -1] = 0.0
-        product += term
+        product += np.multiply(direction, decay, out=term)
         length = square / np.maximum(rows.inner(product, direction, image), TINY)
+        length *= going  # who is there waits for the others
         solution += np.multiply(direction, length[:, None, None], out=term)
         residual -= np.multiply(product, length[:, None, None], out=product)
         new = rows.image(residual)
         before, square = square, rows.inner(residual, residual, new)
-        if (square <= goal).all():
+        going = square > goal
+        if not going.any():
             break
         ratio = (square / np.maximum(before, TINY))[:, None, None]
         direction *= ratio
         direction += residual
         image *= ratio
         image += new
-    return solution.astype(np.float64)
+    return solution.astype(batch.x.dtype, copy=False)
 
 
-def _forcing(square: Array, batch: Batch) -> Array:
+def _forcing(norm: Array, tolerance: float) -> Array:
     """Return the share of every gradient that may remain as residual, (B,)."""
-    enough = np.minimum(LOOSEST, OVERSHOOT * batch.tolerance / batch.norm)
-    return np.clip(square**0.25, np.maximum(TIGHTEST, enough), LOOSEST)
+    enough = np.minimum(LOOSEST, OVERSHOOT * tolerance / norm)
+    return np.clip(np.sqrt(norm), np.maximum(TIGHTEST, enough), LOOSEST)
 
 
 def _move(
@@ -248,14 +274,11 @@ def _move(
     Objectives are convex: a step is too long where its end is steep, and the secant of the slopes
     gives a better one. No trial costs a product with the rows.
     """
-    image, length = rows.image(step), np.ones((len(step), 1, 1))
+    image, length = rows.image(step), np.ones((len(step), 1, 1), step.dtype)
     start, along = rows.logits(batch.image), rows.logits(image)
     slope = rows.inner(step, *gradient)
     l2_slope = slope - _dot(by_logits, along)
-    l2_step = batch.decay * step
-    if rows.intercept:
-        l2_step[..., -1] = 0.0
-    l2_curvature = rows.inner(l2_step, step, image)
+    l2_curvature = rows.inner(batch.decay * step, step, image)
     for _ in range(MOST_TRIALS):
         p, by_logits = _loss(batch, start + length * along)
         there = _dot(by_logits, along) + l2_slope + length[:, 0, 0] * l2_curvature
@@ -286,4 +309,5 @@ def _times(left: Array, right: Array) -> Array:
 
 def _dot(left: Array, right: Array) -> Array:
     """Return the sums of products of every problem, (B,)."""
-    return np.vecdot(left.reshape(len(left), -1), right.reshape(len(right), -1))
+    found: Array = np.vecdot(left.reshape(len(left), -1), right.reshape(len(right), -1))
+    return found

@@ -1,0 +1,90 @@
+"""Small fits in NumPy: the optima of the compiled solvers, and nothing compiled on the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firthshot.estimators import _optimum
+from firthshot.estimators._optimum import solve_linear, variant_logits
+from firthshot.estimators._small import Variant
+from firthshot.estimators._support import Support
+
+SHAPES = {
+    "few rows": (12, 30),
+    "more rows than features": (30, 18),
+    "many more": (60, 4),
+}
+
+
+def problem(shape, n_classes, seed, *, weighted, dependent):
+    """Draw rows of every class, some of them combinations of others or equal with other labels."""
+    rng = np.random.default_rng(seed)
+    n, d = SHAPES[shape]
+    labels = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)])
+    X = rng.normal(size=(n_classes, d))[labels] + rng.normal(size=(n, d)) + 3.0
+    if dependent:
+        X[1], X[-1] = X[0], X[0] + X[2]
+    weights = rng.uniform(0.3, 3.0, n) if weighted else np.ones(n)
+    prior = (
+        rng.dirichlet(np.full(n_classes, 3.0)) if weighted else np.full(n_classes, 1 / n_classes)
+    )
+    return Support(X, labels, weights, prior)
+
+
+@given(
+    shape=st.sampled_from(sorted(SHAPES)),
+    n_classes=st.sampled_from([2, 3, 5]),
+    seed=st.integers(0, 10**6),
+    weighted=st.booleans(),
+    dependent=st.booleans(),
+    intercept=st.booleans(),
+    lam=st.sampled_from([0.0, 0.04, 1.0, 10.0]),
+    l2=st.sampled_from([0.1, 1.0, 30.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_numpy_and_the_kernels_find_the_same_optimum(
+    shape, n_classes, seed, weighted, dependent, intercept, lam, l2
+):
+    support = problem(shape, n_classes, seed, weighted=weighted, dependent=dependent)
+    path, left_out = [(lam, l2), (0.3, 2 * l2)], np.array([0, n_classes])
+    how = {"tol": 1e-9, "max_iter": 200, "fit_intercept": intercept}
+    small = solve_linear(support, path, **how)
+    kernels = _optimum._solve_by_kernels(support, path, **how)
+    assert small.starts is not None
+    for ours, theirs in ((small.coef, kernels.coef), (small.intercept, kernels.intercept)):
+        np.testing.assert_allclose(ours, theirs, atol=2e-6 * max(1.0, np.abs(theirs).max()))
+    variant = Variant(lam, l2, left_out, small.starts[0])
+    (ours,) = variant_logits(support, [variant], **how)
+    theirs = _optimum._variant_logits(support, variant, **how)
+    centred = (z - z.mean(axis=1, keepdims=True) for z in (ours, theirs))
+    np.testing.assert_allclose(*centred, atol=2e-6 * max(1.0, np.abs(theirs).max()))
+
+
+def test_what_numpy_does_not_solve_goes_to_the_kernels(monkeypatch):
+    support = problem("few rows", 3, 0, weighted=False, dependent=False)
+    without_l2 = solve_linear(support, [(1.0, 0.0)], 1e-6, 200, fit_intercept=True)
+    assert without_l2.starts is None
+    monkeypatch.setattr("firthshot.estimators._small.SMALL", 100)
+    large = solve_linear(support, [(1.0, 1.0)], 1e-6, 200, fit_intercept=True)
+    assert large.starts is None
+
+
+@pytest.mark.parametrize("estimator", ["FirthClassifier", "FirthCosineClassifier"])
+def test_a_small_fit_imports_no_compiler(estimator):
+    program = f"""
+import sys
+import numpy as np
+from firthshot import {estimator}
+X = np.random.default_rng(0).normal(size=(25, 384))
+model = {estimator}().fit(X, np.arange(25) % 5)
+model.predict_proba(X)
+print(*sorted({{"numba", "polars", "matplotlib", "torch"}} & set(sys.modules)))
+"""
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert loaded.stdout.split() == []
