@@ -16,12 +16,12 @@ from oracles.linear_optimum import draw
 SMALL = {"hidden": (12, 6), "calibrate": False}
 # The same head for features in another unit, s times as large.
 SETTINGS = {
-    "default": lambda s: FirthClassifier(calibrate=False),
-    "no penalty": lambda s: FirthClassifier(lam=0.0, calibrate=False),
-    "given l2": lambda s: FirthClassifier(lam=1.0, l2=0.3 * s**2, calibrate=False),
-    "no l2": lambda s: FirthClassifier(lam=1.0, l2=0.0, calibrate=False),
-    "no intercept": lambda s: FirthClassifier(fit_intercept=False, calibrate=False),
-    "loo": lambda s: FirthClassifier(lam="loo", l2="loo", calibrate=False),
+    "default": lambda s: FirthClassifier(calibrate=False, tol=1e-8),
+    "no penalty": lambda s: FirthClassifier(lam=0.0, calibrate=False, tol=1e-8),
+    "given l2": lambda s: FirthClassifier(lam=1.0, l2=0.3 * s**2, calibrate=False, tol=1e-8),
+    "no l2": lambda s: FirthClassifier(lam=1.0, l2=0.0, calibrate=False, tol=1e-8),
+    "no intercept": lambda s: FirthClassifier(fit_intercept=False, calibrate=False, tol=1e-8),
+    "loo": lambda s: FirthClassifier(lam="loo", l2="loo", calibrate=False, tol=1e-8),
     "layers": lambda s: FirthMLPClassifier(**SMALL),
 }
 

@@ -53,7 +53,7 @@ def test_numpy_and_the_kernels_find_the_same_optimum(
 ):
     support = problem(shape, n_classes, seed, weighted=weighted, dependent=dependent)
     path, left_out = [(lam, l2), (0.3, 2 * l2)], np.array([0, n_classes])
-    how = {"tol": 1e-9, "max_iter": 200, "fit_intercept": intercept}
+    how = {"tol": 1e-11, "max_iter": 200, "fit_intercept": intercept}
     small = solve_linear(support, path, **how)
     kernels = _optimum._solve_by_kernels(support, path, **how)
     assert small.starts is not None

@@ -70,7 +70,7 @@ class FirthClassifier(HeadEstimator):
     standardize : bool, default=False
         Bring the columns to mean 0 and standard deviation 1 first, as a StandardScaler in front
         does; it is part of the fitted head and of the file that `save` writes.
-    tol : float, default=1e-5
+    tol : float, default=1e-6
         Largest entry of the gradient, of the objective divided by (1 + lam) Σ w, at the end, for
         features in units of √v.
     max_iter : int, default=200
@@ -104,7 +104,7 @@ class FirthClassifier(HeadEstimator):
     class_weight: Any = "balanced"
     calibrate: bool = True
     standardize: bool = False
-    tol: float = 1e-5
+    tol: float = 1e-6
     max_iter: int = 200
 
     _accepts_sparse: ClassVar[bool] = True

@@ -252,7 +252,7 @@ def _newton_direction(
         going = square > goal
         if not going.any():
             break
-        ratio = (square / np.maximum(before, TINY))[:, None, None]
+        ratio = (going * square / np.maximum(before, TINY))[:, None, None]
         direction *= ratio
         direction += residual
         image *= ratio
