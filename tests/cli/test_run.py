@@ -149,7 +149,7 @@ def test_workers_of_a_cluster_are_its_own(spec: Path) -> None:
 
 
 def test_status_of_something_else(tmp_path: Path) -> None:
-    with pytest.raises(FirthshotError, match="is not a run folder"):
+    with pytest.raises(FirthshotError, match="is empty: run an experiment into it first"):
         firthshot("status", tmp_path)
     with pytest.raises(FirthshotError, match=r"nowhere is no folder"):
         firthshot("status", tmp_path / "nowhere")

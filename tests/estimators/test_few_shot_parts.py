@@ -57,7 +57,7 @@ def test_the_firth_head_is_that_of_firth_classifier():
         scatter_of(known, known.alike),
     )  # fmt: skip
     W = logistic.solve(problem, problem.inverse(), tolerance=1e-10)[0]
-    oracle = FirthClassifier(lam=lam, class_weight="balanced", calibrate=False)
+    oracle = FirthClassifier(lam=lam, class_weight="balanced", calibrate=False, tol=1e-10)
     oracle.fit(known.rows, known.labels)
     assert oracle.l2_ == pytest.approx(l2)
     logits = known.rows @ W[:-1] + W[-1]

@@ -32,7 +32,7 @@ def test_a_head_is_fitted_to_the_shares_that_the_matched_correction_takes_off(la
     rng = np.random.default_rng(3)
     y = np.repeat([0, 1, 2], [2, 5, 13])
     X = rng.normal(size=(20, 4)) + y[:, None]
-    head = FirthClassifier(lam=lam, l2=0.5, calibrate=False).fit(X, y)
+    head = FirthClassifier(lam=lam, l2=0.5, class_weight=None, calibrate=False, tol=1e-9).fit(X, y)
     expected = study.fitted_shares(np.array([0.1, 0.25, 0.65]), lam)
     assert head.predict_proba(X).mean(axis=0) == pytest.approx(expected, abs=1e-6)
 

@@ -123,13 +123,13 @@ def bank_sizes(bank: Bank, split: str) -> dict[str, int]:
 def _settings(
     spec: Spec, bank: Bank, source: Bank | None, condition: TrialCondition
 ) -> Iterator[Setting]:
-    from firthshot.calibration import TOGETHER
-
     sizes = bank_sizes(bank, condition.split)
     for method in spec_methods(spec, condition.shots, source):
         shape = condition_shape(condition, method, sizes)
         block = block_size(method, shape, spec.trials)
         if method.solver == "shared-lbfgs":  # trials that are trained together are in one cell
+            from firthshot.calibration import TOGETHER  # loads numba
+
             block = max(TOGETHER, block // TOGETHER * TOGETHER)
         yield Setting(condition, method, block, spec.dtype)
 
