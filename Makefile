@@ -8,7 +8,7 @@ INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m p
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-lowest test-wheel campaign chromium lint bench reproduce reproduce-quick clean
+.PHONY: help demo test test-slow test-lowest test-wheel campaign chromium lint docs bench reproduce reproduce-quick clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -22,7 +22,7 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(INSTALL) -c constraints.txt -e '.[all,dev]'
+	$(INSTALL) -c constraints.txt -e '.[all,dev,docs]'
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core ## Create the environment and run the main job on the embedded bank
@@ -78,6 +78,11 @@ reproduce: $(VENV)/.core ## Rerun the paper on our banks (hours), write studies/
 reproduce-quick: $(VENV)/.core ## The same with a tenth of the trials, into runs/reproduction-tenth alone
 	$(BIN)/python -m studies.reproduction run --tenth --workers $(WORKERS)
 	$(BIN)/python -m studies.reproduction page --tenth
+
+# The quick tests build it too, so that no page or link breaks unnoticed.
+docs: $(VENV)/.dev ## Build the documentation into build/docs, warnings are errors
+	$(BIN)/python -m sphinx -b html -c docs -d build/doctrees -W --keep-going -q . build/docs
+	@echo "Open build/docs/index.html"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

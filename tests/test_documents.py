@@ -11,7 +11,7 @@ import typer
 from firthshot.cli import app
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("studies/*/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("studies/*/*.md")])
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 EXAMPLES = {
     name: re.findall(r"```python\n(.*?)```", text, re.DOTALL) for name, text in TEXTS.items()

@@ -45,7 +45,7 @@ class DistributionCalibrationClassifier(HeadEstimator):
     alpha : float, default=0.21
         Added to every entry of the covariance.
     power : float, default=0.5
-        Of Tukey's transform sign(x) |x|^power, applied to support and query; 1 for none.
+        Of Tukey's transform ``sign(x) |x|^power``, applied to support and query; 1 for none.
     lam : float, "shots", "theory" or "loo", default=0.01
         Strength of the bias reduction; the default is the authors' pick for one shot and 750
         artificial rows. "theory" is K · rank(X) / (2N), artificial rows included; "shots" and

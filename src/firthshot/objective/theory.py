@@ -31,12 +31,12 @@ class TheoryCoefficient:
 def theory_coefficient(
     X: ArrayLike, n_classes: int, *, intercept: bool = True
 ) -> TheoryCoefficient:
-    """Return the coefficient that Firth's theory prescribes for a linear head on X.
+    r"""Return the coefficient that Firth's theory prescribes for a linear head on X.
 
-    ½ log det(F|r) is -N λ KL(U‖p) up to a constant with λ = K rank(X) / (2N) in two cases:
+    ½ log det(F\|r) is -N λ KL(U‖p) up to a constant with λ = K rank(X) / (2N) in two cases:
     everywhere if rank X = N, and wherever all samples share one p (only the bias has moved)
-    for any X. Elsewhere it is a rule of thumb. Around zero weights -log det(F|r) has the
-    curvature Σ_i h_ii |z_i|² (2/K) + Σ_ij h_ij² z_i·z_j (1 - 2/K), h the hat matrix of X and z the
+    for any X. Elsewhere it is a rule of thumb. Around zero weights -log det(F\|r) has the
+    curvature Σ_i h_ii ‖z_i‖² (2/K) + Σ_ij h_ij² z_i·z_j (1 - 2/K), h the hat matrix of X and z the
     centred logits: never above that of a coefficient K max h_ii / 2, and below that of this one
     for more than two classes and equal leverages, unless the samples move together.
 
