@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
-from firthshot import load_bank, sample_episodes
+from firthshot import FirthClassifier, load_bank, sample_episodes
 from firthshot.banks import READERS, Source, import_bank
 from firthshot.cli import app
-from firthshot.engine import Converged, Linear, Penalty, Sgd, train
+from firthshot.engine import Converged, Linear, Penalty, Sgd, solve, train
 from firthshot.engine.heads import base
 from firthshot.errors import BankError, FirthshotError
 from firthshot.experiments.runner import run
@@ -19,7 +19,7 @@ from firthshot.experiments.spec import reading
 from firthshot.experiments.spec.choose import settle_banks
 from firthshot.experiments.spec.reading import load_spec
 from firthshot.experiments.summary import read_summary
-from firthshot.objective import PENALTIES, PenaltyFamily, SampleLoss, register_penalty
+from firthshot.objective import PENALTIES, PenaltyFamily, SampleLoss, register_penalty, softmax
 from firthshot.report.build import write_report
 from oracles.linear_optimum import descend
 
@@ -84,6 +84,23 @@ def test_a_penalty_of_ones_own_is_trained(episodes):
             W, b = descend(X, trial.support_labels, 5, SampleLoss(1.0, lam, lam))
             assert_allclose(own.kept["weights"][number]["coef"][l], W.T, atol=1e-12)
             assert_allclose(own.kept["weights"][number]["intercept"][l], b, atol=1e-12)
+
+
+@pytest.mark.parametrize("prior", [(0.6, 0.4), (0.5, 0.3, 0.2)])
+def test_a_penalty_without_confidence_is_an_estimator_at_another_lam(prior, monkeypatch):
+    family = PenaltyFamily("halved", label=-0.5, prior=1.5, l2=0.4)
+    monkeypatch.setitem(PENALTIES, "halved", family)
+    K, lam, c, rng = len(prior), 0.8, 0.3, np.random.default_rng(0)
+    y = np.repeat(np.arange(K), 5)
+    X = rng.normal(size=(5 * K, 8)) + 2 * np.eye(K, 8)[y]
+    penalty = Penalty("halved", (lam,), prior, l2=c, l2_kind="ridge")
+    found = solve(X, y, penalty.tables(y, K, 9 * K), tolerance=1e-9)
+    w = 1 + lam * family.label
+    l2 = (c + lam * family.l2) / w / (2 if K == 2 else 1)
+    same = FirthClassifier(lam=lam * family.prior / w, l2=l2, prior=prior, class_weight=None,
+                           calibrate=False, tol=1e-9)  # fmt: skip
+    expected = softmax(X @ found.coef[0].T + found.intercept[0])
+    assert_allclose(same.fit(X, y).predict_proba(X), expected, atol=1e-8)
 
 
 SMALL = {"trials": 4, "shots": [1, 2], "ways": [3], "queries": 5, "coefficients": [0, 1]}

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trial:
-    """Support rows X (N, d) with labels, the queries, and the key of the trial's streams.
+    """Support rows X (N, d) with labels, the queries, and the key of the trial's random numbers.
 
-    ``query`` may be given as rows (Q, d).
+    ``query`` may be given as rows (Q, d), so that a head can hand transformed rows to another one
+    by ``dataclasses.replace(trial, support=…, query=…)``.
     """
 
     number: int
@@ -45,7 +46,7 @@ class Trial:
 class Fitted:
     """What a head hands back: logits and squared parameter norms of every coefficient."""
 
-    logits: Array  # (C, L, Q + padding)
+    logits: Array  # (C, L, Q + padding); padding is not scored, let it be 0
     norms: Array  # (L,)
     weights: dict[str, Array] = field(default_factory=dict)  # on request, leading axis L
     status: Array | None = None  # (L,) codes of firthshot.engine.results.Status, None: all well

@@ -22,11 +22,20 @@ L2Kind = Literal["mean-square", "ridge", "weight-decay"]
 
 @dataclass(frozen=True)
 class PenaltyTables:
-    """Per coefficient l (and class c), the gradient of the loss with respect to logits.
+    """The objective of every coefficient l as numbers, by class c where it depends on the class.
 
-    dLoss/dz_c = probability_l p_c − target_cl − label_l [c = y]
-                 + confidence_l p_c (log p_c − Σ p log p),
-    and the L2 parts: ``weight_decay_l W`` and ``bias_decay_l b`` are added to their gradients.
+    With p = softmax(z) and the label y, a sample has the loss
+
+        −Σ_c (label_l [c = y] + target_cl) log p_c + confidence_l Σ_c p_c log p_c
+
+    and, with probability_l = label_l + Σ_c target_cl, the gradient by its logits
+
+        probability_l p_c − target_cl − label_l [c = y]
+        + confidence_l p_c (log p_c − Σ_k p_k log p_k).
+
+    L2 adds ``weight_decay_l W`` to the gradient by the weights and ``bias_decay_l b`` to that by
+    the biases, of the mean loss. ``decay_with_batch``: L2 is part of the loss, so that a smaller
+    last batch scales it too; without it L2 is the optimiser's weight decay.
     """
 
     probability: Array  # (L,)
@@ -55,8 +64,8 @@ class Penalty:
         λ KL(p‖U), ``label-smoothing`` mixes the labels with u by ε = λ < 1, ``l2`` puts the
         coefficient on ``l2_kind``.
     coefficients : tuple of float
-    prior : "uniform", "class-frequency", or one probability per class
-        The u of ``firth`` and ``label-smoothing``.
+    prior : "uniform", "class-frequency", or a tuple with one probability per class
+        The u of every family with a ``prior``, such as ``firth`` and ``label-smoothing``.
     l2 : float
         An L2 coefficient beside the family, the same for every coefficient.
     l2_kind : str
@@ -87,7 +96,8 @@ class Penalty:
             raise FirthshotError(f"l2 = {self.l2} must be finite and at least 0.")
         if not isinstance(self.prior, tuple) and self.prior not in PRIORS:
             raise FirthshotError(
-                f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or probabilities."
+                f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or a tuple "
+                "of probabilities."
             )
 
     @cached_property
