@@ -1,12 +1,19 @@
 """Solvers of the linear head's optimum, by the shape of the problem.
 
 ==================  ============================================================================
-`optimum`           `solve`: which solver takes which problem, and the order of a path
-`newton_cg`         Newton's method with conjugate gradients, on features in the span of the rows
-`newton_cg_gram`    the same on the Gram matrix of the rows (few rows, L2)
-`lbfgs`             the way to the optimum's neighbourhood where rows are many
-`line_search`       the line search of both Newton methods
-`path`              starting points from the optima of other coefficients
-`separable`         whether there is an optimum at all
+`problem`           the objective, and the solution
+`optimum`           `solve`: which solver takes which problem
+`newton_cg`         truncated Newton: conjugate gradients with a diagonal preconditioner
+`span`              the features it works on, rotated so that their second moments are diagonal
+`newton_cg_gram`    truncated Newton in dual variables (W = ν X), for few rows with L2
+`gram`              the Gram matrix it works on, and its preconditioner
+`line_search`       the strong Wolfe line search of both
+`lbfgs`             L-BFGS in float32, to come near the optimum of many rows
+`path`              warm starts by interpolation between the optima of other coefficients
+`separable`         whether there is an optimum at all: separation, by a linear programme
+`together`          truncated Newton for a batch of small problems, in NumPy, uncompiled
 ==================  ============================================================================
+
+"Truncated Newton", "forcing term" and the Wolfe conditions are those of Nocedal and Wright,
+*Numerical Optimization*, chapters 3 and 7.
 """

@@ -51,8 +51,8 @@ class GramRows:
     scale: Array  # (N,), what ν is multiplied by
     mean: Array  # (d,), what a free intercept subtracts
     unit: float
-    largest: float  # bound on the largest eigenvalue of the Gram matrix
-    mean_square: float  # their mean
+    largest: float  # Frobenius norm of the Gram matrix, which bounds its largest eigenvalue
+    mean_square: float  # mean of the diagonal of the Gram matrix
 
     @classmethod
     def of(
@@ -106,7 +106,7 @@ class GramRows:
             intercept[:] = b - coef @ self.mean
 
     def inverse(self, ridge: float) -> Array | None:
-        """Return (G + ridge)⁻¹ in float32, None where that does not know it."""
+        """Return (G + ridge)⁻¹ in float32, None if it is too ill-conditioned for float32."""
         from scipy.linalg.lapack import spotrf, spotri
 
         if not self.largest <= WITHIN_SINGLE * ridge:
@@ -123,10 +123,11 @@ class GramRows:
 
 
 def path_inverse(form: PenaltyTables, rows: GramRows) -> tuple[Array, float] | None:
-    """Return (G + ridge)⁻¹ and ridge for the penalised of a path, None where none is needed.
+    """Return the preconditioner (G + ridge)⁻¹ of a path of λ > 0, None if it would not pay.
 
-    Near targets y + λu the loss is curved by about λ/K in most directions; one inverse with the
-    geometric mean of decay K/λ serves them all.
+    Where predictions are near the targets y + λu, the Hessian by logits is about λ/K in most
+    directions, and so the whole Hessian about λ/K (G + decay K/λ). One inverse serves the path: its
+    ridge is the geometric mean of decay K/λ over the coefficients.
     """
     surplus = form.probability - form.label
     ridges = [
@@ -171,7 +172,7 @@ def minimise_by_gram(
         )  # fmt: skip
         at_end[l] = state.gradient
         if rows.bias == "free" and not (form.target[:, l].all() or loss.targets.any(1).all()):
-            found.status[l] = Status.NO_OPTIMUM  # a class without targets: b falls for ever
+            found.status[l] = Status.NO_OPTIMUM  # a class without targets: its b goes to −∞
         elif guesses is not None and found.gradient_norm[l] <= limits.tolerance:
             guesses.add(state.gradient, b[l], nu[l], image[l])
     part: Any = sorted(at_end)

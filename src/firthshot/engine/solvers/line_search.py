@@ -1,4 +1,9 @@
-"""A step along a direction that lowers the objective and flattens its slope."""
+"""A line search for the strong Wolfe conditions, by the secant of the slopes in a bracket.
+
+The first step tried is Newton's, 1, and no longer one ever is. A step counts as *lower* if it
+satisfies Armijo's condition, as *flat* if it satisfies the curvature condition. Armijo's is enough
+for the first step if the objective still falls at its end, and after `PATIENCE` trials.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,8 @@ from firthshot.kernels.mean_loss import objective
 # of the slope that may be left. A Newton step is right at once, so that twice either, or half,
 # changes no step on our benches.
 DECREASE, FLAT = 1e-4, 0.5
-# Far from the optimum any decrease will do after this many trials; a slope that never gets flat
-# would otherwise spend all MOST_TRIALS, whose last are 2⁻³⁰ of the first step.
+# After PATIENCE trials Armijo's condition is enough: a slope that never gets flat would otherwise
+# spend all MOST_TRIALS, whose last are 2⁻³⁰ of the first step.
 PATIENCE, MOST_TRIALS = 10, 30
 # Two values that agree to this are the same in float64; then the slope alone tells.
 ROUNDING = 1e-13
@@ -77,7 +82,7 @@ def line_search(loss, line, state):
         slope = dot(state.gradient, line.step_z) + slope_l2 + step * curvature_l2
         lower = value <= line.value + DECREASE * step * line.slope
         flat = abs(slope) <= FLAT * abs(line.slope)
-        too_short = slope < 0.0 and high < 0.0  # never too far: a longer step was not tried
+        too_short = slope < 0.0 and high < 0.0  # no step so far was too long: 1 is taken as it is
         if lower and (flat or trial >= PATIENCE or too_short):
             return step, value
         if flat and value <= line.value + ROUNDING * (1.0 + abs(line.value)):

@@ -1,4 +1,4 @@
-"""Newton's method with conjugate gradients for the linear head, on features rotated to their span.
+"""Truncated Newton for the linear head: conjugate gradients, on features rotated to their span.
 
 Everything is laid out with classes along the rows, (C, n) for logits and (C, r) for parameters, so
 that every lane of a vector is one sample. The features F (r, n) have orthogonal rows (under the
@@ -7,8 +7,9 @@ sample weights), so that the Hessian
     H V = F A(V F) + decay V,      A the Hessian by logits,
 
 is nearly diagonal in them: where all samples are equally curved it equals
-``probability · curvature · F² + decay``, which preconditions the conjugate gradients. Gradients
-and values are float64; Hessian products, which only have to point downhill, are float32.
+``probability · curvature · F² + decay``, the diagonal (Jacobi) preconditioner of the conjugate
+gradients. Gradients and values are float64; Hessian products are float32, because a direction only
+has to be one of descent.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from firthshot.kernels.mean_loss import (
 # (the forcing term of truncated Newton methods, Nocedal & Wright 7.1), so that convergence is
 # superlinear. At twice LOOSEST there are more and cheaper Newton steps; TIGHTEST is float32's.
 LOOSEST, TIGHTEST = 0.25, 1e-3
-# Products for one direction; they end before it wherever the preconditioner is any good.
+# Hessian products for one direction; with a fair preconditioner the residual is small before that.
 MOST_PRODUCTS = 100
-# The last direction needs no more than bring the gradient to this share of the tolerance.
+# The forcing term is never tighter than what brings the gradient to this share of the tolerance:
+# the last Newton step would otherwise be solved more exactly than anybody asked for.
 OVERSHOOT = 0.1
 
 
@@ -59,7 +61,7 @@ class SpanData(NamedTuple):
 
 @kernel
 def forcing_term(size, loosest, tightest, enough):
-    """Return the share of a gradient of some size that may remain as residual."""
+    """Return the forcing term: the share of a gradient of this norm that may remain as residual."""
     return max(tightest, enough, min(loosest, np.sqrt(size)))
 
 
@@ -67,8 +69,8 @@ def forcing_term(size, loosest, tightest, enough):
 def newton_direction(data, hessian, preconditioner, enough, g, d):
     """Write to ``d`` an approximate solution of H d = −g by preconditioned conjugate gradients.
 
-    ``preconditioner`` (r,) is the inverse of H's diagonal in float32, and ``enough`` the part of
-    the residual that may remain whatever else is asked for; g and d (C, r) are float64.
+    ``preconditioner`` (r,) is the inverse of H's diagonal in float32, and ``enough`` a lower bound
+    on the forcing term (see `OVERSHOOT`); g and d (C, r) are float64.
     """
     n_classes, rank = g.shape
     size = 0.0
@@ -145,7 +147,7 @@ def l2_along(theta, d, decay):
 def newton_cg(data, loss, tolerance, max_iterations, theta, state):
     """Minimise from θ (C, r), in place; ``state`` is the state of the loss at the end.
 
-    ``data``, ``loss`` and ``state`` are plain tuples, which numba looks at in half the time.
+    ``data``, ``loss`` and ``state`` are plain tuples, whose types numba finds in half the time.
     Returns iterations, a bound on the largest entry of the gradient by W and b, and the value.
     """
     data, loss, state = SpanData(*data), MeanLoss(*loss), LossState(*state)

@@ -1,13 +1,13 @@
-"""Newton's method with conjugate gradients for the linear head, on the Gram matrix of its rows.
+"""Truncated Newton for the linear head in dual variables: kernel logistic regression, G its kernel.
 
-With W = ν S^½ X (S the sample weights, X the rows, centred where the intercept is free), all that
-a solver needs of the rows is G = S^½ X X' S^½. The gradient by W is ρ S^½ X and the Hessian takes
-the dual variables ν to A(ν G + b √s') + decay ν, A the Hessian by logits: one product with an
-(n, n) matrix per step of conjugate gradients, and none that knows the number of features. Inner
-products are those of W: ⟨ν, μ⟩ = Σ ν (μ G).
+By the representer theorem W = ν S^½ X, with S = diag(s) the sample weights and X the rows (centred
+if the intercept has no L2). All that a solver needs of the rows is then G = S^½ X X' S^½. The
+gradient by W is ρ S^½ X, and the Hessian takes (ν, b) to A(ν G + b √s') + decay ν, A the Hessian by
+logits: one product with an (n, n) matrix per step of conjugate gradients, and none that depends on
+the number of features. Inner products are those of W, ⟨ν, μ⟩ = Σ ν (μ G), so that the method is
+the same as on W, and ``image`` stands for ν G throughout.
 
-Classes lie along the rows, (C, n). Gradients and values are float64; what only has to point
-downhill is float32.
+Classes lie along the rows, (C, n). Gradients and values are float64; directions are float32.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from firthshot.kernels.mean_loss import LossState, MeanLoss, hessian_at, hessian
 # As in `newton_cg`; products are cheaper beside the rest of a Newton step here, so that tighter
 # directions pay off.
 LOOSEST, TIGHTEST, OVERSHOOT = 0.1, 1e-3, 0.3
-# Times that what dependent rows add to ν may be taken away; once does it but for rounding.
+# Restarts at ν − ρ/decay (see `newton_cg_gram`); one is enough but for rounding.
 MOST_RESTARTS = 3
 
 
@@ -119,8 +119,8 @@ def curvature_along(hessian, root, decay, direction, v):
 def take_step(root, free, decay, step, size, direction, v, residual, solution):
     """Move the solution along the direction, and take its Hessian product off the residual.
 
-    Centred rows have G √s = 0: what lies along √s belongs to the intercept, and would only come
-    back as rounding.
+    Centred rows have G √s = 0, so the residual's component along √s has no effect on W. It is
+    projected out, or its rounding would grow.
     """
     (d, b, image), (nu, nu_b, nu_image) = direction, solution
     left, left_b = residual
@@ -140,9 +140,9 @@ def take_step(root, free, decay, step, size, direction, v, residual, solution):
 
 @kernel
 def precondition(preconditioner, residual, out):
-    """Write to ``out`` the preconditioned residual; its product with G comes free.
+    """Write to ``out`` the preconditioned residual, and its product with G.
 
-    That is G (G + ridge)⁻¹ = 1 − ridge (G + ridge)⁻¹.
+    With a ridge the latter needs no product: G (G + ridge)⁻¹ = 1 − ridge (G + ridge)⁻¹.
     """
     matrix, level, curvature, ridge = preconditioner
     (rho, rho_b), (nu, b, image) = residual, out
@@ -196,8 +196,7 @@ def update_direction(direction, ratio, scaled):
 def newton_direction(data, hessian, decay, preconditioner, enough, gradient, solution):
     """Write to ``solution`` an approximate Newton step by preconditioned conjugate gradients.
 
-    ``hessian`` is that by logits and ``enough`` the share of the residual that may remain whatever
-    else is asked for.
+    ``hessian`` is that by logits, and ``enough`` a lower bound on the forcing term.
     """
     solution.nu[:], solution.image[:], solution.b[:] = 0.0, 0.0, 0.0
     # float32 squares of a small gradient would vanish
@@ -288,9 +287,9 @@ def advance(point, step, newton):
 def newton_steps(data, loss, decay, preconditioner, limits, point, state, gradient, newton):
     """Take Newton steps from a point, in place, until its gradient is small or no step helps.
 
-    Steps in float32 let the logits drift from ν G by their rounding. ``gradient`` and ``newton``
-    receive the last gradient and step. Returns the number of steps, the bound on the gradient and
-    the value.
+    Logits and ν G are updated by float32 steps, so that rounding adds up in them until
+    `newton_cg_gram` computes them afresh. ``gradient`` and ``newton`` receive the last gradient and
+    step. Returns the number of steps, the bound on the gradient and the value.
     """
     tolerance, max_iterations = limits
     z, step_z, iteration = np.empty_like(state.z), np.empty_like(state.z), 0
@@ -326,17 +325,19 @@ def newton_steps(data, loss, decay, preconditioner, limits, point, state, gradie
 def newton_cg_gram(data, loss, decay, preconditioner, limits, point, state):
     """Minimise from a point, in place; ``state`` is the state of the loss at the end.
 
-    Whenever the gradient seems small enough, or no step helps, the logits are computed afresh in
-    float64, from which Newton's method has to have nothing left to do. Dependent rows leave ρ a
-    part that changes nothing (ρ G = 0) but drowns the rest in its rounding. Where no step helps,
-    ν = −dLoss/dZ / decay, which is true at the optimum, takes that part away.
+    Newton steps end when the gradient is small or no step helps. The logits are then computed
+    afresh in float64, and steps go on until there is none to take from exact logits.
+
+    Linearly dependent rows give G a null space. What ρ has there (ρ G = 0) has no effect on W, but
+    its rounding can hide the rest of ρ. If no step helps, ν restarts at ν − ρ/decay, which is
+    −S^-½ dLoss/dZ / decay. At the optimum that is the ν for which ρ has no such part.
 
     Parameters
     ----------
-    data, loss, preconditioner, point, at
-        A `GramData`, a `MeanLoss` and so on, each as a plain tuple: numba takes a call with named
-        ones twice as long to look at, which counts in fits of few rows.
-    limits : tolerance, what the rounding of float32 may hide of the gradient, most iterations
+    data, loss, preconditioner, point, state
+        A `GramData`, a `MeanLoss` and so on, each as a plain tuple: numba takes twice as long to
+        find the types of named tuples in a call, which matters in fits of few rows.
+    limits : tolerance, error of the gradient from float32 rounding, most iterations
 
     Returns
     -------

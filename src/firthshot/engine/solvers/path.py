@@ -1,4 +1,8 @@
-"""Starting points on a path of λ, from the optima that are known already."""
+"""Warm starts on a path of λ: polynomial interpolation between the optima that are known already.
+
+W is interpolated by Lagrange's formula, not over λ but over x(λ) = log(1 + K/(λ + slack)), along
+which it is nearly a straight line (`Guesses`). Code calls x a *place*.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,10 @@ def walk(
 ) -> Iterator[tuple[int, Guesses | None]]:
     """Return coefficients in the order of solving, each with the optima known by then.
 
-    There are none, and the order is that given, where every coefficient starts at zero. Else the
-    smallest λ, the hardest problem, comes first; then always the one farthest from all that is
-    known, so that the others are interpolated.
+    Without warm starts, and with a confidence penalty, every coefficient starts at zero, in the
+    order given. Otherwise the smallest λ, the hardest problem, comes first, then always the one
+    whose place is farthest from the places known, so that as many as possible are interpolated and
+    not extrapolated.
     """
     if not warm_start or len(chosen) == 1 or form.confidence[chosen].any():
         yield from ((l, None) for l in chosen)
@@ -44,10 +49,11 @@ def walk(
 
 @dataclass
 class Guesses:
-    """Optima along one path, each at its share s = 1/(1 + λ) of the labels in the targets.
+    """Optima along one path of λ, each known by its share 1/(1 + λ) of the labels in the targets.
 
-    Rows that can be fitted have W = log(1 + K/λ) times a constant. L2 keeps a distance from the
-    targets, ``slack``, also at λ = 0, as λ would: W is nearly a line along log(1 + K/(λ + slack)).
+    Without L2, independent rows have W = log(1 + K/λ) times a constant. L2 keeps predictions away
+    from the targets even at λ = 0, as some more λ would: W is nearly log(1 + K/(λ + slack)) times a
+    constant, ``slack`` being that distance.
     """
 
     n_classes: int
@@ -68,12 +74,13 @@ class Guesses:
         return left[distances.index(max(distances))]
 
     def add(self, by_logits: Array, *optimum: Array) -> None:
-        """Remember the optimum of the present place: the intercept first, then what vanishes.
+        """Remember the optimum of the present coefficient: first the intercept, then W.
 
-        ``by_logits`` is dLoss/dZ there, (K, N), which at the first place tells the slack. The
+        W goes to zero with the place, which its interpolation uses, the intercept does not.
+        ``by_logits`` is dLoss/dZ there, (K, N); that of the first coefficient sets the slack. The
         arrays are kept and must not change.
         """
-        if not self.shares:
+        if not self.shares:  # the distance: mean total variation between predictions and targets
             self.slack = max(_LEAST_SLACK, 0.5 * float(np.abs(by_logits).sum()))
         if self.share not in self.shares:
             self.shares.append(self.share)

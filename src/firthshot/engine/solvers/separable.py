@@ -1,4 +1,8 @@
-"""Whether the linear head has an optimum at all."""
+"""Whether the linear head has an optimum at all: complete and quasi-complete separation.
+
+Albert and Anderson (1984): the likelihood has no maximum if and only if some direction separates
+the classes. Convex analysis calls such a direction one of recession.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ import numpy as np
 from firthshot.arrays import Array
 from firthshot.engine.solvers.span import RowSpan
 
-# Nonzeros of a linear program that is still worth solving; beyond it only separation that the
-# last iterate shows is reported.
+# Nonzeros of a linear programme that is still worth solving; beyond that, separation is reported
+# only if the last iterate separates the classes.
 _LARGEST_PROGRAM = 20_000_000
 
 
@@ -35,7 +39,11 @@ def has_recession_direction(
 
 
 def _separated(z: Array, supported: Array) -> bool:
-    """Return whether z (K, N) puts the only supported class of every sample strictly above."""
+    """Return whether z (K, N) puts the only supported class of every sample strictly above.
+
+    Strictly: by more than 1e-6 of the largest logit, far above the rounding of float64. If this
+    says no, the linear programme decides.
+    """
     if (supported.sum(0) != 1).any():
         return False
     label = np.where(supported, z, np.inf).min(0)
@@ -44,7 +52,7 @@ def _separated(z: Array, supported: Array) -> bool:
 
 
 def _finds_recession_direction(features: Array, supported: Array) -> bool:
-    """Look for a direction of escape by a linear program (HiGHS).
+    """Look for a direction of recession by a linear programme (HiGHS).
 
     Maximise the sum of the gaps between each sample's supported classes and the others over all
     directions whose gaps lie in [0, 1], and are 0 among supported classes. Directions can be

@@ -113,9 +113,9 @@ def _rotation_pays_off(largest: float, n: int, rank: int, steepness: Array, n_cl
     """Weigh eigenvectors, about 0.4 ns · r³, against extra products of conjugate gradients.
 
     These take √condition products of N r C multiplications per Newton step, at worst; ``largest``
-    bounds the second moments. Of many rows also moments and rotation cost 3 N r², and there are
-    fewer products: L-BFGS has come near the optimum before. The factors were measured; they change
-    the time and, beyond the tolerance, nothing else.
+    bounds the second moments. With many rows, moments and rotation cost another 3 N r², and there
+    are fewer products, because L-BFGS has come near the optimum before. The factors 0.25, 7 and 0.2
+    are ratios of measured times; they change the time, and results within the tolerance only.
     """
     roots = np.sqrt(1 + steepness * largest).sum()
     if n >= MANY_ROWS and rank < n:

@@ -5,9 +5,9 @@ convex losses with L2. The problems of a batch share the rows and differ in samp
 a row left out), targets and L2, so that one product with the rows serves them all. Nothing is
 compiled: a first small fit answers at once.
 
-Inner products are those of W and b in either space of rows below, whose choice therefore changes
-rounding alone; so do rows given twice instead of a weight of two. Arrays are (B, C, n): problem,
-class, sample or coordinate.
+There are two kinds of coordinates: W and b themselves, or dual variables ν with W = ν X. Inner
+products are those of W and b in both, so that the choice changes the rounding and nothing else.
+Arrays are (B, C, n): problem, class, sample or coordinate.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from firthshot.arrays import Array
 
 Kind = type[np.float32] | type[np.float64]
 
-# A direction is good enough when its residual is this share of the gradient: √‖g‖ between the two,
-# so that convergence is superlinear. Half or twice either changes the time by some percent.
+# Forcing term as in `newton_cg`: √‖g‖ between the two. Half or twice either changes the time by
+# some percent.
 LOOSEST, TIGHTEST = 0.25, 1e-2
-# The last direction needs no more than bring the gradient to this share of the tolerance.
+# It is never tighter than what brings the gradient to this share of the tolerance.
 OVERSHOOT = 0.3
 MOST_PRODUCTS = 100  # for one direction; they end before it wherever L2 is not tiny
-# A step ends where the slope is at most this share of the first; each trial in its place is this
-# much shorter at least and at most. Half or twice the shares changes no step on our benches.
+# A step is taken if the objective rises at its end by at most FLAT times the first slope; otherwise
+# the next trial is SHORTEST to LONGEST times as long. Half or twice changes no step on our benches.
 FLAT, MOST_TRIALS, SHORTEST, LONGEST = 0.25, 30, 0.1, 0.9
 TINY = 1e-37  # in the place of a zero divisor
 
@@ -244,7 +244,7 @@ def _newton_direction(
         product = rows.gradient(v)
         product += np.multiply(direction, decay, out=term)
         length = square / np.maximum(rows.inner(product, direction, image), TINY)
-        length *= going  # who is there waits for the others
+        length *= going  # problems that have converged stand still
         solution += np.multiply(direction, length[:, None, None], out=term)
         residual -= np.multiply(product, length[:, None, None], out=product)
         new = rows.image(residual)
@@ -261,7 +261,7 @@ def _newton_direction(
 
 
 def _forcing(norm: Array, tolerance: float) -> Array:
-    """Return the share of every gradient that may remain as residual, (B,)."""
+    """Return the forcing terms, (B,): the share of a gradient that may remain as residual."""
     enough = np.minimum(LOOSEST, OVERSHOOT * tolerance / norm)
     return np.clip(np.sqrt(norm), np.maximum(TIGHTEST, enough), LOOSEST)
 
@@ -271,8 +271,9 @@ def _move(
 ) -> tuple[Array, Array]:
     """Move a batch along its steps; return probabilities and dLoss/dz there.
 
-    Objectives are convex: a step is too long where its end is steep, and the secant of the slopes
-    gives a better one. No trial costs a product with the rows.
+    Objectives are convex, so that slopes are enough: a step is too long if it ends where the
+    objective rises by more than `FLAT` times the first slope; the secant of the slopes gives a
+    shorter one. Logits move along a line, so that no trial costs a product with the rows.
     """
     image, length = rows.image(step), np.ones((len(step), 1, 1), step.dtype)
     start, along = rows.logits(batch.image), rows.logits(image)
