@@ -24,11 +24,12 @@ from experiments.toy import write_bank
 from firthshot.cli import app
 from firthshot.cli._overview import overview
 from firthshot.errors import FirthshotError
+from firthshot.pages import script_json
 from firthshot.report import build
 from firthshot.report.build import write_report
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.page import citation, provenance
-from firthshot.report.page.render import headline_of, render, script_json, table_view
+from firthshot.report.page.render import headline_of, render, table_view
 from firthshot.report.plots.vega import make_charts
 from firthshot.report.tables import make_tables
 from firthshot.report.tables.cells import Number, Table

@@ -7,8 +7,6 @@ import contextlib
 import dataclasses
 import datetime
 import gzip
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.files import user_cache, write_whole
+from firthshot.pages import content_policy, own_script, page_style, page_templates, script_json
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import TRIALS
 from firthshot.report.tables.cells import Table, merged, shown_columns, to_csv
@@ -43,7 +42,6 @@ def render(
     gathered: Gathered, figures: Sequence[FigureFile] = (), tables: Sequence[Table] = ()
 ) -> str:
     """Return the page as one self-contained HTML text."""
-    import jinja2
     from markupsafe import Markup
 
     from firthshot import __version__
@@ -57,8 +55,8 @@ def render(
         "title": ", ".join(dict.fromkeys(run.name for run in gathered.runs)),
         "version": __version__,
         "written": f"{now.day} {now:%B %Y, %H:%M} UTC",
-        "policy": _policy(scripts),
-        "style": Markup((PAGE / "style.css").read_text("utf-8")),
+        "policy": content_policy(scripts, evaluates=True),  # Vega does
+        "style": page_style(),
         "scripts": [Markup(script) for script in scripts],
         "blocks": [*_data_blocks(gathered), *packed],
         "headline": headline_of(gathered),
@@ -77,11 +75,7 @@ def render(
         "citations": citations(),
     }
     context["sections"] = _sections(context)
-    loader = jinja2.FileSystemLoader(PAGE / "templates")
-    world = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    return world.get_template("page.html.j2").render(context)
+    return page_templates(PAGE / "templates").get_template("page.html.j2").render(context)
 
 
 def _has_class_intervals(gathered: Gathered) -> bool:
@@ -100,22 +94,8 @@ def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _scripts(charts: bool) -> list[str]:
     """Return the scripts of the page: Vega where there are charts to draw, then our own."""
-    own = "\n".join((PAGE / "js" / f"{name}.js").read_text("utf-8") for name in _SCRIPTS)
-    found = [vega_script(), own] if charts else [own]
-    return [script.replace("</script", "<\\/script") for script in found]
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    """Return a policy that runs these scripts and no others, and loads nothing.
-
-    Vega compiles its own expressions ('unsafe-eval'); no text of a spec or bank becomes one.
-    """
-    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src {hashes} 'unsafe-eval'; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    own = own_script(*(PAGE / "js" / f"{name}.js" for name in _SCRIPTS))
+    return [vega_script().replace("</script", "<\\/script"), own] if charts else [own]
 
 
 def _data_blocks(gathered: Gathered) -> Iterator[tuple[str, str, Any]]:
@@ -124,16 +104,6 @@ def _data_blocks(gathered: Gathered) -> Iterator[tuple[str, str, Any]]:
 
     for name, content in (("chart-specs", make_charts()), ("page-data", page_data(gathered))):
         yield name, "application/json", script_json(content)
-
-
-def script_json(content: Any) -> Any:
-    """Return JSON that is safe inside a script element, whatever its strings say."""
-    from markupsafe import Markup
-
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
 
 
 def _downloads(
