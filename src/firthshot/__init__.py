@@ -11,6 +11,7 @@ from firthshot.errors import FirthshotError
 from firthshot.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from firthshot.backbones.encoders import load_encoder
     from firthshot.banks import Bank, load_bank, save_bank
     from firthshot.engine import train
     from firthshot.episodes import Episodes, sample_episodes
@@ -39,6 +40,7 @@ __all__ = [
     "__version__",
     "detect_separation",
     "load_bank",
+    "load_encoder",
     "load_model",
     "regress",
     "sample_episodes",
@@ -49,6 +51,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "backbones.encoders": "load_encoder",
         "banks": "Bank load_bank save_bank",
         "engine": "train",
         "episodes": "Episodes sample_episodes",

@@ -18,7 +18,7 @@ from firthshot.backbones.embed import (
     embed_texts,
     recall_encoder,
 )
-from firthshot.backbones.encoders import ImageEncoder, TextEncoder, torch_encoder
+from firthshot.backbones.encoders import Encoder, Network, torch_encoder
 from firthshot.backbones.images import PictureError, Preparation
 from firthshot.errors import FirthshotError
 from firthshot.files import user_cache
@@ -36,23 +36,23 @@ def seen() -> list[str]:
 
 
 @pytest.fixture
-def texts(seen: list[str]) -> TextEncoder:
+def texts(seen: list[str]) -> Encoder:
     """Return an encoder that counts letters and notes what it is asked."""
 
     def run(batch: list[str]) -> np.ndarray:
         seen.extend(batch)
         return np.array([[text.count(letter) for letter in "abc"] for text in batch], np.float32)
 
-    return TextEncoder("letters", 3, "f1", run)
+    return Encoder("text", "letters", 3, "f1", Network(run))
 
 
 @pytest.fixture
-def pictures() -> ImageEncoder:
+def pictures() -> Encoder:
     torch.manual_seed(0)
     return torch_encoder(nn.Conv2d(3, 4, 3), Preparation(12), name="tiny", weights="w")
 
 
-def test_texts_are_encoded_once_by_content(texts: TextEncoder, seen: list[str]) -> None:
+def test_texts_are_encoded_once_by_content(texts: Encoder, seen: list[str]) -> None:
     first = embed_texts(["ab", "c", "ab"], texts)
     np.testing.assert_array_equal(first, [[1, 1, 0], [0, 0, 1], [1, 1, 0]])
     assert sorted(seen) == ["ab", "c"]
@@ -61,7 +61,7 @@ def test_texts_are_encoded_once_by_content(texts: TextEncoder, seen: list[str]) 
     assert sorted(seen) == ["aa", "ab", "c"]
 
 
-def test_another_fingerprint_is_another_cache(texts: TextEncoder, seen: list[str]) -> None:
+def test_another_fingerprint_is_another_cache(texts: Encoder, seen: list[str]) -> None:
     embed_texts(["ab"], texts)
     embed_texts(["ab"], replace(texts, fingerprint="f2"))
     assert seen == ["ab", "ab"]
@@ -69,7 +69,7 @@ def test_another_fingerprint_is_another_cache(texts: TextEncoder, seen: list[str
 
 @pytest.mark.parametrize("fault", ["damaged", "not a folder", "other table", "wrong width"])
 def test_a_useless_cache_costs_time_only(
-    texts: TextEncoder, seen: list[str], fault: str, tmp_path: Path
+    texts: Encoder, seen: list[str], fault: str, tmp_path: Path
 ) -> None:
     user_cache().parent.mkdir(exist_ok=True)
     if fault == "not a folder":
@@ -84,13 +84,15 @@ def test_a_useless_cache_costs_time_only(
         connection.execute("CREATE TABLE embeddings (x)")
         connection.close()
     elif fault == "wrong width":
-        embed_texts(["ab"], replace(texts, dim=2, run=lambda batch: np.zeros((len(batch), 2))))
+        embed_texts(
+            ["ab"], replace(texts, dim=2, source=Network(lambda batch: np.zeros((len(batch), 2))))
+        )
     np.testing.assert_array_equal(embed_texts(["ab"], texts), [[1, 1, 0]])
     assert seen == ["ab"]
 
 
 def test_pictures_are_known_by_their_bytes_not_their_names(
-    tmp_path: Path, pictures: ImageEncoder, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pictures: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_folder(tmp_path / "zoo", {"ant": 3})
     paths = sorted((folder / "ant").iterdir())
@@ -100,13 +102,13 @@ def test_pictures_are_known_by_their_bytes_not_their_names(
     np.testing.assert_allclose(out, expected, atol=1e-6)
     assert (heard.before, heard.done, heard.total) == (0, 3, 3)
     moved = [path.rename(path.with_name(f"moved {path.name}")) for path in paths]
-    monkeypatch.setattr(ImageEncoder, "encode", None)  # nothing is left to encode
+    monkeypatch.setattr(Encoder, "_run", None)  # nothing is left to encode
     np.testing.assert_array_equal(embed_pictures(moved, pictures), out)
     raw = [path.read_bytes() for path in moved]
     np.testing.assert_array_equal(embed_pictures(raw, pictures), out)
 
 
-def test_bad_input_is_named(tmp_path: Path, pictures: ImageEncoder, texts: TextEncoder) -> None:
+def test_bad_input_is_named(tmp_path: Path, pictures: Encoder, texts: Encoder) -> None:
     (tmp_path / "a.jpg").write_text("words")
     with pytest.raises(PictureError, match=r"a\.jpg is not a picture"):
         embed_pictures([tmp_path / "a.jpg"], pictures)
@@ -114,19 +116,19 @@ def test_bad_input_is_named(tmp_path: Path, pictures: ImageEncoder, texts: TextE
         embed_pictures([tmp_path / "b.jpg"], pictures)
     with pytest.raises(FirthshotError, match="Text 2 is empty"):
         embed_texts(["ab", " "], texts)
-    with pytest.raises(FirthshotError, match="takes texts, not images"):
+    with pytest.raises(FirthshotError, match="takes texts, not pictures"):
         embed_pictures([], texts)
     assert embed_pictures([], pictures).shape == (0, 4)
 
 
 def test_a_model_knows_its_encoder_and_refuses_another(
-    texts: TextEncoder, monkeypatch: pytest.MonkeyPatch
+    texts: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import firthshot.backbones.encoders as encoders
 
     loaded: list[Any] = []
 
-    def load(spec: str) -> TextEncoder:
+    def load(spec: str, **_: Any) -> Encoder:
         loaded.append(spec)
         return texts if spec == "letters" else replace(texts, fingerprint="f9")
 

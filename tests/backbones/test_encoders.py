@@ -28,6 +28,12 @@ from firthshot.banks import load_bank
 from firthshot.errors import FirthshotError, MissingExtraError
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no encoder be known from an earlier test."""
+    monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "cache"))
+
+
 def batch(side: int, count: int = 2) -> np.ndarray:
     return np.stack([pixels(seed, side) for seed in range(count)])
 
@@ -208,7 +214,7 @@ def test_a_wrapped_module_keeps_its_mode_layer_by_layer() -> None:
     np.testing.assert_array_equal(encoder.encode(batch(8)), first)
     assert net[0].num_batches_tracked == 0, "no statistics were gathered"
     statistics = encoder.with_batch_statistics()
-    assert not statistics.module[1].training, "batch statistics, but no dropout"
+    assert not statistics.network.module[1].training, "batch statistics, but no dropout"
 
 
 def test_an_encoder_and_its_options_are_one_line_of_text(

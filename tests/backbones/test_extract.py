@@ -18,8 +18,8 @@ from backbones.pictures import write_folder
 from firthshot.backbones import extract as module
 from firthshot.backbones.datasets import Dataset, open_dataset
 from firthshot.backbones.encoders import (
-    ImageEncoder,
-    TextEncoder,
+    Encoder,
+    Network,
     digest_module,
     torch_encoder,
 )
@@ -41,7 +41,7 @@ def network() -> nn.Module:
     return net
 
 
-def encoder() -> ImageEncoder:
+def encoder() -> Encoder:
     net = network()
     return torch_encoder(net, PREPARATION, name="tiny", weights=digest_module(net))
 
@@ -221,7 +221,7 @@ def test_the_wrong_kind_of_encoder_is_refused(tmp_path: Path) -> None:
     path.write_text("text,label\nhello,a\nbye,b\n")
     with pytest.raises(FirthshotError, match=r"takes images but t\.csv holds texts"):
         extract(open_dataset(path), encoder(), tmp_path / "t.bank")
-    texts = TextEncoder("words", 1, "f", lambda batch: np.ones((len(batch), 1)))
+    texts = Encoder("text", "words", 1, "f", Network(lambda batch: np.ones((len(batch), 1))))
     with pytest.raises(FirthshotError, match="words reads texts and has no batch statistics"):
         extract(open_dataset(path), texts, tmp_path / "no.bank", bn_train_sorted=True)
 

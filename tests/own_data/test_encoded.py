@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import firthshot.backbones.encoders as encoders
 from firthshot.backbones.embed import EncoderMark
-from firthshot.backbones.encoders import ImageEncoder, TextEncoder
+from firthshot.backbones.encoders import Encoder, Network
 from firthshot.backbones.images import Preparation
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
@@ -28,17 +28,22 @@ def letters(texts: list[str]) -> np.ndarray:
     return np.array([[text.count(word) for word in WORDS] for text in texts], np.float32)
 
 
-PICTURES = ImageEncoder(
-    "efficientnet-lite0", 3, "f-image", Preparation(8), lambda pixels: pixels.mean((2, 3))
+PICTURES = Encoder(
+    "image",
+    "efficientnet-lite0",
+    3,
+    "f-image",
+    Network(lambda pixels: pixels.mean((2, 3)), Preparation(8)),
+    side=8,
 )
-TEXTS = TextEncoder("minilm-l6-v2", 3, "f-text", letters)
+TEXTS = Encoder("text", "minilm-l6-v2", 3, "f-text", Network(letters))
 
 
 @pytest.fixture(autouse=True)
 def small_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put encoders of a few lines in the place of the real ones."""
 
-    def load(spec: str, **_: Any) -> ImageEncoder | TextEncoder:
+    def load(spec: str, **_: Any) -> Encoder:
         if spec not in ("efficientnet-lite0", "minilm-l6-v2"):
             return replace(PICTURES, fingerprint="f-other")
         return PICTURES if spec == "efficientnet-lite0" else TEXTS

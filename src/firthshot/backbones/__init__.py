@@ -11,8 +11,8 @@ from firthshot.lazy import lazy_names
 _HOMES = {
     "architectures": "make_backbone",
     "datasets": "open_dataset",
-    "embed": "embed_pictures embed_texts",
-    "encoders": "EncoderOptions digest_module load_encoder torch_encoder",
+    "embed": "embed embed_pictures embed_texts",
+    "encoders": "Encoder EncoderOptions digest_module load_encoder torch_encoder",
     "images": "Preparation",
 }
 __all__ = sorted(" ".join(_HOMES.values()).split())  # noqa: PLE0605

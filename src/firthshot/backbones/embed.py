@@ -2,16 +2,16 @@
 
     features = embed_texts(["my card is lost", "hello"])
 
-Nothing is downloaded: the default encoders come with the extras ``torch`` and ``text``. What was
-embedded before, by content, is taken from the cache (`firthshot.backbones.cache`).
+The default encoders come with the extras ``torch`` and ``text``. What was embedded before, by
+content, is taken from the cache (`firthshot.backbones.cache`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from firthshot.errors import FirthshotError
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
-    from firthshot.backbones.encoders import Encoder
-
-BATCH = 32
+    from firthshot.backbones.encoders import Encoder, Kind
 
 
 class EncoderMark(NamedTuple):
@@ -37,16 +35,18 @@ class EncoderMark(NamedTuple):
     fingerprint: str | None
 
 
-def recall_encoder(mark: EncoderMark, given: str | None = None) -> Encoder:
-    """Load the encoder of a model file again; another one is refused.
+def recall_encoder(mark: EncoderMark, given: Any = None, **how: Any) -> Encoder:
+    """Load the encoder of a model file again; another one, or another revision, is refused.
 
     Parameters
     ----------
     mark : EncoderMark
         The encoder that the model was fitted with.
-    given : str, optional
+    given : str or object, optional
         A path or name instead of the one on record: the file may have moved. Options that it
-        does not name are those on record.
+        does not name are those on record. Or the object that the model was fitted with.
+    **how
+        device, offline and listener of `load_encoder`.
     """
     from firthshot.backbones.encoders import load_encoder
 
@@ -55,12 +55,14 @@ def recall_encoder(mark: EncoderMark, given: str | None = None) -> Encoder:
             f"The model was fitted to features ({mark.spec}) whose encoder it does not know: give "
             "features made the same way, or fit it to pictures or texts."
         )
-    encoder = load_encoder(_spec_on_record(mark.spec) if given is None else _moved(mark, given))
+    encoder = load_encoder(
+        _spec_on_record(mark.spec) if given is None else _moved(mark, given), **how
+    )
     if encoder.fingerprint != mark.fingerprint:
         raise FirthshotError(
             f"The model was fitted to features of the encoder {mark.spec} with fingerprint "
-            f"{mark.fingerprint[:12]}, but {given or mark.spec} has {encoder.fingerprint[:12]}: "
-            "give the encoder it was fitted with, or fit again."
+            f"{mark.fingerprint[:12]}, but {encoder.spec or given or mark.spec} has "
+            f"{encoder.fingerprint[:12]}: give the encoder it was fitted with, or fit again."
         )
     return encoder
 
@@ -69,6 +71,12 @@ def _spec_on_record(spec: str) -> str:
     """Return how to load an encoder; a file that is no longer there is refused."""
     from firthshot.backbones.encoders import split_spec
 
+    if spec.startswith("python:"):
+        raise FirthshotError(
+            f"The model was fitted with the Python function {spec.removeprefix('python:')}: give "
+            "it as the encoder.",
+            "encoder",
+        )
     place = Path(split_spec(spec)[0])
     if place.is_absolute() and not place.exists():  # a name never is
         raise FirthshotError(
@@ -78,12 +86,52 @@ def _spec_on_record(spec: str) -> str:
     return spec
 
 
-def _moved(mark: EncoderMark, given: str) -> str:
+def _moved(mark: EncoderMark, given: Any) -> Any:
     """Return a new place with the options on record, but for those that it names itself."""
     from firthshot.backbones.encoders import join_spec, split_spec
 
+    if not isinstance(given, str | Path) or mark.spec.startswith("python:"):
+        return given
+    given = str(given)
     place, told = split_spec(given)
     return join_spec(place, replace(split_spec(mark.spec)[1], **told.given))
+
+
+def embed(
+    items: Sequence[Any], encoder: Encoder, *, listener: ProgressListener = SILENT
+) -> np.ndarray:
+    """Return features (n, dim) float32; what the cache knows is not encoded again.
+
+    The network is loaded only if something is left to encode. Features of a user's function are
+    not cached.
+
+    Parameters
+    ----------
+    items : sequence
+        Texts, or pictures: paths, or the bytes of files.
+    encoder : Encoder
+        From `load_encoder`.
+    listener : ProgressListener, optional
+    """
+    if not encoder.cacheable:
+        return encoder.encode(items)
+    if encoder.kind == "image":
+        keys = list(map_ahead(_picture_key, items))
+    else:
+        keys = [_text_key(row, text) for row, text in enumerate(items, 1)]
+    known = recall(encoder.fingerprint, keys, encoder.dim)
+    fresh = [row for key, row in {k: r for r, k in enumerate(keys)}.items() if key not in known]
+    if fresh:
+        _ = encoder.network  # loading is not part of the rate
+        listener.start(len(keys), f"{encoder.kind}s", done=len(keys) - len(fresh))
+        for rows, features in encoder.encode_ahead([items[row] for row in fresh]):
+            found = dict(zip((keys[fresh[row]] for row in rows), features, strict=True))
+            remember(encoder.fingerprint, found)
+            known |= found
+            listener.advance(len(rows))
+    if not keys:
+        return np.empty((0, encoder.dim), np.float32)
+    return np.stack([known[key] for key in keys])
 
 
 def embed_pictures(
@@ -92,70 +140,38 @@ def embed_pictures(
     *,
     listener: ProgressListener = SILENT,
 ) -> np.ndarray:
-    """Return features (n, dim) float32 of pictures: paths, or the bytes of files.
-
-    The default encoder is EfficientNet-Lite0.
-    """
-    chosen = encoder or _default("image")
-    if chosen.kind != "image":
-        raise FirthshotError(f"Encoder {chosen.name} takes texts, not images.")
-    keys = list(map_ahead(_picture_key, pictures))
-
-    def prepare(row: int) -> np.ndarray:
-        return chosen.preparation.pixels(pictures[row])
-
-    def encode(rows: list[int]) -> np.ndarray:
-        return chosen.encode(np.stack(list(map_ahead(prepare, rows))))
-
-    return _embed(chosen, keys, encode, listener)
+    """Return features (n, dim) float32 of pictures; the default encoder is EfficientNet-Lite0."""
+    return embed(pictures, _of_kind("image", encoder), listener=listener)
 
 
 def embed_texts(
     texts: Sequence[str], encoder: Encoder | None = None, *, listener: ProgressListener = SILENT
 ) -> np.ndarray:
     """Return features (n, dim) float32 of texts; the default encoder is MiniLM-L6-v2."""
-    chosen = encoder or _default("text")
-    if chosen.kind != "text":
-        raise FirthshotError(f"Encoder {chosen.name} takes images, not texts.")
-    for row, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
-            raise FirthshotError(f"Text {row + 1} is empty: leave it out.")
-    keys = [content_key(text.encode("utf-8", "surrogatepass")) for text in texts]
-    return _embed(chosen, keys, lambda rows: chosen.encode([texts[row] for row in rows]), listener)
+    return embed(texts, _of_kind("text", encoder), listener=listener)
 
 
-def _embed(
-    encoder: Encoder,
-    keys: list[str],
-    encode: Callable[[list[int]], np.ndarray],
-    listener: ProgressListener,
-) -> np.ndarray:
-    """Encode what the cache does not know, each content once."""
-    known = recall(encoder.fingerprint, keys, encoder.dim)
-    fresh = [row for key, row in {k: r for r, k in enumerate(keys)}.items() if key not in known]
-    if fresh:
-        listener.start(len(keys), f"{encoder.kind}s", done=len(keys) - len(fresh))
-    for start in range(0, len(fresh), BATCH):
-        rows = fresh[start : start + BATCH]
-        found = dict(zip((keys[row] for row in rows), encode(rows), strict=True))
-        remember(encoder.fingerprint, found)
-        known |= found
-        listener.advance(len(rows))
-    if not keys:
-        return np.empty((0, encoder.dim), np.float32)
-    return np.stack([known[key] for key in keys])
+def _of_kind(kind: Kind, encoder: Encoder | None) -> Encoder:
+    from firthshot.backbones.encoders import DEFAULTS, WORDS, load_encoder
+
+    chosen = encoder or load_encoder(DEFAULTS[kind])
+    if chosen.kind != kind:
+        raise FirthshotError(
+            f"Encoder {chosen.name} takes {WORDS[chosen.kind]}, not {WORDS[kind]}."
+        )
+    return chosen
 
 
-def _default(kind: str) -> Encoder:
-    from firthshot.backbones.encoders import DEFAULTS, load_encoder
+def _text_key(number: int, text: Any) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise FirthshotError(f"Text {number} is empty: leave it out.")
+    return content_key(text.encode("utf-8", "surrogatepass"))
 
-    return load_encoder(DEFAULTS[kind])
 
-
-def _picture_key(picture: Path | bytes) -> str:
+def _picture_key(picture: str | Path | bytes) -> str:
     if isinstance(picture, bytes):
         return content_key(picture)
     try:
-        return content_key(picture.read_bytes())
+        return content_key(Path(picture).read_bytes())
     except OSError as error:
         raise FirthshotError(f"{picture} cannot be read: {error.strerror}.") from None

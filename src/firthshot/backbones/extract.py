@@ -23,7 +23,7 @@ from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
     from firthshot.backbones.datasets import Dataset
-    from firthshot.backbones.encoders import Encoder, ImageEncoder
+    from firthshot.backbones.encoders import Encoder
     from firthshot.banks import Bank
 
 BATCH = 64
@@ -133,8 +133,13 @@ def extract(
             f"Encoder {encoder.name} takes {encoder.kind}s but {dataset.name} holds "
             f"{dataset.kind}s: choose another encoder."
         )
+    if not encoder.cacheable:
+        raise FirthshotError(
+            f"Nothing says whether {encoder.name} is the same the next time, as an extraction that "
+            "resumes needs: encode with it yourself, and save_bank the features."
+        )
     plan = plan_batches(dataset, rows_per_class, bn_train_sorted=bn_train_sorted)
-    used = _with_batch_statistics(encoder) if bn_train_sorted else encoder
+    used = encoder.with_batch_statistics() if bn_train_sorted else encoder
     out = Path(out)
     chunks = ChunkFolder(out.with_name(f"{out.name}.parts"), _identity(dataset, encoder, plan))
     try:
@@ -207,25 +212,13 @@ def _inputs(
     return map_ahead(prepare, rows, threads)
 
 
-def _with_batch_statistics(encoder: Encoder) -> ImageEncoder:
-    if encoder.kind == "text":
-        raise FirthshotError(
-            f"Encoder {encoder.name} reads texts and has no batch statistics: leave them out.",
-            "bn_train_sorted",
-        )
-    return encoder.with_batch_statistics()
-
-
 def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return features (n, dim) and whether each input was good; bad rows are zeros."""
     good = np.array([one is not None for one in inputs])
     features = np.zeros((len(inputs), encoder.dim), np.float32)
     if good.any():
         present = [one for one in inputs if one is not None]
-        if encoder.kind == "text":
-            features[good] = encoder.encode(present)
-        else:
-            features[good] = encoder.encode(np.stack(present))
+        features[good] = encoder.encode(present if encoder.kind == "text" else np.stack(present))
     return features, good
 
 
@@ -259,12 +252,12 @@ def _describe(
     notes = {
         "row order": "by split (base, val, novel), class name and file name",
         "rows kept": _kept_words(rows_per_class),
-        "encoder": f"{encoder.name}, fingerprint {encoder.fingerprint}",
+        "encoder": f"{encoder.spec or encoder.name}, fingerprint {encoder.fingerprint}",
         "made by": f"firthshot {__version__}, backbone extract",
         **dataset.notes,
     }
     if encoder.kind == "image":
-        notes["pictures"] = encoder.preparation.words
+        notes["pictures"] = encoder.pictures
     if plan.mode != "eval":
         notes["batches"] = (
             f"BatchNorm used the statistics of class-sorted batches of {SORTED_BATCH} rows, cut "

@@ -19,7 +19,7 @@ import os
 import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,6 +125,33 @@ class Preparation:
         scale = np.float32(1) / (np.float32(255) * np.array(self.std, np.float32))
         shift = np.array(self.mean, np.float32) / np.array(self.std, np.float32)
         return np.moveaxis(pixels.astype(np.float32) * scale - shift, -1, 1)
+
+
+@dataclass(frozen=True)
+class LibraryPreparation:
+    """Pictures prepared by the library that the network comes from.
+
+    Attributes
+    ----------
+    size : int
+        Side of the square that the network sees, in pixels.
+    words : str
+        What is done, in a few words.
+    process : callable
+        Maps an upright RGB image to float32 (3, size, size), normalised.
+    """
+
+    size: int
+    words: str = field(repr=False)  # fingerprints shall not follow a library's wording
+    process: Callable[[Any], np.ndarray] = field(repr=False)
+
+    def pixels(self, picture: Picture, name: str = "") -> np.ndarray:
+        """Decode and prepare one picture, (3, size, size) float32."""
+        return np.asarray(self.process(decode(picture, name)), np.float32)
+
+    def normalise(self, pixels: np.ndarray) -> np.ndarray:
+        """Return the batch as it is: the library has normalised it."""
+        return pixels
 
 
 def decode(picture: Picture, name: str = "") -> Image:

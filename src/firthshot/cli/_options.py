@@ -20,6 +20,11 @@ EncoderName = Annotated[
     str | None,
     typer.Option(help="Name (see backbone ls) or path of an encoder; else the default one."),
 ]
+Device = Annotated[
+    str,
+    typer.Option(help="Where the encoder runs: auto, cpu, cuda or mps; half precision off a CPU."),
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Download no encoder.")]
 EncoderSize = Annotated[int | None, typer.Option(min=8, help="Pixels that the encoder sees.")]
 Architecture = Annotated[
     str | None, typer.Option(help="Network of a state dict that does not name it.")

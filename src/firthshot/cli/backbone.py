@@ -10,9 +10,11 @@ import typer
 from firthshot.cli._backbone_train import train
 from firthshot.cli._options import (
     Architecture,
+    Device,
     EncoderName,
     EncoderSize,
     Label,
+    Offline,
     PixelMean,
     PixelStd,
     PublishedSplit,
@@ -145,6 +147,8 @@ def extract(
         bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be decoded.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Decoding threads.")] = None,
+    device: Device = "auto",
+    offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
     """Encode pictures or texts into a bank; the same command again resumes."""
@@ -169,11 +173,18 @@ def extract(
     options = EncoderOptions(
         size, resize, three_numbers(mean, "--mean"), three_numbers(std, "--std"), architecture
     )
-    loaded = load_encoder(chosen, **options.given)
-    say(console, f"Encoder: {_named(chosen, loaded)}.")
-    if loaded.kind == "image":
-        say(console, f"Pictures: {loaded.preparation.words}.")
     with ScreenProgress(console) as progress:
+        loaded = load_encoder(
+            chosen,
+            kind=data.kind,
+            device=device,
+            offline=offline,
+            listener=progress,
+            **options.given,
+        )
+        say(console, f"Encoder: {_named(chosen, loaded)}.")
+        if loaded.kind == "image":
+            say(console, f"Pictures: {loaded.pictures}.")
         bank = run(
             data,
             loaded,

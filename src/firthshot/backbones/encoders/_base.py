@@ -1,81 +1,193 @@
-"""What an encoder is: a name, a width, a fingerprint, and one call from a batch to features."""
+"""What an encoder is: a name, a width, a fingerprint, and one call from inputs to features."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from firthshot.backbones.images import Preparation, map_ahead
 from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from firthshot.backbones.images import LibraryPreparation
 
-    from firthshot.backbones.images import Preparation
+Kind = Literal["image", "text"]
+WORDS = {"image": "pictures", "text": "texts"}
+BATCH = 32
+_WAITING = 1 << 28  # bytes of decoded pictures that may wait for the network
 
 
 @dataclass(frozen=True)
-class ImageEncoder:
-    """Encode pictures: normalise the pixels, run the network.
+class Network:
+    """What an encoder runs, which is loaded when it is first needed.
 
     Attributes
     ----------
+    run : callable
+        Maps prepared pictures, float32 (n, 3, height, width), or n texts to (n, dim).
+    preparation : Preparation or LibraryPreparation, optional
+        How a picture becomes the network's input; None for texts.
+    module : torch.nn.Module, optional
+        The network itself; batch statistics need it, and ``embed``, which calls it.
+    """
+
+    run: Callable[[Any], np.ndarray]
+    preparation: Preparation | LibraryPreparation | None = None
+    module: Any = None
+    embed: Callable[[Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Encode pictures or texts.
+
+    Attributes
+    ----------
+    kind : {"image", "text"}
+        What it takes.
     name : str
         Short name.
     dim : int
         Width of a row of features.
     fingerprint : str
         Digest of weights and preparation: the same fingerprint, the same features.
-    preparation : Preparation
-        Size and normalisation of the pictures.
-    run : callable
-        Maps float32 (n, 3, size, size) to (n, dim).
+    source : Network or callable
+        The network, or what loads it.
+    spec : str
+        How to load it again from any folder, with the resolved revision and all options.
     description, licence, provenance : str
-        What it is, on what terms, and how it was trained.
-    module : torch.nn.Module, optional
-        The network behind it; batch statistics need it, and ``embed``, which calls it.
+        What it is, on what terms, and where its weights come from.
+    side : int or None
+        Side of the pictures that the network sees, in pixels.
+    pictures : str
+        What is done to pictures, in words.
+    files : tuple of str
+        The files that it was made of: while they stay as they are, so does the encoder.
+    cacheable : bool
+        Whether the fingerprint says enough to keep its features for the next time.
     """
 
+    kind: Kind
     name: str
     dim: int
     fingerprint: str
-    preparation: Preparation
-    run: Callable[[np.ndarray], np.ndarray]
+    source: Network | Callable[[], Network]
+    spec: str = ""
     description: str = ""
     licence: str = ""
     provenance: str = ""
-    module: Any = None
-    embed: Callable[[Any, Any], Any] | None = None
-    kind: ClassVar[Literal["image"]] = "image"
+    side: int | None = None
+    pictures: str = ""
+    files: tuple[str, ...] = ()
+    cacheable: bool = True
 
-    def encode(self, batch: np.ndarray) -> np.ndarray:
-        """Return features (n, dim) float32 of pixels (n, size, size, 3) uint8."""
+    @cached_property
+    def network(self) -> Network:
+        """The network, loaded now if it was not before."""
+        return self.source if isinstance(self.source, Network) else self.source()
+
+    @property
+    def preparation(self) -> Preparation | LibraryPreparation:
+        """How a picture becomes the network's input."""
+        found = self.network.preparation
+        if found is None:
+            raise FirthshotError(f"Encoder {self.name} takes texts, not pictures.")
+        return found
+
+    def encode(self, items: Any) -> np.ndarray:
+        """Return features (n, dim) float32.
+
+        Parameters
+        ----------
+        items : list or ndarray
+            Texts; or pictures: paths, the bytes of files, pixels (height, width, 3) uint8; or one
+            array (n, …) of pictures that ``preparation.pixels`` has made.
+        """
+        if isinstance(items, str | Path | bytes):
+            raise FirthshotError(f"Encoder {self.name} takes a list of {WORDS[self.kind]}.")
+        if self._prepared(items):
+            return self._run(self.preparation.normalise(items), len(items))
+        out = np.empty((len(items), self.dim), np.float32)
+        for rows, features in self.encode_ahead(items):
+            out[rows] = features
+        return out
+
+    def _prepared(self, items: Any) -> bool:
+        """Tell whether pictures are prepared; a library's are normalised then, no more uint8."""
+        if self.kind == "text" or not isinstance(items, np.ndarray) or items.ndim != 4:
+            return False
+        return isinstance(self.preparation, Preparation) or items.dtype != np.uint8
+
+    def encode_ahead(self, items: Sequence[Any]) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yield rows and their features, batch by batch; pictures are decoded ahead in threads.
+
+        Texts of like length are encoded together: little is padded.
+        """
+        order = list(range(len(items)))
+        if self.kind == "text":
+            order.sort(key=lambda row: len(items[row]))
+            inputs: Iterator[Any] = iter([items[row] for row in order])
+        else:
+            inputs = self.prepared(items)
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            batch: Any = [next(inputs) for _ in rows]
+            if self.kind == "image":
+                batch = self.preparation.normalise(np.stack(batch))
+            yield rows, self._run(batch, len(rows))
+
+    def prepared(
+        self, items: Sequence[Any], names: Sequence[str] | None = None, threads: int | None = None
+    ) -> Iterator[np.ndarray]:
+        """Yield pictures as ``encode`` takes an array of them, decoded ahead in threads."""
+        preparation = self.preparation
+        room = _WAITING // (12 * max(1, preparation.size) ** 2)
+        called = names or [""] * len(items)
+
+        def prepare(row: int) -> np.ndarray:
+            item = items[row]
+            picture = Path(item) if isinstance(item, str) else item
+            return preparation.pixels(picture, "" if isinstance(picture, Path) else called[row])
+
+        return map_ahead(prepare, range(len(items)), threads, min(256, max(BATCH, room)))
+
+    def _run(self, batch: Any, count: int) -> np.ndarray:
         try:
-            features = np.asarray(self.run(self.preparation.normalise(batch)), np.float32)
-        except _WrongOutputError as error:
+            features = np.asarray(self.network.run(batch), np.float32)
+        except WrongOutputError as error:
             raise FirthshotError(f"Encoder {self.name} {error}.") from None
-        except (RuntimeError, ValueError) as error:  # such as batch statistics of a single value
+        except FirthshotError:
+            raise
+        except (RuntimeError, ValueError, TypeError) as error:  # such as statistics of one value
             raise FirthshotError(
-                f"Encoder {self.name} fails on a batch of {len(batch)}: {reason(error)}."
+                f"Encoder {self.name} fails on a batch of {count}: {reason(error)}."
             ) from None
-        return _checked(features, (len(batch), self.dim), self.name)
+        return _checked(features, (count, self.dim), self.name)
 
-    def with_batch_statistics(self) -> ImageEncoder:
+    def with_batch_statistics(self) -> Encoder:
         """Return the encoder with BatchNorm layers that use the statistics of each batch.
 
         The published ResNet features were taken so, from class-sorted batches of 32: the network
         had been left in training mode.
         """
+        if self.kind == "text":
+            raise FirthshotError(
+                f"Encoder {self.name} reads texts and has no batch statistics: leave them out.",
+                "bn_train_sorted",
+            )
         from torch.nn.modules.batchnorm import _BatchNorm
 
-        module: Any = copy.deepcopy(self.module)
+        module, embed = copy.deepcopy(self.network.module), self.network.embed
         known = [] if module is None else module.modules()
         layers = [layer for layer in known if isinstance(layer, _BatchNorm)]
-        if not layers or self.embed is None:
+        if not layers or embed is None:
             raise FirthshotError(
                 f"Encoder {self.name} shows no BatchNorm layers: batch statistics need a torch "
                 "network with such layers.",
@@ -84,41 +196,21 @@ class ImageEncoder:
         module.eval()
         for layer in layers:
             layer.train()
-        return replace(self, module=module, run=torch_runner(module, self.embed))
-
-
-@dataclass(frozen=True)
-class TextEncoder:
-    """Encode texts, as `ImageEncoder` does pictures; ``run`` maps n texts to (n, dim)."""
-
-    name: str
-    dim: int
-    fingerprint: str
-    run: Callable[[list[str]], np.ndarray]
-    description: str = ""
-    licence: str = ""
-    provenance: str = ""
-    kind: ClassVar[Literal["text"]] = "text"
-
-    def encode(self, batch: Sequence[str]) -> np.ndarray:
-        """Return features (n, dim) float32 of n texts."""
-        features = np.asarray(self.run(list(batch)), np.float32)
-        return _checked(features, (len(batch), self.dim), self.name)
-
-
-Encoder = ImageEncoder | TextEncoder
+        run = torch_runner(module, embed)
+        return replace(self, source=replace(self.network, module=module, run=run))
 
 
 def torch_encoder(
     module: Any,
-    preparation: Preparation,
+    preparation: Preparation | LibraryPreparation,
     *,
     name: str,
     weights: str,
     embed: Callable[[Any, Any], Any] | None = None,
-    **words: str,
-) -> ImageEncoder:
-    """Wrap a torch network as an encoder, which runs it in evaluation mode.
+    device: str = "cpu",
+    **words: Any,
+) -> Encoder:
+    """Wrap a torch network as an encoder of pictures, which runs it in evaluation mode.
 
     The network keeps the mode that it is in: a loop that trains it may encode now and then.
 
@@ -133,14 +225,16 @@ def torch_encoder(
         Its name, and a digest of its weights (`digest_module`, `digest_files`).
     embed : callable, optional
         ``embed(module, pictures)`` instead of ``module(pictures)``.
+    device : {"cpu", "cuda", "mps", "auto"}
+        Where to run it: the network is moved there, and runs in half precision beside a CPU.
     **words
-        description, licence, provenance.
+        Other fields of `Encoder`, such as description, licence and provenance.
     """
     call = embed or _call
-    run = torch_runner(module, _in_evaluation_mode(call))
+    run = torch_runner(module, _in_evaluation_mode(call), device)
     try:
         dim = int(run(np.zeros((1, 3, preparation.size, preparation.size), np.float32)).shape[1])
-    except _WrongOutputError as error:
+    except WrongOutputError as error:
         raise FirthshotError(f"Encoder {name} {error}.") from None
     except (RuntimeError, ValueError, IndexError) as error:
         raise FirthshotError(
@@ -149,27 +243,33 @@ def torch_encoder(
             "size",
         ) from None
     mark = fingerprint(weights, preparation)
-    return ImageEncoder(name, dim, mark, preparation, run, module=module, embed=call, **words)
+    network = Network(run, preparation, module, call)
+    words |= {"side": preparation.size, "pictures": preparation.words}
+    return Encoder("image", name, dim, mark, network, **words)
 
 
 def torch_runner(
-    module: Any, embed: Callable[[Any, Any], Any]
+    module: Any, embed: Callable[[Any, Any], Any], device: str = "cpu"
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the map from pictures as an array to features as an array."""
     import torch
 
+    from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+
+    place = place_for(device)
     # Convolutions of narrow networks are two to three times faster so on a CPU.
-    module = module.to(memory_format=torch.channels_last)
+    module = module.to(device=place, memory_format=torch.channels_last)
 
     def run(pictures: np.ndarray) -> np.ndarray:
-        batch = torch.from_numpy(pictures).contiguous(memory_format=torch.channels_last)
-        with torch.inference_mode():
-            return np.asarray(_rows(embed(module, batch)).float().numpy())
+        batch = torch.from_numpy(pictures).to(place)
+        with inference(place):
+            rows = _rows(embed(module, batch.contiguous(memory_format=torch.channels_last)))
+        return np.asarray(rows.float().cpu().numpy())
 
-    return run
+    return Shrinking(run)
 
 
-class _WrongOutputError(ValueError):
+class WrongOutputError(ValueError):
     """The network gives what cannot be features; words that go on after its name."""
 
 
@@ -178,12 +278,12 @@ def _rows(output: Any) -> Any:
     import torch
 
     if not isinstance(output, torch.Tensor):
-        raise _WrongOutputError(
+        raise WrongOutputError(
             f"returns a {type(output).__name__}: let it, or embed=, return one tensor (n, dim)"
         )
     features = output.mean(dim=(2, 3)) if output.ndim == 4 else output
     if features.ndim != 2:
-        raise _WrongOutputError(
+        raise WrongOutputError(
             f"returns the shape {tuple(output.shape)}: let it, or embed=, return (n, dim), or "
             "(n, dim, h, w)"
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.backbones.encoders._base import digest_module, torch_encoder
+from firthshot.backbones.encoders._options import OF_PICTURES, refuse_others
 from firthshot.backbones.encoders._packages import load_weights
 from firthshot.backbones.images import Preparation
 from firthshot.backbones.weights import BEST
@@ -14,7 +15,7 @@ from firthshot.errors import FirthshotError, reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from firthshot.backbones.encoders._base import ImageEncoder
+    from firthshot.backbones.encoders._base import Encoder
     from firthshot.backbones.encoders._options import EncoderOptions
 
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
@@ -22,7 +23,7 @@ _USUAL = 84
 _ALWAYS_BUILT = 100_000_000  # weights: a network below this may say itself what is missing
 
 
-def load_checkpoint(path: Path, options: EncoderOptions) -> ImageEncoder:
+def load_checkpoint(path: Path, options: EncoderOptions, device: str) -> Encoder:
     """Load weights: a safetensors checkpoint of `firthshot backbone train`, or any state dict.
 
     Parameters
@@ -32,7 +33,10 @@ def load_checkpoint(path: Path, options: EncoderOptions) -> ImageEncoder:
     options : EncoderOptions
         The architecture is needed where the file does not say it itself. The side of the input is
         else that of the training, else 84.
+    device : str
+        Where to run the network.
     """
+    refuse_others(path.name, options, *OF_PICTURES)
     weights, notes = _read(path)
     setup = notes.get("setup", {})
     name = options.architecture or setup.get("architecture")
@@ -49,6 +53,8 @@ def load_checkpoint(path: Path, options: EncoderOptions) -> ImageEncoder:
         name=path.parent.name if path.name == BEST else path.stem,
         weights=digest_module(network),  # notes and a head in the file do not matter
         embed=_embed,
+        device=device,
+        files=(str(path),),
         description=f"{name} at {prepared.size} px",
         provenance=_provenance(path, name, notes),
     )

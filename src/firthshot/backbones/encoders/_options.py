@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, check_choice
 
 if TYPE_CHECKING:
     from firthshot.backbones.images import Preparation
 
 Three = tuple[float, float, float]
+POOLINGS = ("pooler", "cls", "mean")
+OF_PICTURES = ("size", "resize", "mean", "std", "architecture")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class EncoderOptions:
         Subtracted from and divided into the pixels, which are scaled to 0 … 1.
     architecture : str, optional
         The network of a state dict that does not name it.
+    takes : {"image", "text"}, optional
+        Which half of a network for both, such as CLIP; pictures by default.
+    pooling : {"pooler", "cls", "mean"}, optional
+        How a transformers network's tokens become one row; else as the model says.
+    prompt : str, optional
+        The name of a sentence-transformers model's prompt; else its default one.
     """
 
     size: int | None = None
@@ -39,11 +47,25 @@ class EncoderOptions:
     mean: Three | None = None
     std: Three | None = None
     architecture: str | None = None
+    takes: str | None = None
+    pooling: str | None = None
+    prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.takes is not None:
+            check_choice("What the encoder takes", self.takes, ("image", "text"))
+        if self.pooling is not None:
+            check_choice("The pooling", self.pooling, POOLINGS)
 
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def mark(self, weights: str) -> str:
+        """Return what identifies weights together with the options, but for the half taken."""
+        own = {name: value for name, value in self.given.items() if name != "takes"}
+        return f"{weights} {own}" if own else weights
 
     def prepare(self, usual: Preparation) -> Preparation:
         """Return the preparation of pictures with what was given changed."""
@@ -53,9 +75,19 @@ class EncoderOptions:
 
 def refuse_for_texts(name: str, options: EncoderOptions) -> None:
     """Refuse options of pictures for an encoder of texts."""
-    if options.given:
-        named = " and ".join(options.given)
-        raise FirthshotError(f"Encoder {name} reads texts: leave out {named}.", *options.given)
+    _refuse(name, "reads texts", [one for one in options.given if one in OF_PICTURES])
+
+
+def refuse_others(name: str, options: EncoderOptions, *known: str) -> None:
+    """Refuse options that an encoder does not have."""
+    foreign = [one for one in options.given if one not in (*known, "takes")]
+    _refuse(name, "has no such options", foreign)
+
+
+def _refuse(name: str, why: str, options: list[str]) -> None:
+    if options:
+        named = " and ".join(options)
+        raise FirthshotError(f"Encoder {name} {why}: leave out {named}.", *options)
 
 
 def three_numbers(values: str | float | tuple[float, ...] | None, name: str) -> Three | None:

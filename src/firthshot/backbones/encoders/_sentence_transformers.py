@@ -1,0 +1,88 @@
+"""Models of sentence-transformers, with their own pooling, prompts and normalisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
+from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.encoders._hub import HubName, Loading, fetch
+from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others
+from firthshot.backbones.encoders._packages import require
+from firthshot.errors import FirthshotError, reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from firthshot.backbones.encoders._options import EncoderOptions
+
+_READ = (".json", ".txt", ".safetensors", ".bin", ".model")
+
+
+def load_hub(name: HubName, loading: Loading) -> Encoder:
+    """Load a model of the hub."""
+    require("sentence_transformers", str(name), "st")
+    snapshot = fetch(name, loading)
+    words = snapshot.words(loading.options)
+    return _load(snapshot.folder, loading, str(name), snapshot.mark, words)
+
+
+def load_folder(folder: Path, loading: Loading, name: str) -> Encoder:
+    """Load a folder that sentence-transformers has saved."""
+    held = sorted(path for path in folder.rglob("*") if path.suffix in _READ)
+    words = {
+        "files": tuple(map(str, held)),
+        "provenance": f"the sentence-transformers folder {folder.resolve().name}",
+    }
+    return _load(folder, loading, name, digest_files(held), words)
+
+
+def _load(
+    folder: Path, loading: Loading, name: str, weights: str, words: dict[str, Any]
+) -> Encoder:
+    library = require("sentence_transformers", name, "st")
+    refuse_for_texts(name, loading.options)
+    place = place_for(loading.device)
+    try:
+        model = library.SentenceTransformer(
+            str(folder), device=str(place), local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:  # noqa: BLE001 - a damaged folder may raise anything
+        raise FirthshotError(
+            f"{name} is not a usable sentence-transformers model: {reason(error)}."
+        ) from None
+    return wrap(model, loading.options, name=name, weights=weights, **words)
+
+
+def wrap(model: Any, options: EncoderOptions, *, name: str, weights: str, **words: Any) -> Encoder:
+    """Return a SentenceTransformer as an encoder; it stays on the device where it is."""
+    refuse_others(name, options, "prompt")
+    if options.takes == "image":
+        raise FirthshotError(f"Encoder {name} reads texts, not pictures: use hf: or open-clip:.")
+    prompts = dict(getattr(model, "prompts", None) or {})
+    if options.prompt is not None and options.prompt not in prompts:
+        raise FirthshotError(
+            f"Encoder {name} has no prompt {options.prompt!r}: it has "
+            f"{', '.join(map(repr, prompts)) or 'none'}."
+        )
+
+    def run(texts: list[str]) -> np.ndarray:
+        with inference(model.device):
+            rows = model.encode(
+                texts,
+                prompt_name=options.prompt,
+                batch_size=len(texts),
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
+        return np.asarray(rows, np.float32)
+
+    run_all = Shrinking(run)
+    used = options.prompt or getattr(model, "default_prompt_name", None)
+    told = f", prompt {used!r}" if used and prompts.get(used) else ""
+    dim = int(run_all(["a"]).shape[1])
+    words.setdefault("description", f"{name} (sentence-transformers, {dim}-d{told})")
+    mark = fingerprint("sentence-transformers", weights, used, prompts.get(used or ""))
+    return Encoder("text", name, dim, mark, Network(run_all, module=model), **words)

@@ -1,0 +1,68 @@
+"""Networks of timm, without their classifier, with their own preparation of pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.backbones.encoders._base import torch_encoder
+from firthshot.backbones.encoders._hub import HubName, Loading, fetch
+from firthshot.backbones.encoders._options import refuse_others
+from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.images import LibraryPreparation
+from firthshot.errors import FirthshotError, reason
+
+if TYPE_CHECKING:
+    from firthshot.backbones.encoders._base import Encoder
+
+
+def load_hub(name: HubName, loading: Loading) -> Encoder:
+    """Load a model of the hub's ``timm/`` by its name in timm."""
+    library = require("timm", str(name), "timm")
+    options = loading.options
+    refuse_others(str(name), options, "size", "mean", "std")
+    if options.takes == "text":
+        raise FirthshotError(f"Encoder {name} reads pictures, not texts.")
+    snapshot = fetch(_full_name(library, name), loading)
+    changes = {"img_size": options.size} if options.size else {}
+    try:
+        model = library.create_model(
+            f"local-dir:{snapshot.folder}", pretrained=True, num_classes=0, **changes
+        )
+    except Exception as error:  # noqa: BLE001 - networks refuse options in many ways
+        raise FirthshotError(f"timm cannot build {name}: {reason(error)}.") from None
+    return torch_encoder(
+        model,
+        _preparation(library, model, options.given),
+        name=str(name),
+        weights=options.mark(snapshot.mark),
+        device=loading.device,
+        description=f"{name.name} (timm)",
+        **snapshot.words(options),
+    )
+
+
+def _full_name(library: Any, name: HubName) -> HubName:
+    """Return the name with the tag that timm takes by default, as its repositories have it."""
+    if "." in name.name:
+        return name
+    found = library.get_pretrained_cfg(name.name) if library.is_model(name.name) else None
+    if found is None or not found.tag:
+        raise FirthshotError(f"timm has no weights for {name.name!r}: see timm.list_pretrained().")
+    full = f"{name.name}.{found.tag}"
+    return HubName(name.family, full, f"timm/{full}", name.revision, name.weights)
+
+
+def _preparation(library: Any, model: Any, given: dict[str, Any]) -> LibraryPreparation:
+    told: dict[str, Any] = {key: given[key] for key in ("mean", "std") if key in given}
+    if "size" in given:
+        told["input_size"] = (3, given["size"], given["size"])
+    config = library.data.resolve_data_config(told, model=model)
+    transform = library.data.create_transform(**config, is_training=False)
+    words = ", ".join(f"{key} {value}" for key, value in sorted(config.items()))
+
+    def process(image: Any) -> np.ndarray:
+        return np.asarray(transform(image))
+
+    return LibraryPreparation(int(config["input_size"][-1]), f"timm's transform ({words})", process)
