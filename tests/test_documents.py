@@ -13,9 +13,9 @@ from firthshot.cli import app
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("studies/*/*.md")])
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
-EXAMPLES = {
-    name: re.findall(r"```python\n(.*?)```", text, re.DOTALL) for name, text in TEXTS.items()
-}
+# Each with what it prints, where a block of text right below says so.
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n(?:\n?```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+EXAMPLES = {name: EXAMPLE.findall(text) for name, text in TEXTS.items()}
 FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 SHELL = ("", "sh", "bash", "console")  # languages of fences that may hold commands
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
@@ -82,9 +82,11 @@ CHECKS = [lost_anchors, lost_paths, lost_targets, lost_subcommands]
 def test_examples_run_from_top_to_bottom(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}
-    for number, example in enumerate(EXAMPLES[name], start=1):
+    for number, (example, output) in enumerate(EXAMPLES[name], start=1):
         exec(compile(example, f"{name}, example {number}", "exec"), names)
-    assert capsys.readouterr().out.strip() or "print(" not in "".join(EXAMPLES[name])
+        printed = capsys.readouterr().out.strip()
+        assert printed == output.strip() or not output
+        assert printed or "print(" not in example
 
 
 @pytest.mark.parametrize("name", TEXTS)
