@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from firthshot.arrays import Array
 from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
@@ -27,6 +26,7 @@ from firthshot.engine import Penalty, Results, Solver, Trial, TrialSource, recor
 from firthshot.engine.solvers.line_search import DECREASE
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
+from firthshot.machine import one_blas_thread
 
 TOGETHER = 10
 # As in torch's line search: the share of the slope that may be left, and evaluations at most.
@@ -57,7 +57,7 @@ def train_shared(
     check_tens(episodes.trials)
     results = Results.empty(episodes.trials, penalty.coefficients)
     source = TrialSource(features, episodes, np.dtype(F32), 2e9)
-    with threadpool_limits(limits=1), np.errstate(all="ignore"):
+    with one_blas_thread(), np.errstate(all="ignore"):
         for first in range(0, len(episodes), TOGETHER):
             _train_ten(source, first, head, solver, penalty, results)
     return results

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from firthshot.arrays import Array
 from firthshot.engine._queries import locate_queries
@@ -19,6 +18,7 @@ from firthshot.engine.options import Sgd, Solver
 from firthshot.engine.results import Results, Status
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
+from firthshot.machine import one_blas_thread
 from firthshot.objective import Penalty, class_prior
 
 Keep = Literal["predictions", "probabilities", "weights"]
@@ -77,10 +77,7 @@ def train(
         with np.errstate(all="ignore"):  # divergence is an outcome that Results records
             _train_one(source, t, head, solver, penalty, results)
 
-    import scipy.linalg  # noqa: F401  (solvers use its BLAS, which is only limited once loaded)
-
-    # BLAS threads under a thread per trial only get in each other's way, and would change the bits.
-    with threadpool_limits(limits=1), ThreadPoolExecutor(in_flight) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(in_flight) as pool:
         for future in _bounded(pool, work, range(len(episodes)), 2 * in_flight):
             future.result()
     return results

@@ -18,6 +18,7 @@ from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.plan.layout import Plan, bank_sizes, condition_shape, trial_seconds
 from firthshot.experiments.spec.methods import Method
 from firthshot.experiments.wording import duration
+from firthshot.machine import one_blas_thread
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -77,14 +78,13 @@ def _factor(method: Method) -> float:
 
 def measure(method: Method, shape: TrialShape) -> float:
     """Return the seconds of one trial of this shape on made-up features, compilation left out."""
-    from threadpoolctl import threadpool_limits
 
     def clock(trials: int) -> float:
         start = time.perf_counter()
         _train_some(method, shape, trials)
         return time.perf_counter() - start
 
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         clock(1)  # compiles
         trials = 1
         while (once := clock(trials)) < _PROBE_SECONDS / 8:

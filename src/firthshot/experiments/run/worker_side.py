@@ -16,6 +16,7 @@ from firthshot.errors import BankError, FirthshotError
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.run.compute import settle_polars
 from firthshot.experiments.run.workers import Done, attempt, describe
+from firthshot.machine import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,8 @@ class BankPlugin(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Take the banks in; one BLAS thread per cell, as on one machine."""
-        from threadpoolctl import threadpool_limits
-
         settle_polars()
-        threadpool_limits(limits=1)
+        one_blas_thread()
         for ref in self.refs:
             _refs[ref.sha256] = _settle(ref, Path(worker.local_directory))
 

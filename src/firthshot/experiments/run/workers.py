@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.run.compute import Tables, compute, settle_polars
+from firthshot.machine import one_blas_thread
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -53,8 +54,6 @@ def on_threads(
     cells: Iterable[Cell], banks: dict[str, Bank], workers: int | None = None
 ) -> Iterator[Done]:
     """Yield cells as they are done, ``workers`` of them at a time."""
-    from threadpoolctl import threadpool_limits
-
     settle_polars()
     count = workers or default_workers()
     queue = iter(cells)
@@ -67,7 +66,7 @@ def on_threads(
         }
 
     # Held around all cells: each sets and restores the same limit, so it never changes in between.
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         try:
             waiting = submit(count + 1)
             while waiting:
