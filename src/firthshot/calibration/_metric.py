@@ -1,4 +1,4 @@
-"""The metric in which rows of a calibrated task are solved: nearly the Hessian, known beforehand.
+"""The preconditioner ("metric") of a calibrated task: nearly its Hessian, known beforehand.
 
 With D_y the sum of diag p − pp' over the rows of class y, divided by the number of all rows, and
 D = Σ_y D_y, rows that scatter about their class mean m_y as all rows do would have the Hessian

@@ -165,7 +165,7 @@ def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
             )
             moved, turned = found.step * direction, found.gradient - gradient
             curvature = dot(moved, turned)
-            if curvature > 1e-10:
+            if curvature > 1e-10:  # torch's threshold
                 pairs.append((moved, turned, curvature))
             change, theta = abs(found.value - value), theta + moved
             value, gradient = found.value, found.gradient
@@ -199,7 +199,8 @@ def strong_wolfe(
 ) -> tuple[_Point, int]:  # fmt: skip
     """Return a step from ``start`` under the strong Wolfe conditions, and the evaluations used.
 
-    Bracket by growing the step, then shrink the bracket by cubic interpolation.
+    Bracket by growing the step, then shrink the bracket by cubic interpolation. The factors 0.01,
+    10 and 0.1 are torch's.
     """
     used = 0
 

@@ -1,11 +1,11 @@
-"""The multinomial logistic fit of a calibrated support set: thousands of rows, all coefficients.
+"""The multinomial logistic fit of a calibrated support set: preconditioned L-BFGS.
 
 Here N ≫ d, so that rows are never rotated and every product with them counts. The Hessian is nearly
-known before the rows are drawn (:mod:`firthshot.calibration._metric`): L-BFGS on top of that needs
-about ten products where plain L-BFGS needs a hundred. Logits move along a line, so that line
-searches cost no product. Coefficients are solved from the most to the least regularising, each from
-the optimum of the one before and with its pairs of steps and gradient changes. Products are
-float32; values and slopes are added up in float64.
+known before the rows are drawn (:mod:`firthshot.calibration._metric`). With its inverse as H₀,
+L-BFGS needs about ten products where plain L-BFGS needs a hundred. Logits move along a line, so
+that line searches cost no product. Coefficients are solved from the most to the least regularising,
+each from the optimum of the one before and with its pairs of steps and gradient changes. Products
+are float32; values and slopes are added up in float64.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from firthshot.engine.solvers.line_search import DECREASE, secant_step
 MEMORY = 8
 # Steps of a line search; nearly all take the first.
 MOST_STEPS = 12
-# Share of the slope that a line search may leave: loose, as a step costs two products and a trial
-# only logits. A start from another coefficient gets its length right, for all that follows.
+# Wolfe's curvature condition: the share of the slope that a line search may leave. It is loose for
+# steps, and tight for the length of a start from another coefficient, on which all others build.
 _FLAT, _FLAT_START = 0.6, 0.1
-# Where a step is too short, the next is so much longer; a start is first changed by a tenth.
+# A step that is too short is followed by one _LONGER times as long; the length of a start is first
+# changed by _FIRST_START.
 _LONGER, _FIRST_START = 2.5, 0.1
-# The metric is trusted to this factor: the last step's curvature corrects its scale within it.
+# H₀ is scaled so that it is right along the last step, s'y / y'H₀y, by at most this factor.
 _TRUSTED = 4.0
 
 Pairs = deque[tuple[Array, Array, float]]  # step s, change y of the gradient, s'y
@@ -132,12 +133,18 @@ class _Lbfgs:
         slope = dot(self.gradient, direction)
         if not slope < 0.0:
             return 0.0, value
-        there, goal = theta + direction, self.objective
-        loss, tilt = whole_step(
-            goal.loss, self.rows.x, direction, self.z, self.step_z, goal.state, self.gradient
+        there, objective = theta + direction, self.objective
+        loss, loss_slope = whole_step(
+            objective.loss,
+            self.rows.x,
+            direction,
+            self.z,
+            self.step_z,
+            objective.state,
+            self.gradient,
         )
-        new = loss + goal.l2(there)
-        here = tilt + dot(self.decay * there, direction)
+        new = loss + objective.l2(there)
+        here = loss_slope + dot(self.decay * there, direction)
         if new <= value + DECREASE * slope + _slack(value) and abs(here) <= _FLAT * abs(slope):
             self._accept()
             self.gradient += self.decay * there
@@ -194,12 +201,12 @@ class _Lbfgs:
         Returns step and value, a step of zero where the value can no longer be lowered in float32.
         """
         low, high, slope_low, slope_high, step = 0.0, np.inf, slope, 0.0, first
-        goal = self.objective
+        objective = self.objective
         for _ in range(MOST_STEPS if slope < 0.0 else 0):
-            step_along(self.z, self.step_z, F32(step), goal.state.z)
+            step_along(self.z, self.step_z, F32(step), objective.state.z)
             there = theta + F32(step) * direction
-            new = goal.value(there)
-            here = inner(goal.state.gradient, self.step_z) + dot(self.decay * there, direction)
+            new = objective.value(there)
+            here = inner(objective.state.gradient, self.step_z) + dot(self.decay * there, direction)
             lower = new <= value + DECREASE * step * slope + _slack(value)
             if lower and abs(here) <= flat * abs(slope):
                 self._accept()
@@ -210,8 +217,8 @@ class _Lbfgs:
                 high, slope_high = step, here
             bracketed = np.isfinite(high)
             step = secant_step(low, high, slope_low, slope_high) if bracketed else _LONGER * low
-        goal.state.z[:] = self.z
-        goal.value(theta)
+        objective.state.z[:] = self.z
+        objective.value(theta)
         return 0.0, value
 
 
@@ -228,7 +235,7 @@ def two_loop_recursion(pairs: Pairs, gradient: Array, initial: Callable[[Array],
 
 
 def _slack(value: float) -> float:
-    """Return by how much two equal values may differ in float32."""
+    """Return by how much two equal values may differ in float32: some ten units of rounding."""
     return 1e-6 * abs(value) + 1e-9
 
 

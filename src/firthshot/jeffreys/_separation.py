@@ -5,9 +5,10 @@ the observed class against another, ``(d_{y_i} - d_k)'x_i >= 0`` for all i and k
 some. Then the likelihood has no maximum. The directions form a cone; linear programmes find
 which observations it separates, its sparsest member, and which coefficients it can move.
 
-Each programme knows some of the comparisons (i, k) only; its solution is tried on all of them,
-those that it fails are added, and it is solved again until none fails. That is exact, and needs
-memory linear in the number of rows, because the comparisons themselves are never written down.
+A comparison (i, k) is one such inequality. The programmes are solved by constraint generation:
+each knows some of the comparisons only, its solution is tried on all, those that it violates are
+added, and it is solved again until none is violated. That is exact, and needs memory linear in the
+number of rows, because the comparisons as a whole are never written down.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ UNKNOWN = "unknown"
 _SURELY_INSIDE = 1e-6  # fitted probabilities above this prove that an ML maximum was reached
 _TOLERANCE = 1e-6  # ten times that of HiGHS; what a programme leaves of a zero lies below it
 _FLAT = 1e-8  # what a comparison gains along a direction, against their lengths, if it is zero
-_MOST_ROUNDS = 500
-_MOST_ADDED = 500
-_MOST_MOVES = 200
+_MOST_ROUNDS = 500  # of constraint generation; each adds a comparison, so this is a safeguard
+_MOST_ADDED = 500  # comparisons in a round, or twice the coefficients if that is more
+_MOST_MOVES = 200  # coefficients whose directions are told one by one, a programme each
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Steps in blocks: a step reaches a support row when the row is next needed, not at once.
+"""Deferred updates: a step reaches a support row when the row is next needed, not at once.
+
+It is the idea of blocked matrix factorisations, which collect updates to apply many in one pass.
 
 For every column (class and coefficient) the projections ``p_v = X v`` and ``p_e = X e`` of all the
 support rows are carried along. A step on the batch I with gradient ``X_I'Δ + decay · v`` does
@@ -237,7 +239,9 @@ def advance_rows(gram, record, first, steps, rows, source, target):
 def settle(schedule, record, a, velocity, s, s_velocity):
     """Take the coefficients (blocks, N, lanes) and the shares of v_0 through a whole epoch.
 
-    From the last step backwards: what v and e at the end have of v, e and Δ before each step.
+    A step is linear in (v, e, Δ), so that an epoch multiplies 2 × 2 transition matrices. They are
+    multiplied from the last step backwards, which also gives the factors with which the Δ of each
+    step enters v and e at the end (``end_v``, ``end_e``).
     """
     batch, order, gradients, decays, powers, rates, end_v, end_e = record
     span, n_steps = rates.size, decays.shape[1]
@@ -245,7 +249,8 @@ def settle(schedule, record, a, velocity, s, s_velocity):
     one, zero = vfill(a, 1.0), vfill(a, 0.0)
     back, keep = vfill(a, -schedule.learning_rate), vfill(a, schedule.momentum)
     for block in range(a.shape[0]):
-        v_v, e_v, v_e, e_e = one, zero, zero, one  # e_v: what v at the end has of e
+        # The transition matrix from here to the end: e_v is the factor of e, now, in v, then.
+        v_v, e_v, v_e, e_e = one, zero, zero, one
         for step in range(n_steps - 1, -1, -1):
             power = vfill(a, powers[step % span])
             decay = vmul(power, vload(decays, (block * n_steps + step) * lanes))

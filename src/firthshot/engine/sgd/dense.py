@@ -52,13 +52,13 @@ def octet_fma(typingctx, octet, scalar, addend):
 
 
 def _rectify(builder: Any, value: Any) -> Any:
-    """Emit the larger of ``value`` and zero; a NaN stays one."""
+    """Emit ReLU, the larger of ``value`` and zero; a NaN stays one."""
     zero = ir.Constant(value.type, None)
     return builder.select(builder.fcmp_ordered("<", value, zero), zero, value)
 
 
 def _gate(builder: Any, unit: Any, value: Any) -> Any:
-    """Emit ``value`` where ``unit`` is above zero, else zero (a NaN unit lets it pass)."""
+    """Emit ReLU's backward pass: ``value`` where ``unit`` is above zero (or NaN), else zero."""
     zero = ir.Constant(unit.type, None)
     return builder.select(builder.fcmp_ordered("<=", unit, zero), zero, value)
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class UpperLayer(NamedTuple):
-    """A layer above the first, in octets; nothing is pending, the last input is the bias."""
+    """A layer above the first, in octets: steps are taken at once, the last input is the bias."""
 
     inputs: int  # the bias included
     outputs: int
@@ -120,7 +120,7 @@ class MlpSgd:
         self.trial, self.sgd, self.start = trial, sgd, start
         lanes, width = lanes_of(trial.dtype), start.z0.shape[1]
         self.layer = make_layer(trial, form, width, padding=lanes)
-        # Coefficients of no consequence make eight of them.
+        # Fewer than eight coefficients are repeated to fill the octet; nobody reads the copies.
         octet = form.take(np.arange(OCTET) % len(form.label))
         task = make_task(trial, sgd, form, start.gram, start.z0, decays)
         self.task = task._replace(loss=loss_form(octet, sgd.batch_size, trial.dtype))

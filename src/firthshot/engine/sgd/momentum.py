@@ -1,7 +1,9 @@
 """What the heads' training loops share: constant data, state, and steps of momentum.
 
 A layer holds values and velocities. A velocity here is already multiplied by the momentum and has
-the gradients since the last step in it: its step is pending until the next sweep (:mod:`.sweep`).
+the gradients since the last step in it: its step is *pending* until the next sweep
+(:mod:`.sweep`). What of a step depends on its batch alone, and not on the column, is in the layer's
+*clock*, which `tick` sets for each batch.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from firthshot.kernels.vectors import lanes_in, vadd, vfill, vfma, vload, vmul, 
 # makes that 81 steps, and other roundings.
 SMALLEST_FACTOR = 1e-4
 
-# Places in a clock: the share of the decay in the pending step, the share of the next gradient in
-# the velocity, and the common factor of drifting velocities.
+# The three numbers of a clock. GRADIENT_SHARE multiplies the next gradient: 1 at first, then
+# 1 − dampening. DECAY_SHARE multiplies the decay in the pending step: the share of the gradient
+# there, less for a smaller last batch if L2 is part of the loss. FACTOR is the common factor m of
+# drifting velocities (:mod:`.sweep`), else 1.
 DECAY_SHARE, GRADIENT_SHARE, FACTOR = range(3)
 
 
@@ -100,7 +104,7 @@ def take_step(task, layer, swept, rows, step):
 
 @kernel
 def tick(schedule, clock, n_rows):
-    """Set the shares of the next step; return the factor of the batch's gradient in it."""
+    """Set the clock for a batch; return the factor of its gradient, summed over rows."""
     share, partial = clock[GRADIENT_SHARE], n_rows / schedule.batch_size
     clock[DECAY_SHARE] = share * (partial if schedule.decay_with_batch else 1.0)
     # torch's first gradient enters the velocity undampened.

@@ -13,8 +13,9 @@ Memory is read once per step instead of three times. A tile of accumulators (bat
 vectors) stays in registers for the whole pass over j, which is what brings the loop near the speed
 of a large matrix product.
 
-Without decay a velocity that no gradient reaches only shrinks, everywhere alike, and `drift` leaves
-it where it is: with velocity = m·v a step is
+Without decay a velocity that no gradient reaches only shrinks, everywhere alike. `drift` then
+leaves the arrays as they are and keeps the common factor m on its own (as Bottou's "Stochastic
+gradient descent tricks" does with weight decay): with velocity = m·v a step is
 
     a ← a − (η m) v        m ← μ m        and a gradient g arrives as v ← v + g / m,
 
@@ -56,7 +57,7 @@ class _SweepTile:
         """Emit the pass over j."""
         b, p = self.builder, self.values
         starts = [b.mul(self._column(v), p["n"]) for v in range(vectors)]
-        k_rows = [self._k_row(i) for i in range(rows)]
+        gram_rows = [self._gram_row(i) for i in range(rows)]
         decays = [self._decay(v) for v in range(vectors)]
         zero = ir.Constant(self.vector, None)
         sums = [[cgutils.alloca_once_value(b, zero) for _ in range(vectors)] for _ in range(rows)]
@@ -66,7 +67,7 @@ class _SweepTile:
                 self._move(b.add(starts[v], offset), decays[v], update) for v in range(vectors)
             ]
             for i in range(rows):
-                weight = splat(b, b.load(b.gep(k_rows[i], [loop.index])), self.vector)
+                weight = splat(b, b.load(b.gep(gram_rows[i], [loop.index])), self.vector)
                 for a, cell in zip(moved, sums[i], strict=True):
                     b.store(fma(b, weight, a, b.load(cell)), cell)
         self._write(sums)
@@ -103,7 +104,7 @@ class _SweepTile:
     def _row(self, i: int) -> Any:
         return self.builder.add(self.values["row"], ir.Constant(INDEX, i))
 
-    def _k_row(self, i: int) -> Any:
+    def _gram_row(self, i: int) -> Any:
         b, p = self.builder, self.values
         return b.gep(p["gram"], [b.mul(b.load(b.gep(p["rows"], [self._row(i)])), p["n"])])
 

@@ -111,7 +111,7 @@ def xavier_uniform(trial: Trial, layer: int, rows: int, columns: int) -> Array:
 
 
 def must_decay(form: PenaltyTables, sgd: Sgd) -> bool:
-    """Say whether velocities must be updated one by one, or may drift (:mod:`.sweep`).
+    """Say whether each velocity must be updated at every step, or may drift (:mod:`.sweep`).
 
     Drifting velocities are divided by powers of the momentum, which should not be too small.
     """

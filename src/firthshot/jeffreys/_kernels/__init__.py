@@ -18,8 +18,9 @@ All q x q matrices (q = J r) are symmetric or triangular, the triangle being BLA
 `evaluate` computes l* and its gradient, `solve` maximises it and finds where its profiles fall to
 a level; `memory` holds the data and the scratch memory of both.
 
-Every step of the solvers uses B = F + A, where A is a symmetric rank-one (SR1) estimate of the
-curvature of the penalty: Fisher scoring at first, superlinear at the end. Constraints
+The solvers are structured quasi-Newton methods. Every step uses B = F + A, where F is computed and
+A is a symmetric rank-one (SR1) estimate of the curvature of the penalty, minus its Hessian: Fisher
+scoring at first, superlinear at the end. Constraints
 ``C θ = b`` hold at the start and are kept by every step, so a restricted fit keeps the
 information of the full model in its penalty.
 """

@@ -1,4 +1,8 @@
-"""The maximum of the penalised log-likelihood, and where its profiles fall to a level."""
+"""The maximum of the penalised log-likelihood, and where its profiles fall to a level.
+
+Both take quasi-Newton steps with step halving. U is the score, B = F + A the approximate negative
+Hessian (see the package), and C δ = 0 what a constrained step δ keeps.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,10 @@ from firthshot.kernels.elementary import add, apply, copy, dot, fill
 
 Level = tuple[float, float]
 CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
-# Shorter steps change no digit that is printed; twice as short costs one more halving.
+# Halving ends below this length, in standard errors and relative to θ: shorter steps change no
+# digit that is printed. Half the value costs one more halving.
 SHORTEST_STEP = 1e-10
-MOST_HALVINGS = 100  # 2⁻¹⁰⁰ of any step is below the one above; only a NaN comes here
+MOST_HALVINGS = 100  # any finite step is below SHORTEST_STEP before; this ends steps of NaN
 
 
 @kernel(error_model="numpy")
@@ -81,8 +86,9 @@ def _backtrack(
 ) -> float:
     """Halve ``step`` until l* is at least ``least``, then take it and update A.
 
-    The step is ``errors`` standard errors long. Returns l* at the new ``theta``, or minus infinity
-    where only steps that change nothing are left: then ``theta`` stays.
+    ``errors`` is the length of the step in standard errors, 0 where that is not known. Returns l*
+    at the new ``theta``, or minus infinity if the step got shorter than `SHORTEST_STEP`: then
+    ``theta`` stays.
     """
     change, trial = np.empty(theta.size), np.empty(theta.size)
     add(work.score[1], 0.0, step, change)
@@ -146,7 +152,7 @@ def maximise(
             return lp, decrement, iteration, CONVERGED
         if iteration == max_iter:
             break
-        # Below the resolution of lp in double precision a decrease means nothing.
+        # A decrease by some 20 units of float64's rounding of lp means nothing.
         slack = 4e-15 * (q + abs(lp))
         reached = _backtrack(data, work, theta, step, lp - slack, decrement)
         if reached == -np.inf:
@@ -193,22 +199,25 @@ def profile_bound(
         slope = kappa * dot(c, S[0])
         gain = 0.5 * dot(work.score[0], step)
         room = slope * slope + 2.0 * kappa * (lp + gain - target)
-        # Two standard errors where the model has no root; half its Newton step where it rises.
+        # If the model has no root (room < 0): half a Newton step back to the level if the profile
+        # falls outwards here, two standard errors outwards if it rises.
         move = side * 2.0 / np.sqrt(kappa)
         if room >= 0.0:
             move = (slope + side * np.sqrt(room)) / kappa
         elif slope * side < 0.0:
             move = (lp + gain - target) / -slope * 0.5 if slope != 0.0 else move
-        # The move is good to second order in the gap, and the gain is allowed for: the error left
-        # is of the order of tol. Twice either bound saves a step and doubles that error.
+        # Close enough: the last move is read off the model, without another evaluation. The model
+        # contains the gain of the nuisance step. With these bounds the error left is of the order
+        # of tol; twice either saves a step and doubles that error.
         if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 100.0 * tol and room >= 0.0:
             return dot(c, theta) + move, iteration + 1, CONVERGED
-        # A trust region of six standard errors, the widest met; a start may be far from the bound.
+        # No move exceeds six standard errors, the largest standard error met so far: a start may be
+        # far from the bound, where the model is poor.
         width = max(width, 2.0 / np.sqrt(kappa))
         move = min(max(move, -3.0 * width), 3.0 * width)
         add(step, move * kappa, S[1], step)
-        # How far the step goes in standard errors is not known: its length in θ decides. It may
-        # fall short of the level by four times the drop, from where the model finds back.
+        # A step may end below the level, by up to four times the drop: the model finds back from
+        # there.
         reached = _backtrack(data, work, theta, step, target - 4.0 * drop, 0.0)
         if reached == -np.inf:
             return dot(c, theta), iteration, NO_ASCENT
