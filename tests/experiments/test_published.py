@@ -150,3 +150,10 @@ def test_cosine_at_all_ways():
 def test_the_data_stay_small():
     folder = files("firthshot") / "experiments" / "summary" / "published"
     assert sum(len(path.read_bytes()) for path in folder.iterdir()) < 200_000
+
+
+def test_a_size_of_pictures_is_no_part_of_a_backbone():
+    """Banks that this package extracts say "resnet10 at 84 px"."""
+    ours = published_for({**RESNET, "backbone": "resnet10 at 84 px"})
+    assert ours == published_for({**RESNET, "backbone": "ResNet-10"})
+    assert ours

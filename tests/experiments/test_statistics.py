@@ -74,6 +74,17 @@ def test_rounding_of_float32_makes_no_order():
     assert wilcoxon(ours.astype(float) - base) == pytest.approx(1.0)
 
 
+def test_no_grid_of_decimals_parts_equal_steps():
+    """1/128 lies halfway between two numbers of 6 decimals: float32 falls on either side."""
+    random = np.random.default_rng(0)
+    base = random.integers(0, 600, 400) / 1280
+    steps = random.choice([-10, 10, 10, 20], 400)
+    ours = base + steps / 1280
+    stored = ours.astype(np.float32).astype(float) - base.astype(np.float32)
+    assert len(np.unique(np.round(np.abs(stored), 6))) > 2
+    assert wilcoxon(stored) == pytest.approx(normal_wilcoxon(steps, correction=False), rel=1e-9)
+
+
 def test_differences_that_are_all_zero_test_nothing():
     assert paired(np.zeros(7)) == (7, 0.0, 0.0, 0.0, 0.0, 1.0)
     assert paired(np.zeros(1)) == (1, 0.0, 0.0, 0.0, 0.0, 1.0)

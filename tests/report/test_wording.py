@@ -373,17 +373,30 @@ def test_too_few_trials_are_no_null_result() -> None:
     )
 
 
+def test_gains_that_nobody_would_act_on_are_no_yes() -> None:
+    small = make_headline(verdicts(setting(5, 1, 0.05, 0.01), setting(5, 5, 0.09, 0.01)))
+    assert (small.answer, small.tone) == ("No practical difference in both settings.", "plain")
+    assert small.counts == (("unclear", 2, "below 0.1 points"),)
+    mixed = make_headline(verdicts(setting(5, 1, 0.3), setting(5, 5, -0.05, 0.01)))
+    assert (mixed.answer, mixed.tone) == ("Yes, in 1 of 2 settings.", "good")
+
+
+def test_a_tile_has_the_accuracy_beside_the_gain() -> None:
+    (verdict,) = verdicts(setting(5, 1, 0.7), setting(5, 5, 0.0, 0.0, **ZERO))
+    assert [tile(outcome)["base"] for outcome in verdict.outcomes] == ["60.0 → 60.7 %", "60.0 %"]
+
+
 def test_the_headline_says_how_much() -> None:
     headline = make_headline(verdicts(setting(5, 1, 0.05, 0.01), setting(5, 5, 3.0)))
     assert headline.lines == (
         (
-            "The largest gain is +3.00 ± 0.20 points (Firth, linear head, 5 ways, 5 shots). "
-            "1 of the 2 gains is below 0.1 points."
+            "The largest gain is +3.00 ± 0.20 points, 60.0 → 63.0 % (Firth, linear head, 5 ways, "
+            "5 shots). 1 of the 2 gains is below 0.1 points."
         ),
     )
     headline = make_headline(verdicts(setting(5, 1, -1.0), setting(5, 5, -0.5, 0.1)))
     assert headline.lines == (
-        "The largest loss is −1.00 ± 0.20 points (Firth, linear head, 5 ways, 1 shot).",
+        "The largest loss is −1.00 ± 0.20 points, 60.0 → 59.0 % (Firth, linear head, 5 ways, 1 shot).",
     )
 
 

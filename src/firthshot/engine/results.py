@@ -21,10 +21,13 @@ class Status(IntEnum):
     NOT_CONVERGED = 2  # the iteration limit came first
     NO_OPTIMUM = 3  # separable data without any penalty: the weights would grow without end
     INVALID = 4  # the trial's input was refused; see Results.notes
+    UNSTABLE = 5  # the steps were too long: the objective ended above that of zero weights
 
 
 _SENTENCES = {
     Status.DIVERGED: "diverged: its weights are no longer finite; lower the learning rate",
+    Status.UNSTABLE: "is unstable: its loss ended above that of zero weights; lower the learning "
+    "rate, or use the converged solver",
     Status.NOT_CONVERGED: "had not converged at the iteration limit; raise max_iterations",
     Status.NO_OPTIMUM: "has no optimum: its support is separable, nothing is penalised; add an l2",
 }

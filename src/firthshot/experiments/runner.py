@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from firthshot.experiments.checks import FILE as CHECKS
+from firthshot.experiments.checks import run_checks
 from firthshot.experiments.plan.cell import Cell, Note, condense
 from firthshot.experiments.plan.layout import Plan, make_plan
 from firthshot.experiments.rounds import Rounds
@@ -144,12 +146,18 @@ class _CellTask:
                 f"{bank}, {ways}-way, {named} stays at ± {width:.2f} points: "
                 f"{self.spec.trial_cap:,} trials are the cap (max_trials)."
             )
+        computed = self.outcome.cells - self.outcome.resumed > len(self.outcome.failed)
+        if self.finished and (computed or not (self.folder.path / CHECKS).exists()):
+            self._timed("checks", self._check)
         if summary and self.finished:
             from firthshot.experiments.summary import summarise
 
             self.outcome.summary = self._timed("summary", partial(summarise, self.folder.path))
         self._record_session()
         return self.outcome
+
+    def _check(self) -> None:
+        run_checks(self.plan, self.folder.path, self.banks, self.work)
 
     def _round(self, cells: list[Cell]) -> None:
         self.wanted |= {cell.identity: cell for cell in cells}

@@ -11,6 +11,11 @@ from __future__ import annotations
 # The solver of the reference heads, which are trained on the trials of every run.
 CLOSED_FORM = "closed-form"
 
+# How rows ended that are counted: "separable" has no optimum and is scored at a tiny ridge.
+ENDED_WELL = ("ok", "separable")
+# That ridge, ½ ‖W‖² / n times this: its optimum points to the maximum margin.
+TINY_RIDGE = 1e-4
+
 # What a row is about. Constant within a cell, except coefficient and trial.
 KEYS: dict[str, str] = {
     "bank": "String",
@@ -62,7 +67,7 @@ ROW: dict[str, str] = {
     "brier": "Float32",
     "ece": "Float32",
     "norm": "Float32",
-    "status": "String",  # ok, diverged, not-converged, no-optimum, invalid
+    "status": "String",  # ok, separable, unstable, diverged, not-converged, no-optimum, invalid
 }
 
 BINS: dict[str, str] = {

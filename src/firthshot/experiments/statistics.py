@@ -18,7 +18,8 @@ Z = 1.96  # the normal quantile, for what is no mean over trials
 ALPHA = 0.05  # what is significant, after Holm's correction
 # Scores are stored as float32: smaller differences are rounding, not results.
 SAME_MEAN = 2.0**-24
-DECIMALS = 6
+# Twice the rounding of a difference of two: equal steps lie no further apart, other steps do.
+SAME_DIFFERENCE = 2.0**-22
 # Up to this many differences Wilcoxon's distribution is counted out, above it is taken as normal.
 EXACT_TRIALS = 50
 
@@ -68,8 +69,8 @@ def paired(differences: Array) -> Paired:
     n = len(differences)
     if not differences.any():
         return Paired(n, 0.0, 0.0, 0.0, 0.0, 1.0)
-    rounded = np.round(differences, DECIMALS)
-    won, lost = (float(np.count_nonzero(side) / n) for side in (rounded > 0, rounded < 0))
+    sides = (differences > SAME_DIFFERENCE, differences < -SAME_DIFFERENCE)
+    won, lost = (float(np.count_nonzero(side) / n) for side in sides)
     mean, ci = float(differences.mean()), half_width(differences)
     return Paired(n, mean, ci, won, lost, wilcoxon(differences))
 
@@ -79,14 +80,14 @@ def wilcoxon(differences: Array) -> float:
 
     Zeros are ranked and then left out (Pratt 1959), ties share their mean rank. Up to 50
     differences the distribution over all signs is exact, ties and zeros included; above, it is
-    normal with the variance of the ranks at hand and no continuity correction. Differences are
-    rounded to 6 decimals first, so that accuracies stored as float32 tie where they should.
+    normal with the variance of the ranks at hand and no continuity correction. Differences closer
+    than 2⁻²² tie: accuracies are stored as float32, and a grid of decimals would part some of them.
 
     Parameters
     ----------
     differences : (n,)
     """
-    signs, ranks = _signed_ranks(np.round(np.asarray(differences, np.float64), DECIMALS))
+    signs, ranks = _signed_ranks(np.asarray(differences, np.float64))
     if not len(ranks):
         return 1.0
     positive = float(ranks[signs > 0].sum())
@@ -100,9 +101,13 @@ def wilcoxon(differences: Array) -> float:
 
 def _signed_ranks(differences: Array) -> tuple[Array, Array]:
     """Return signs and mean ranks of the differences that are not zero, zeros ranked with them."""
-    _, which, counts = np.unique(np.abs(differences), return_inverse=True, return_counts=True)
+    sizes = np.abs(differences)
+    order = np.argsort(sizes, kind="stable")
+    which = np.empty(len(sizes), np.int64)
+    which[order] = np.cumsum(np.diff(sizes[order], prepend=0.0) > SAME_DIFFERENCE)
+    counts = np.bincount(which)
     mean_ranks = np.cumsum(counts) - (counts - 1) / 2
-    kept = differences != 0
+    kept = sizes > SAME_DIFFERENCE
     return np.sign(differences[kept]), mean_ranks[which[kept]]
 
 

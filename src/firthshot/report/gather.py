@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.checks import Check, read_checks
 from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
 from firthshot.experiments.summary import RunSummary, read_summary, summarise, summarise_many
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
@@ -70,6 +71,11 @@ class Gathered:
         from firthshot.experiments.geometric.run import read_geometric
 
         return [read_geometric(run.path) for run in self.runs if run.kind != TRIALS]
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """Return what the runs found of start, step and optimum."""
+        return tuple(check for run in self.runs for check in read_checks(run.path))
 
     @property
     def named_geometric(self) -> Iterator[tuple[str, GeometricResult]]:

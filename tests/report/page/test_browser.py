@@ -135,7 +135,7 @@ def test_the_detail_follows_method_and_setting(opened: Chromium) -> None:
     for control, charts in (
         ("head", ("path", "tradeoff", "contrasts")),
         ("ways", ("path", "reliability")),
-        ("shots", ("reliability",)),
+        ("shots", ("path", "tradeoff", "reliability")),
     ):
         options: list[str] = opened.run(
             f"[...document.querySelectorAll('#{control} option')].map((o) => o.value)"

@@ -37,6 +37,7 @@ from firthshot.engine.sgd.blocks import (
 )
 from firthshot.engine.sgd.linear import SpanStart
 from firthshot.engine.sgd.momentum import draw_order
+from firthshot.engine.sgd.stability import ended
 from firthshot.engine.sgd.training import (
     aligned_zeros,
     coefficient_groups,
@@ -111,7 +112,7 @@ class CosineSgd:
     """State of all coefficients of one group during training."""
 
     def __init__(self, start: SpanStart, scale: float, sgd: Sgd, form: PenaltyTables) -> None:
-        self.start, self.sgd, self.shape = start, sgd, form.target.shape
+        self.start, self.sgd, self.form, self.shape = start, sgd, form, form.target.shape
         dtype, (n_classes, many) = start.trial.dtype, self.shape
         n, used, lanes = len(start.gram), n_classes * many, lanes_of(dtype)
         columns = round_up(used, lanes)
@@ -151,7 +152,9 @@ class CosineSgd:
             v = full_weights(a, s, start.trial.support, start.weights)
             weights = {"v": v, "g": g.reshape(self.shape).T}
         norms = (squares + g**2).reshape(self.shape).sum(0)
-        return Fitted(logits.reshape(*self.shape, -1), norms, weights)
+        own = alpha * (start.gram @ a + s * start.columns(self.shape[1], used))
+        status = ended(own, start.trial.labels, self.form, self.sgd)
+        return Fitted(logits.reshape(*self.shape, -1), norms, weights, status)
 
 
 def fit_cosine(

@@ -25,6 +25,7 @@ from firthshot.engine.sgd.momentum import (
     take_step,
     tick,
 )
+from firthshot.engine.sgd.stability import ended
 from firthshot.engine.sgd.sweep import Swept
 from firthshot.engine.sgd.training import (
     coefficient_groups,
@@ -69,7 +70,7 @@ class LinearSgd:
     """State of all coefficients of one group during training."""
 
     def __init__(self, start: SpanStart, sgd: Sgd, form: PenaltyTables) -> None:
-        self.start, self.sgd, self.shape = start, sgd, form.target.shape
+        self.start, self.sgd, self.form, self.shape = start, sgd, form, form.target.shape
         self.layer = make_layer(start.trial, form, self.shape[0])
         columns = start.columns(self.shape[1], len(self.layer.s))
         decays = must_decay(form, sgd)
@@ -90,7 +91,9 @@ class LinearSgd:
             coef = full_weights(a, s, start.trial.support, start.weights)
             weights = {"coef": coef, "intercept": bias.reshape(self.shape).T}
         logits = start.projector.logits(a, s, bias).reshape(*self.shape, -1)
-        return Fitted(logits, squares.reshape(self.shape).sum(0), weights)
+        own = start.gram @ a + s * start.columns(self.shape[1], used) + bias
+        status = ended(own, start.trial.labels, self.form, self.sgd, start.gram)
+        return Fitted(logits, squares.reshape(self.shape).sum(0), weights, status)
 
 
 def begin_linear(trial: Trial, head: Linear, n_coefficients: int) -> SpanStart:

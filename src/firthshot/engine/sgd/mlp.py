@@ -39,6 +39,7 @@ from firthshot.engine.sgd.momentum import (
     take_step,
     tick,
 )
+from firthshot.engine.sgd.stability import ended
 from firthshot.engine.sgd.sweep import Swept
 from firthshot.engine.sgd.training import (
     aligned_zeros,
@@ -117,7 +118,7 @@ class MlpSgd:
     def __init__(
         self, trial: Trial, start: MlpStart, sgd: Sgd, form: PenaltyTables, decays: bool
     ) -> None:
-        self.trial, self.sgd, self.start = trial, sgd, start
+        self.trial, self.sgd, self.start, self.form = trial, sgd, start, form
         lanes, width = lanes_of(trial.dtype), start.z0.shape[1]
         self.layer = make_layer(trial, form, width, padding=lanes)
         # Fewer than eight coefficients are repeated to fill the octet; nobody reads the copies.
@@ -138,11 +139,13 @@ class MlpSgd:
             each = self.settled()
             logits = np.stack([one.query_logits(self.trial, self.start) for one in each])
             norms = np.array([one.squared_norm(self.start) for one in each])
+            own = np.stack([one.support_logits(self.start) for one in each], -1)  # (N, C, L)
+            status = ended(own, self.trial.labels, self.form, self.sgd)
             weights: dict[str, Array] = {}
             if keep_weights:
                 full = [one.full(self.trial, self.start) for one in each]
                 weights = {name: np.stack([one[name] for one in full]) for name in full[0]}
-        return Fitted(np.ascontiguousarray(logits.transpose(2, 0, 1)), norms, weights)
+        return Fitted(np.ascontiguousarray(logits.transpose(2, 0, 1)), norms, weights, status)
 
     def settled(self) -> list[MlpParameters]:
         """Return every coefficient's parameters after the pending step of the first layer."""
@@ -206,6 +209,14 @@ class MlpParameters:
         else:
             hidden = start.query_gram @ self.a
             hidden += start.query_z0 * self.s + self.bias_1
+        return self._above(hidden)
+
+    def support_logits(self, start: MlpStart) -> Array:
+        """Return the logits of the support rows, (N, C)."""
+        return self._above(start.gram @ self.a + start.z0 * self.s + self.bias_1)
+
+    def _above(self, hidden: Array) -> Array:
+        """Return what the upper layers make of the first layer's values, which are overwritten."""
         for weights, bias in zip(self.upper[::2], self.upper[1::2], strict=True):
             hidden = np.maximum(hidden, 0, out=hidden) @ weights
             hidden += bias

@@ -95,6 +95,7 @@ def _join(parts: list[Fitted]) -> Fitted:
         np.concatenate([part.logits for part in parts], axis=1),
         np.concatenate([part.norms for part in parts]),
         {name: np.concatenate([part.weights[name] for part in parts]) for name in names},
+        np.concatenate([part.status for part in parts if part.status is not None]),
     )
 
 

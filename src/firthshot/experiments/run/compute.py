@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from firthshot.experiments.plan.cell import Cell, TrialCondition
 from firthshot.experiments.run.features import SplitFeatures, source_statistics, split_features
-from firthshot.experiments.schema import BINS, ROW, TRIALS
+from firthshot.experiments.schema import BINS, ROW, TINY_RIDGE, TRIALS
 from firthshot.experiments.spec.shots import from_plain
 
 if TYPE_CHECKING:
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from firthshot.banks import Bank
     from firthshot.engine import Results
     from firthshot.episodes import Episodes
+    from firthshot.experiments.spec.methods import Method
+    from firthshot.objective import Penalty
 
 _SCORES = ("accuracy", "nll", "brier", "ece", "norm")
+_SEPARABLE = -1  # beside the engine's codes: scored at a tiny ridge
 _WORKING_LIMIT = 6e8  # bytes of one trial in flight, above which the coefficients are split up
 
 
@@ -130,14 +134,40 @@ def _train(
         penalty = method.penalty(coefficients)
         return train_shared(features.values, episodes, head, SharedLbfgs(), penalty)
     solver = method.engine_solver()
-    parts = [
-        train(
-            features.values, episodes, head, solver, method.penalty(some),
+
+    def trained(penalty: Penalty) -> Results:
+        return train(
+            features.values, episodes, head, solver, penalty,
             dtype=cell.dtype, threads=threads, memory=4e9,  # type: ignore[arg-type]
-        )
-        for some in _portions(cell, episodes, coefficients)
-    ]  # fmt: skip
-    return parts[0] if len(parts) == 1 else _join(parts)
+        )  # fmt: skip
+
+    portions = _portions(cell, episodes, coefficients)
+    parts = [trained(method.penalty(some)) for some in portions]
+    results = parts[0] if len(parts) == 1 else _join(parts)
+    return _at_the_limit(results, method, trained)
+
+
+def _at_the_limit(
+    results: Results, method: Method, trained: Callable[[Penalty], Results]
+) -> Results:
+    """Give rows without an optimum (separable, no penalty) the scores of a tiny ridge."""
+    from firthshot.engine import Status
+
+    lost = results.status == Status.NO_OPTIMUM
+    columns = np.flatnonzero(lost.any(0))
+    if not len(columns):
+        return results
+    grid = tuple(float(value) for value in results.coefficients[columns])
+    ridge = dataclasses.replace(method.penalty(grid), l2=TINY_RIDGE, l2_kind="ridge")
+    again = trained(ridge)
+    for name in (*_SCORES, "bins"):
+        held, new = getattr(results, name), getattr(again, name)
+        for at, column in enumerate(columns):
+            held[lost[:, column], column] = new[lost[:, column], at]
+    ended = again.status == Status.OK
+    for at, column in enumerate(columns):
+        results.status[lost[:, column] & ended[:, at], column] = _SEPARABLE
+    return results
 
 
 def _head(cell: Cell, source: Bank | None) -> Any:
@@ -215,6 +245,7 @@ def _rows(
 
     count, width = len(results.trials), len(columns)
     names = {status.value: status.name.lower().replace("_", "-") for status in Status}
+    names[_SEPARABLE] = "separable"
     values: dict[str, Any] = {
         "coefficient": np.tile(results.coefficients[columns], count),
         "theory": np.tile(is_theory, count),

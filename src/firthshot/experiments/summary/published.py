@@ -121,5 +121,7 @@ def _same_source(entry: Published, source: str) -> bool:
 
 @cache
 def _plain(name: str) -> str:
-    bare = re.sub(r"[^a-z0-9]", "", name.lower())
+    # "resnet10 at 84 px" is a ResNet-10: the size of the pictures is no part of a backbone's name.
+    known = re.sub(r" at \d+ ?px$", "", name.lower())
+    bare = re.sub(r"[^a-z0-9]", "", known)
     return _ALIASES.get(bare, bare)

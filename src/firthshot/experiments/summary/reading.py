@@ -19,7 +19,7 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.store import part_files, refuse_damaged
-from firthshot.experiments.schema import BINS, KEYS, ROW, TRIAL_KEYS, TRIALS
+from firthshot.experiments.schema import BINS, ENDED_WELL, KEYS, ROW, TRIAL_KEYS, TRIALS
 from firthshot.experiments.spec.shots import shots_in_words
 
 Array = npt.NDArray[Any]
@@ -47,7 +47,7 @@ class Index:
         rows = pl.scan_parquet(self.files[key], glob=False)
         if not self.mixed.isdisjoint(self.files[key]):
             rows = rows.filter(_is(KEYS, key))
-        ok = (pl.col("status") == "ok") & pl.col("accuracy").is_finite()
+        ok = pl.col("status").is_in(ENDED_WELL) & pl.col("accuracy").is_finite()
         return rows.select(*_COLUMNS, ok=ok).collect()
 
     def classes(self, place: Key) -> tuple[Array, Array] | None:

@@ -36,6 +36,7 @@ class Scored:
     theory_coefficient, theory_exact : of the theory's rows
     dropped : trials left out because coefficient 0 is missing or did not end well
     failures : (coefficient, status) → rows that did not end well
+    separable : trials without an optimum at coefficient 0, scored at a tiny ridge
     """
 
     key: dict[str, Any]
@@ -47,6 +48,7 @@ class Scored:
     theory_exact: bool = False
     dropped: int = 0
     failures: dict[tuple[float, str], int] = field(default_factory=dict)
+    separable: int = 0
 
     def at(self, coefficient: float) -> int:
         """Return the row of a coefficient of the grid, -1 where it is not in it."""
@@ -69,6 +71,7 @@ def load_scored(index: Index, key: Key) -> Scored:
         {name: values[:, matched] for name, values in scores.items()},
         dropped=frame["trial"].n_unique() - int(matched.sum()),
         failures=_failures(frame),
+        separable=frame.filter(pl.col("status") == "separable")["trial"].n_unique(),
         **_theory(beside, trials[matched], named),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from firthshot.experiments.schema import TINY_RIDGE
 from firthshot.experiments.summary.classes import ClassDesign
 from firthshot.experiments.summary.scores import Scored, label, penalty_label, place_label
 
@@ -28,6 +29,12 @@ def losses(scored: Scored) -> list[str]:
         said.append(
             f"{where}: {_trials(scored.dropped - invalid)} left out, their coefficient 0 is "
             "missing or did not end well."
+        )
+    if scored.separable:
+        said.append(
+            f"{where}: λ = 0 has no optimum where the support is separable, in "
+            f"{scored.separable:,} trials. They are scored at a ridge of {TINY_RIDGE:g}, close to "
+            "the maximum margin."
         )
     said += [f"{where}: {_ended(status, its)}." for status, its in counts.items()]
     return said

@@ -128,7 +128,7 @@ def _paper_note(part: Group, gathered: Gathered) -> str:
     if not aims:
         return "The paper has no numbers for these cells."
     return (
-        f"The paper's {listed(aims)} is on other banks: its numbers are not comparable with these "
+        f"The paper ran {listed(aims)} on other banks: its numbers are not comparable with these "
         "and not shown."
     )
 

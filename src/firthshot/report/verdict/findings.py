@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from firthshot.report.verdict.outcomes import Condition, Contrast, Effect, Outcome, Tested
@@ -22,7 +23,7 @@ class Claim:
 
     Attributes
     ----------
-    topic : accuracy, classes, theory, calibration, rivals, references or edge
+    topic : accuracy, training, classes, theory, calibration, rivals, references or edge
     standing : what holds in these settings
     effects : where, with estimate and interval
     among : the settings that were looked at
@@ -48,6 +49,7 @@ class Claim:
 def find(verdict: Verdict) -> Iterator[Claim]:
     """Yield the findings of a verdict, what matters most first."""
     yield from _accuracy(verdict.outcomes)
+    yield from _training(verdict)
     yield from _classes(verdict.outcomes)
     yield from _theory(verdict.outcomes)
     yield from _calibration(verdict)
@@ -65,7 +67,7 @@ def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
 
 
 def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
-    for standing in ("helps", "costs", "unclear", "few", "only zero", "chose zero"):
+    for standing in ("helps", "costs", "start", "unclear", "few", "only zero", "chose zero"):
         own = [outcome for outcome in outcomes if outcome.standing == standing]
         yield from _claims("accuracy", standing, own, outcomes)
 
@@ -81,20 +83,39 @@ def _claims(
         yield Claim(topic, standing, effects, among, own[0].opponent, trials)
 
 
+def _training(verdict: Verdict) -> Iterator[Claim]:
+    """Find coefficients whose training went astray, and λ = 0 without an optimum."""
+    among = verdict.conditions
+    unstable = [check for check in verdict.checks if check.unstable]
+    if unstable:
+        places = tuple(dict.fromkeys(Condition.of(check.key) for check in unstable))
+        best = [check.optimum for check in unstable if check.optimum is not None]
+        numbers = {
+            "values": sorted({check.coefficient for check in unstable}),
+            "optimum": (min(best), max(best)) if best else None,
+        }
+        effects = tuple(Effect(place, 0.0, None) for place in places)
+        yield Claim("training", "unstable", effects, among, numbers=numbers)
+    lost = {Condition.of(check.key) for check in verdict.checks if check.separable}
+    if lost:
+        effects = tuple(Effect(place, 0.0, None) for place in sorted(lost))
+        yield Claim("training", "separable", effects, among)
+
+
 def _classes(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     """Find gains that may be a matter of these classes, and how much wider such intervals are."""
     loose = [o for o in outcomes if o.kind in ("helps", "costs") and not o.sure_over_classes]
     yield from _claims("classes", "loose", loose, outcomes)
-    ratios = sorted(filter(None, (outcome.widening for outcome in outcomes)))
-    if ratios and (median := ratios[len(ratios) // 2]) >= WIDER:
+    ratios = [ratio for outcome in outcomes if (ratio := outcome.widening)]
+    if ratios and (middle := median(ratios)) >= WIDER:
         among = tuple(outcome.condition for outcome in outcomes)
-        yield Claim("classes", "wider", (), among, numbers={"ratio": median})
+        yield Claim("classes", "wider", (), among, numbers={"ratio": middle})
 
 
 def _theory(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     known = [outcome for outcome in outcomes if outcome.theory_standing]
     among = tuple(outcome.condition for outcome in known)
-    for standing in ("costs", "open", "safe"):
+    for standing in ("costs", "start", "open", "safe"):
         own = tuple(o.theory_effect for o in known if o.theory_standing == standing)
         if own:
             yield Claim("theory", standing, own, among)

@@ -12,9 +12,17 @@ import polars as pl
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import trials_needed
 from firthshot.report.verdict.findings import Claim, find
-from firthshot.report.verdict.outcomes import Condition, Contrast, Outcome, Row, kind_of
+from firthshot.report.verdict.outcomes import (
+    Condition,
+    Contrast,
+    Effect,
+    Outcome,
+    Row,
+    kind_of,
+)
 
 if TYPE_CHECKING:
+    from firthshot.experiments.checks import Check
     from firthshot.report.gather import Gathered
 
 # What makes a method on a bank; what is left of the keys are its conditions.
@@ -46,6 +54,7 @@ class Verdict:
     outcomes : one per setting, in the order of ways and shots
     contrasts : it against other methods on the same trials
     leans : how sure and how right the head is without penalty, where that is known
+    checks : what its runs found of start, step and optimum
     """
 
     key: Row
@@ -53,6 +62,7 @@ class Verdict:
     outcomes: tuple[Outcome, ...]
     contrasts: tuple[Contrast, ...] = ()
     leans: dict[Condition, Lean] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -103,6 +113,7 @@ def make_verdicts(gathered: Gathered) -> list[Verdict]:
             _outcomes(gathered, key, rows),
             _contrasts(gathered.summary.contrasts, key),
             _leans(gathered.bins, key),
+            _checks(gathered, key),
         )
         for key, rows in zip(keys, groups.values(), strict=True)
     ]
@@ -136,12 +147,26 @@ def _outcomes(gathered: Gathered, key: Row, rows: list[Row]) -> tuple[Outcome, .
     chosen = gathered.summary.chosen
     needed = trials_needed(len(chosen.filter(pl.col("penalty") != "none")))  # Holm's family
     tried = _largest_candidates(gathered.summary.all, key)
+    zero = {
+        (Condition.of(check.key), check.theory): Effect(
+            Condition.of(check.key), check.zero, check.zero_ci
+        )
+        for check in _checks(gathered, key)
+        if check.zero is not None
+    }
     found = []
     for row in rows:
         condition = Condition.of(row)
         kind = kind_of(row["improvement"], row["p_holm"], row["coefficient"])
-        found.append(Outcome(condition, kind, row, needed, tried.get(condition) == 0))
+        starts = (zero.get((condition, theory)) for theory in (False, True))
+        found.append(Outcome(condition, kind, row, needed, tried.get(condition) == 0, *starts))
     return tuple(sorted(found, key=lambda outcome: outcome.condition))
+
+
+def _checks(gathered: Gathered, key: Row) -> tuple[Check, ...]:
+    return tuple(
+        check for check in gathered.checks if all(check.key[name] == key[name] for name in GROUP)
+    )
 
 
 def _largest_candidates(lines: pl.DataFrame, key: Row) -> dict[Condition, float]:

@@ -35,6 +35,7 @@ class Condition:
         return self.scheme if self.unbalanced else str(self.shots)
 
 
+PRACTICAL = 0.001  # a tenth of a point: nobody would act on a smaller difference
 MARGIN = 0.005  # half a point of accuracy: what "as well" and "safe" may overlook at most
 
 Row = dict[str, Any]
@@ -91,9 +92,13 @@ class Outcome(Tested):
     """What the chosen coefficient does in one setting.
 
     ``only_zero`` says that coefficient 0 was the only candidate: then nothing was chosen.
+    ``zero_start`` is the improvement on some of the trials when the weights start at zero, of the
+    chosen and of the tuning-free coefficient.
     """
 
     only_zero: bool = False
+    zero_start: Effect | None = None
+    theory_zero_start: Effect | None = None
     difference = "improvement"
 
     @property
@@ -106,19 +111,31 @@ class Outcome(Tested):
         """Return the kind, with ``few``, ``only zero`` and ``chose zero`` told apart."""
         if self.kind == "unchanged":
             return "only zero" if self.only_zero else "chose zero"
+        if self.kind == "costs" and _is_of_the_start(self.effect, self.zero_start):
+            return "start"
         return "few" if self.too_few else self.kind
 
     @property
-    def theory_standing(self) -> str | None:
-        """Return what the tuning-free coefficient does: ``safe``, ``costs`` or ``open``.
+    def practical(self) -> str:
+        """Return the kind, with ``small`` for a significant difference that is of no use."""
+        small = abs(round(self.row["improvement"], 4)) < PRACTICAL
+        if self.standing == "start":
+            return "start"
+        return "small" if small and self.kind in ("helps", "costs") else self.kind
 
+    @property
+    def theory_standing(self) -> str | None:
+        """Return what the tuning-free coefficient does: ``safe``, ``costs``, ``start`` or ``open``.
+
+        ``start`` is a loss that is not there when the weights start at zero.
         None where it was not trained, or once only, which has no interval.
         """
         _, mean, width = self.theory_effect
         if width is None:
             return None
         if mean + width < 0:
-            return "costs"
+            of_start = _is_of_the_start(self.theory_effect, self.theory_zero_start)
+            return "start" if of_start else "costs"
         return "safe" if mean - width > -MARGIN else "open"
 
     @property
@@ -166,6 +183,13 @@ class Contrast(Tested):
         _, lead, width = self.effect
         close = width is not None and lead + width <= MARGIN
         return "as well" if close and not self.too_few else "open"
+
+
+def _is_of_the_start(trained: Effect, zero: Effect | None) -> bool:
+    """Tell whether a loss is not there from zero weights: the start's noise, not the penalty."""
+    if zero is None:
+        return False
+    return zero.mean > -MARGIN and zero.mean - trained.mean > -trained.mean / 2
 
 
 def kind_of(mean: float, p_holm: float | None, coefficient: float | None = None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from firthshot.experiments.schema import TINY_RIDGE
 from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Tested, Verdict
 from firthshot.report.verdict.findings import LEANS, trials_of
 from firthshot.report.verdict.make import Lean
@@ -31,6 +32,7 @@ ZERO = {
 # What a remark begins with.
 TOPICS = {
     "accuracy": "Accuracy.",
+    "training": "Training.",
     "classes": "Other classes.",
     "theory": "No tuning.",
     "calibration": "Probabilities.",
@@ -44,15 +46,26 @@ _TONES = {
 }
 _FEW = "There are too few trials to {what} {effects}. {needed}."
 _TUNING_FREE = "The tuning-free λ of the theory"
+_START = (
+    "{what} loses accuracy {{effects}}, but not when the weights start at zero: the random start "
+    "is to blame."
+)
 # By topic and standing; {effects} are places with amounts, {places} without.
 _SENTENCES = {
     "accuracy": {
         "helps": "{name} helps {effects}.",
         "costs": "{name} costs accuracy {effects}.",
+        "start": _START.format(what="{name}"),
         "unclear": "The effect may be chance {effects}.",
         "few": _FEW,
         "chose zero": "The validation classes chose λ = 0 {places}.",
         "only zero": "λ = 0 was the only candidate {places}.",
+    },
+    "training": {
+        "unstable": "Training with λ = {values} is unstable at this learning rate {places}"
+        "{optimum}. Those trials are left out, so that {name} is not charged with them.",
+        "separable": "Without penalty there is no optimum where the support is separable "
+        f"{{places}}. λ = 0 stands for a ridge of {TINY_RIDGE:g}, close to the maximum margin.",
     },
     "classes": {
         "loose": "Other classes may give another result {places}. The interval that also "
@@ -62,6 +75,7 @@ _SENTENCES = {
     },
     "theory": {
         "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{why}}",
+        "start": _START.format(what=_TUNING_FREE),
         "open": f"{_TUNING_FREE} may cost accuracy: {LOSS} is possible {{effects}}.",
         "safe": f"{_TUNING_FREE} is safe: {LOSS} is excluded {{effects}}.",
     },
@@ -123,10 +137,24 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
         "places": places(finding.conditions, finding.among) if finding.effects else "",
         "needed": needed_words(*finding.trials) if finding.trials else "",
         "why": _WHY if min((e.mean for e in finding.effects), default=0) <= -MUCH else "",
-        **(_probabilities(finding) if finding.topic == "calibration" else finding.numbers or {}),
+        **_numbers(finding),
     }
     tone = _TONES.get(finding.standing, "plain")
     return Remark(finding.topic, tone, capital(text.format(**words)))
+
+
+def _numbers(finding: Claim) -> dict[str, Any]:
+    """Return what else a sentence needs, in words where it is not a number."""
+    numbers = finding.numbers or {}
+    if finding.topic == "calibration":
+        return _probabilities(finding)
+    if "values" not in numbers:
+        return numbers
+    best = ""
+    if numbers["optimum"]:
+        low, high = (f"{100 * value:.0f}" for value in numbers["optimum"])
+        best = f" ({low if low == high else f'{low} to {high}'} % at the optimum)"
+    return {"values": listed(f"{value:g}" for value in numbers["values"]), "optimum": best}
 
 
 def card_lead(verdict: Verdict) -> list[str]:
@@ -309,11 +337,18 @@ _SIGNS = {"helps": "▲", "costs": "▼", "unclear": "○", "few": "○"}
 _STANDINGS = {
     "helps": "helps",
     "costs": "costs accuracy",
+    "start": "a loss of the random start",
     "unclear": "not significant",
     "few": "too few trials to tell",
     "chose zero": "λ = 0 chosen",
     "only zero": "λ = 0, the only candidate",
 }
+
+
+def accuracies(outcome: Outcome) -> str:
+    """Return the accuracy without and with the chosen coefficient; one number where λ = 0."""
+    base, ours = (f"{100 * outcome.row[name]:.1f}" for name in ("base_accuracy", "accuracy"))
+    return f"{base} %" if outcome.kind == "unchanged" else f"{base} → {ours} %"
 
 
 def tile(outcome: Outcome) -> dict[str, str]:
@@ -326,6 +361,7 @@ def tile(outcome: Outcome) -> dict[str, str]:
         "word": word,
         "gain": "λ = 0" if unused else gain,
         "width": f"± {width}" if width and not unused else "",
+        "base": accuracies(outcome),
         "hint": (
             f"{word}; λ = {row['coefficient']:g}, accuracy "
             f"{100 * row['base_accuracy']:.2f} % without, {100 * row['accuracy']:.2f} % with; "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firthshot.report.verdict import Outcome, Verdict, main_verdicts
 from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves
+from firthshot.report.verdict.outcomes import PRACTICAL
 from firthshot.report.wording import (
     capital,
     counted,
@@ -16,25 +17,35 @@ from firthshot.report.wording import (
     listed,
     points,
     points_ci,
-    rounded_points,
     setting_words,
 )
-from firthshot.report.wording.cards import LOSS, ZERO, name_of, needed_sentence, title_of
+from firthshot.report.wording.cards import (
+    LOSS,
+    ZERO,
+    accuracies,
+    name_of,
+    needed_sentence,
+    remark,
+    title_of,
+)
 
 if TYPE_CHECKING:
     from firthshot.experiments.geometric.summary import GeometricResult
     from firthshot.experiments.summary import Unjudged
 
-SMALL = 0.1  # points of accuracy: a smaller gain is called so, however significant
+_FEW_LINES = 2
 _COUNTED = {
     "helps": ("helps", "help"),
     "costs": ("costs", "cost"),
+    "small": ("unclear", f"below {100 * PRACTICAL:g} points"),
+    "start": ("unclear", "lose by their random start"),
     "unclear": ("unclear", "not significant"),
     "zero": ("unchanged", "λ = 0"),
     "few": ("unclear", "too few trials"),
 }
 
 _QUIET = {
+    "start": "the random start costs accuracy, not the penalty,",
     "unclear": "the effect may be chance",
     "few": "there are too few trials to tell",
     **ZERO,
@@ -79,6 +90,7 @@ def make_headline(verdicts: Sequence[Verdict], unjudged: Sequence[Unjudged] = ()
     answer, tone = _answer(outcomes)
     lines = (
         *_best_and_worst(main),
+        *_training(main),
         *_references(main),
         *_unjudged([one for one in unjudged if (one.penalty, one.prior) in kinds]),
     )
@@ -109,14 +121,23 @@ def nothing_chosen(penalised: bool) -> Headline:
 
 def _counts(outcomes: Sequence[Outcome]) -> tuple[tuple[str, int, str], ...]:
     """Count the outcomes, but not where there is but one setting."""
-    counts = Counter("zero" if o.standing in ZERO else o.standing for o in outcomes)
+    counts = Counter(_counted_as(o) for o in outcomes)
     shown = [(kind, counts[one], words) for one, (kind, words) in _COUNTED.items() if counts[one]]
     return tuple(shown) if len(outcomes) > 1 else ()
 
 
+def _counted_as(outcome: Outcome) -> str:
+    if outcome.practical == "small":
+        return "small"
+    return "zero" if outcome.standing in ZERO else outcome.standing
+
+
 def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
-    total = len(outcomes)
-    helps, costs = (sum(o.kind == kind for o in outcomes) for kind in ("helps", "costs"))
+    """Answer by the differences that a reader would act on: those of a tenth of a point or more."""
+    total, counts = len(outcomes), Counter(outcome.practical for outcome in outcomes)
+    helps, costs = counts["helps"], counts["costs"]
+    if counts["small"] and not helps + costs:
+        return f"No practical difference{f' {everywhere(total)}' if total > 1 else ''}.", "plain"
     if helps and costs:
         both = f"helps in {helps} and costs accuracy in {costs}"
         return f"It depends: it {both} of {total} settings.", "mixed"
@@ -151,26 +172,41 @@ def _nothing(outcomes: Sequence[Outcome]) -> str:
 def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
     pairs = [(v, o) for v in verdicts for o in v.outcomes]
     helps = [pair for pair in pairs if pair[1].kind == "helps"]
-    costs = [pair for pair in pairs if pair[1].kind == "costs"]
+    costs = [pair for pair in pairs if pair[1].standing == "costs"]
     if helps:
         best = max(helps, key=lambda pair: pair[1].row["improvement"])
-        yield f"The largest gain is {_effect(*best)}.{_small([o for _, o in helps])}"
+        yield f"The largest gain is {_effect(*best)}.{_small([o for _, o in helps], 'gain')}"
     if costs:
         worst = min(costs, key=lambda pair: pair[1].row["improvement"])
-        yield f"The largest loss is {_effect(*worst)}."
+        yield f"The largest loss is {_effect(*worst)}.{_small([o for _, o in costs], 'loss')}"
+
+
+def _training(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Say what the optimiser did, so that no penalty is blamed for it."""
+    said = [
+        f"{title_of(verdict)}: {remark(finding, verdict).text}"
+        for verdict in verdicts
+        for finding in verdict.findings
+        if finding.topic == "training"
+    ]
+    yield from said[:_FEW_LINES]
+    if len(said) > _FEW_LINES:
+        yield f"The same holds of {len(said) - _FEW_LINES} more methods: see their cards."
 
 
 def _effect(verdict: Verdict, outcome: Outcome) -> str:
     amount = points_ci(*outcome.effect[1:])
-    return f"{amount} points ({title_of(verdict)}, {setting_words(outcome.condition)})"
+    where = f"{title_of(verdict)}, {setting_words(outcome.condition)}"
+    return f"{amount} points, {accuracies(outcome)} ({where})"
 
 
-def _small(helps: Sequence[Outcome]) -> str:
-    small = sum(rounded_points(outcome.row["improvement"]) < SMALL for outcome in helps)
+def _small(some: Sequence[Outcome], noun: str) -> str:
+    small = sum(outcome.practical == "small" for outcome in some)
     if not small:
         return ""
-    which = f"{small} of the {len(helps)} gains" if len(helps) > 1 else "This gain"
-    return f" {which} {'is' if small == 1 else 'are'} below {SMALL:g} points."
+    nouns = {"gain": "gains", "loss": "losses"}[noun]
+    which = f"{small} of the {len(some)} {nouns}" if len(some) > 1 else f"This {noun}"
+    return f" {which} {'is' if small == 1 else 'are'} below {100 * PRACTICAL:g} points."
 
 
 def _quiet(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -219,12 +255,15 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
         return
     bad = [(v, o) for v, o in known if o.theory_standing == "costs"]
     wide = sum(o.theory_standing == "open" for _, o in known)
+    start = sum(o.theory_standing == "start" for _, o in known)
     said = f"Without tuning (λ from theory), accuracy falls {_of(len(bad), len(known))}"
     if bad:
         verdict, worst = min(bad, key=lambda pair: pair[1].row["theory_improvement"])
         loss = points(worst.row["theory_improvement"])
         said += f", down to {loss} points ({title_of(verdict)}, {setting_words(worst.condition)})"
-    yield f"{said}; {LOSS} is possible {_of(wide, len(known))}." if wide else f"{said}."
+    said += f"; {LOSS} is possible {_of(wide, len(known))}" if wide else ""
+    said += f"; the random start alone costs accuracy {_of(start, len(known))}" if start else ""
+    yield f"{said}."
 
 
 def _probabilities(outcomes: Sequence[Outcome]) -> Iterator[str]:

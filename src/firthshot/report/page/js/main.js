@@ -21,8 +21,7 @@ if (methods.length) {
   const redrawDetail = () => { fillDetail(); drawAll(DETAIL); };
   const on = (ids, act) => ids.forEach((id) => control(id).addEventListener("change", act));
   on(["metric", "value", "axis", "bank-all", "head-all", "penalty-all"], () => draw("improvement"));
-  on(["bank", "head", "penalty", "ways"], redrawDetail);
-  on(["shots"], () => drawAll(["reliability", "differences"]));
+  on(["bank", "head", "penalty", "ways", "shots"], redrawDetail);
   on(["path-metric", "split"], () => draw("path"));
   on(["loss"], () => draw("tradeoff"));
   for (const form of document.querySelectorAll("form.controls")) form.addEventListener("submit", (event) => event.preventDefault());

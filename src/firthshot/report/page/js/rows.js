@@ -91,8 +91,7 @@ function lambdaScale(values) {
 }
 
 function curveRows(split) {
-  const method = detail(), ways = chosen("ways");
-  const own = curves.filter((row) => row.method === method.number && String(row.ways) === ways && row.split === split && row.trials);
+  const own = curves.filter((row) => here(row) && row.split === split && row.trials);
   const shots = distinct(own.map((row) => row.shots)).sort(byShots);
   const { place, domain } = lambdaScale(own.map((row) => row.coefficient));
   const picked = (row) => settings.find(samePlace(row))?.coefficient === row.coefficient;

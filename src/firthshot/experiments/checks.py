@@ -1,0 +1,186 @@
+"""Ask whether it is the penalty or the optimiser: the same trials from zero, and at the optimum.
+
+A run trains as published: from a random start, with steps of one length for every λ. A loss at a
+large λ may then be the start's (directions that no support row spans keep their noise) or the
+step's (rate times curvature grows with 1 + λ). For the λ that a report speaks of, some trials are
+therefore trained once more from zero, and those that were unstable are solved. What comes of it is
+kept in ``checks.json``; no row of the run changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.record import read_record, write_record
+from firthshot.experiments.schema import SPLITLESS
+from firthshot.experiments.statistics import half_width
+
+if TYPE_CHECKING:
+    from firthshot.banks import Bank
+    from firthshot.experiments.plan.layout import Plan, Setting
+    from firthshot.experiments.run.workers import Compute
+    from firthshot.experiments.summary.reading import Index
+    from firthshot.experiments.summary.scores import Scored
+
+FILE = "checks.json"
+TRIALS = 50  # of a setting that are trained again: enough to see what a report would call a loss
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one λ of a setting on the novel classes.
+
+    Attributes
+    ----------
+    key : dict
+        The values of `firthshot.experiments.schema.SPLITLESS`.
+    theory : bool
+        Whether it is the tuning-free value.
+    unstable, separable : int
+        Trials whose steps were too long; those without an optimum, scored at a tiny ridge.
+    trials : int
+        Trials that were trained again.
+    trained, zero, zero_ci : float, optional
+        On those, the improvement over λ = 0 as the run trained it, and from zero weights.
+    optimum : float, optional
+        The accuracy at the optimum of the same objective.
+    """
+
+    key: dict[str, Any]
+    coefficient: float
+    theory: bool = False
+    unstable: int = 0
+    separable: int = 0
+    trials: int = 0
+    trained: float | None = None
+    zero: float | None = None
+    zero_ci: float | None = None
+    optimum: float | None = None
+
+
+def read_checks(folder: Path) -> tuple[Check, ...]:
+    """Return the checks on record, none where there are none."""
+    return read_record(folder / FILE, tuple[Check, ...], "delete it, or run again", ())
+
+
+def run_checks(plan: Plan, folder: Path, banks: dict[str, Bank], work: Compute) -> None:
+    """Train again what a report will speak of, and keep what came of it."""
+    from firthshot.experiments.summary.reading import read_index
+
+    index = read_index([folder])
+    found: list[Check] = []
+    for setting in plan.settings:
+        if setting.condition.split == "novel" and setting.method.family != "none":
+            found += _check(setting, index, banks, work, plan.first)
+    if found or (folder / FILE).exists():
+        write_record(folder / FILE, found)
+
+
+def _check(
+    setting: Setting, index: Index, banks: dict[str, Bank], work: Compute, first: int
+) -> Iterator[Check]:
+    from firthshot.experiments.summary.scores import load_scored
+
+    (cell,) = setting.cells(first, first + 1)
+    keys = cell.keys(banks[setting.condition.bank])
+    if tuple(keys.values()) not in index.files:
+        return
+    scored = load_scored(index, tuple(keys.values()))
+    reported = _reported(index, scored)
+    unstable = {value: n for (value, status), n in scored.failures.items() if status == "unstable"}
+    cell = Cell(setting.condition, setting.method, first, first + TRIALS, setting.dtype)
+    trials = scored.trials[scored.trials < first + TRIALS]
+    zero = _accuracies(_from_zero(cell, (0.0, *reported)), banks, work, trials)
+    solved = _accuracies(_solved(cell, tuple(unstable)), banks, work, trials)
+    about = {name: keys[name] for name in SPLITLESS}
+    for value in dict.fromkeys((*reported, *unstable)):
+        gains = _gains(scored, zero, value, reported.get(value, False))
+        best = solved.get(value)
+        yield Check(
+            key=about, coefficient=value, theory=reported.get(value, False),
+            unstable=unstable.get(value, 0), trials=len(trials), **gains,
+            optimum=None if best is None else float(np.nanmean(best)),
+        )  # fmt: skip
+    if scored.separable:
+        yield Check(key=about, coefficient=0.0, separable=scored.separable)
+
+
+def _reported(index: Index, novel: Scored) -> dict[float, bool]:
+    """Return the λ that a report speaks of, and whether each is the theory's."""
+    from firthshot.experiments.summary.choice import choose
+    from firthshot.experiments.summary.scores import load_scored
+
+    key = {**novel.key, "split": "val"}
+    loose = ("actual_ways", "query_rule")
+    val = [
+        one
+        for one in index.files
+        if all(a == b for (a, (name, b)) in zip(one, key.items(), strict=True) if name not in loose)
+    ]
+    found: dict[float, bool] = {}
+    if len(val) == 1 and len((scored := load_scored(index, val[0])).trials):
+        found[choose(scored).coefficient] = False
+    if novel.theory:
+        found.setdefault(novel.theory_coefficient, True)
+    found.pop(0.0, None)
+    return found
+
+
+def _from_zero(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
+    """Return the cell with weights that start at zero, None where they do not start at random."""
+    options = cell.method.head_options
+    if len(grid) < 2 or cell.method.solver != "sgd" or options.get("start") != "xavier":
+        return None
+    return _changed(cell, grid, head_options={**options, "start": "zero"})
+
+
+def _solved(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
+    """Return the cell at the optimum, None where the head has no such solver."""
+    from firthshot.engine import Converged
+
+    if not grid or Converged not in cell.method.engine_head().solvers:
+        return None
+    return _changed(cell, grid, solver=Converged.name, solver_options=asdict(Converged()))
+
+
+def _changed(cell: Cell, grid: tuple[float, ...], **other: Any) -> Cell:
+    coefficients = tuple(sorted(set(grid)))
+    method = msgspec.structs.replace(cell.method, coefficients=coefficients, theory=False, **other)
+    return msgspec.structs.replace(cell, method=method)
+
+
+def _accuracies(
+    cell: Cell | None, banks: dict[str, Bank], work: Compute, trials: np.ndarray
+) -> dict[float, np.ndarray]:
+    """Return the accuracy of these trials by coefficient; nothing where a cell failed."""
+    if cell is None:
+        return {}
+    (done,) = work([cell], banks)
+    if done.tables is None:
+        return {}
+    rows = done.tables.rows
+    shape = (-1, len(cell.method.coefficients))
+    values = rows["accuracy"].to_numpy().reshape(shape)
+    kept = np.isin(rows["trial"].to_numpy().reshape(shape)[:, 0], trials)
+    return {value: values[kept, at] for at, value in enumerate(cell.method.coefficients)}
+
+
+def _gains(
+    scored: Scored, zero: dict[float, np.ndarray], value: float, theory: bool
+) -> dict[str, float]:
+    if value not in zero:
+        return {}
+    accuracy = scored.scores["accuracy"]
+    ours = scored.theory["accuracy"] if theory else accuracy[scored.at(value)]
+    count = len(zero[value])
+    trained = (ours - accuracy[scored.at(0.0)])[:count]
+    gains = zero[value] - zero[0.0]
+    found = {"zero": float(gains.mean()), "zero_ci": half_width(gains)}
+    kept = trained[np.isfinite(trained)]
+    return found | ({"trained": float(kept.mean())} if len(kept) else {})
