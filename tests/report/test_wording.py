@@ -396,7 +396,10 @@ def test_the_headline_says_how_much() -> None:
     )
     headline = make_headline(verdicts(setting(5, 1, -1.0), setting(5, 5, -0.5, 0.1)))
     assert headline.lines == (
-        "The largest loss is −1.00 ± 0.20 points, 60.0 → 59.0 % (Firth, linear head, 5 ways, 1 shot).",
+        (
+            "The largest loss is −1.00 ± 0.20 points, 60.0 → 59.0 % (Firth, linear head, 5 ways, "
+            "1 shot)."
+        ),
     )
 
 
@@ -409,7 +412,7 @@ def test_a_gain_that_is_printed_as_a_tenth_is_not_called_less() -> None:
     assert line.endswith("This gain is below 0.1 points.")
 
 
-HEAD = "A head without penalty (nearest class mean or least squares)"
+HEAD = "A head without penalty (nearest class mean)"
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def _accuracies(
 
 def _gains(
     scored: Scored, zero: dict[float, np.ndarray], value: float, theory: bool
-) -> dict[str, float]:
+) -> dict[str, Any]:
     if value not in zero:
         return {}
     accuracy = scored.scores["accuracy"]

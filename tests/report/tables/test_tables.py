@@ -91,7 +91,7 @@ def test_other_banks_than_the_papers_are_said_to_be_so(tmp_path: Path) -> None:
     data = gathered(tmp_path, both_splits(), paper_banks=["mini-resnet10"], reproduces="Figure 2")
     tables = make_tables(data)
     note = named(tables, "improvement-linear-firth").note
-    assert "The paper's Figure 2 is on other banks" in note
+    assert "The paper ran Figure 2 on other banks" in note
     assert not [one for one in tables if one.name.startswith("published")]
 
 

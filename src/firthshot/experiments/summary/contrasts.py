@@ -26,23 +26,36 @@ _SAME_HEAD = ("head", "solver", *ARTIFICIAL)
 
 
 def pairs(chosen: list[Chosen]) -> Iterator[tuple[Chosen, Chosen]]:
-    """Yield every pair of methods on one head and solver, and every method with every reference.
+    """Yield every pair of methods on the same trials that differ in one thing.
 
-    A method is not paired with itself, as which Firth with either prior is trained at equal shots.
+    Penalties of one head and solver are paired with one another; heads where both have the penalty,
+    or have none in common, such as a head without any. A method is not paired with itself, as which
+    Firth with either prior is trained at equal shots.
     """
     places: dict[tuple[Any, ...], list[Chosen]] = {}
     for one in chosen:
         places.setdefault(tuple(one.key[name] for name in _SAME_DATA), []).append(one)
     for there in places.values():
-        references = [one for one in there if one.key["solver"] == CLOSED_FORM]
-        others = (one for one in there if one.key["solver"] != CLOSED_FORM)
-        methods = sorted(others, key=_rank)
-        for one, other in combinations(methods, 2):
-            same_head = all(one.key[name] == other.key[name] for name in _SAME_HEAD)
-            if same_head and not _same_method(one.key, other.key):
-                yield one, other
-        for one in methods:
-            yield from ((one, reference) for reference in references)
+        penalties: dict[tuple[Any, ...], set[Any]] = {}
+        for one in there:
+            penalties.setdefault(_trained(one), set()).add(_penalty(one))
+        for one, other in combinations(sorted(there, key=_rank), 2):
+            if _trained(one) == _trained(other):
+                if not _same_method(one.key, other.key):
+                    yield one, other
+            elif one.key["head"] != other.key["head"]:
+                shared = penalties[_trained(one)] & penalties[_trained(other)]
+                alone = other.key["penalty"] == "none"  # those stand last
+                if _penalty(one) == _penalty(other) or not shared or alone:
+                    yield one, other
+
+
+def _trained(one: Chosen) -> tuple[Any, ...]:
+    return tuple(one.key[name] for name in _SAME_HEAD)
+
+
+def _penalty(one: Chosen) -> tuple[str, str]:
+    return one.key["penalty"], one.key["prior"]
 
 
 def contrast_line(one: Chosen, other: Chosen, design: ClassDesign | None) -> Line | None:
@@ -87,4 +100,5 @@ def _same_classifier(one: Chosen, other: Chosen) -> bool:
 
 def _rank(one: Chosen) -> tuple[Any, ...]:
     key = one.key
-    return penalty_rank(key["penalty"]), key["prior"] != "uniform", key["l2_kind"], key["l2"]
+    rank = penalty_rank(key["penalty"]), key["prior"] != "uniform", key["l2_kind"], key["l2"]
+    return key["penalty"] == "none", key["solver"] == CLOSED_FORM, *rank

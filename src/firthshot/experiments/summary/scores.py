@@ -56,6 +56,12 @@ class Scored:
         return int(found[0]) if len(found) else -1
 
 
+def ignores_coefficient(scored: Scored) -> bool:
+    """Tell whether a head is the same at every coefficient: it has no λ to choose."""
+    nll = scored.scores["nll"]
+    return len(nll) > 1 and bool((nll == nll[:1]).all())
+
+
 def load_scored(index: Index, key: Key) -> Scored:
     """Read the rows of a key and match them by trial."""
     named = dict(zip(KEYS, key, strict=True))

@@ -9,7 +9,7 @@ over trials. ``docs/statistics.md`` has every rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,12 @@ from firthshot.experiments.summary.reading import (
     splits,
     trial_keys,
 )
-from firthshot.experiments.summary.scores import Scored, label, load_scored
+from firthshot.experiments.summary.scores import (
+    Scored,
+    ignores_coefficient,
+    label,
+    load_scored,
+)
 from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.experiments.summary.training import Training, differences, read_trainings
 from firthshot.experiments.summary.warnings import (
@@ -215,12 +220,22 @@ class _Work:
             self.lose(novel.key, "no novel trial ended well at the chosen λ")
             return
         key = tuple(novel.key.values())
+        if novel.key["penalty"] != "none" and ignores_coefficient(novel):
+            novel = self.without_penalty(novel)
+            if any(one.key == novel.key for one in self.kept):
+                return  # once, whatever penalties it was asked to have
         line, kept = chosen_line(novel, choice, self.design(key), self.pooled.get(key, {}))
         self.chosen.append(line)
         self.kept.append(kept)
         val = partner(novel, vals)
         if novel.key["source"] and val is not None:
             self.drawn.append(Drawn(val, novel))
+
+    def without_penalty(self, novel: Scored) -> Scored:
+        """Return a head that no λ changes as what it is: one that has none to choose."""
+        head = novel.key["head"]
+        self.warn(f"{head}: no λ changes this head, so it counts as one without penalty.")
+        return replace(novel, key={**novel.key, "penalty": "none", "prior": "uniform"})
 
     def choice_for(self, novel: Scored, vals: list[Scored]) -> LambdaChoice | None:
         """Return the choice that belongs to a novel setting, None where there is none to be had."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from firthshot.experiments.schema import METHOD
 from firthshot.report.gather import Gathered
 from firthshot.report.verdict import GROUP, Condition, Verdict
+from firthshot.report.verdict.outcomes import turned
 from firthshot.report.wording import capital, head_name
 from firthshot.report.wording.cards import opponent_name, penalty_title, title_of
 
@@ -97,24 +97,14 @@ def _both_ways(contrasts: pl.DataFrame) -> list[dict[str, Any]]:
     for row in contrasts.to_dicts():
         lines.append({**row, "against": _opponent(row, "against_")})
         if row["against_penalty"] != "none":
-            lines.append(_turned(row))
+            lines.append({**turned(row), "against": _opponent(row, "")})
     return lines
-
-
-def _turned(row: dict[str, Any]) -> dict[str, Any]:
-    low, high = row["difference_classes_low"], row["difference_classes_high"]
-    signs = {name: -row[name] for name in ("difference", "nll_difference", "ece_difference")}
-    ends = {
-        "difference_classes_low": None if high is None else -high,
-        "difference_classes_high": None if low is None else -low,
-    }
-    other = {name: row[f"against_{name}"] for name in METHOD}
-    return {**row, **other, **signs, **ends, "against": _opponent(row, "")}
 
 
 def _opponent(row: dict[str, Any], prefix: str) -> str:
     opponent = (row[f"{prefix}head"], row[f"{prefix}penalty"], row[f"{prefix}prior"])
-    return capital(opponent_name(opponent).removeprefix("the "))
+    beside = row["head" if prefix else "against_head"]
+    return capital(opponent_name(opponent, beside).removeprefix("the "))
 
 
 def _rounded(value: Any) -> Any:

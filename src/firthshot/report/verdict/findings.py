@@ -23,7 +23,7 @@ class Claim:
 
     Attributes
     ----------
-    topic : accuracy, training, classes, theory, calibration, rivals, references or edge
+    topic : accuracy, training, classes, theory, calibration, rivals, heads, references or edge
     standing : what holds in these settings
     effects : where, with estimate and interval
     among : the settings that were looked at
@@ -53,8 +53,10 @@ def find(verdict: Verdict) -> Iterator[Claim]:
     yield from _classes(verdict.outcomes)
     yield from _theory(verdict.outcomes)
     yield from _calibration(verdict)
-    for own in _by_opponent(c for c in verdict.contrasts if not c.is_reference):
-        yield from _rival(own)
+    others = [one for one in verdict.contrasts if not one.is_reference]
+    for topic, elsewhere in (("rivals", False), ("heads", True)):
+        for own in _by_opponent(one for one in others if one.is_other_head is elsewhere):
+            yield from _rival(topic, own)
     for own in _by_opponent(c for c in verdict.contrasts if c.is_reference):
         yield from _reference(own, verdict.outcomes)
     edge = [outcome for outcome in verdict.outcomes if outcome.row["at_edge"]]
@@ -156,14 +158,14 @@ def _by_opponent(contrasts: Iterable[Contrast]) -> list[list[Contrast]]:
     return list(groups.values())
 
 
-def _rival(own: list[Contrast]) -> Iterator[Claim]:
-    """Compare with another penalty of the same head, each at its own chosen coefficient."""
+def _rival(topic: str, own: list[Contrast]) -> Iterator[Claim]:
+    """Compare with another penalty or head, each at its own chosen coefficient."""
     tested = [one for one in own if not one.both_zero]
     for kind in ("helps", "costs", "unclear"):
         some = [one for one in tested if one.kind == kind and not one.too_few]
-        yield from _claims("rivals", kind, some, own, kind == "costs")
-    yield from _claims("rivals", "few", [one for one in tested if one.too_few], own)
-    yield from _claims("rivals", "both zero", [one for one in own if one.both_zero], own)
+        yield from _claims(topic, kind, some, own, kind == "costs")
+    yield from _claims(topic, "few", [one for one in tested if one.too_few], own)
+    yield from _claims(topic, "both zero", [one for one in own if one.both_zero], own)
 
 
 def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Claim]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from firthshot.experiments.schema import KEYS
+from firthshot.experiments.schema import KEYS, METHOD
 from firthshot.experiments.statistics import trials_needed
 from firthshot.report.verdict.findings import Claim, find
 from firthshot.report.verdict.outcomes import (
@@ -19,6 +19,7 @@ from firthshot.report.verdict.outcomes import (
     Outcome,
     Row,
     kind_of,
+    turned,
 )
 
 if TYPE_CHECKING:
@@ -195,11 +196,20 @@ def _leans(bins: pl.DataFrame, key: Row) -> dict[Condition, Lean]:
 
 def _contrasts(contrasts: pl.DataFrame, key: Row) -> tuple[Contrast, ...]:
     needed = trials_needed(len(contrasts))
+    heads = contrasts.filter(
+        pl.col("head") != pl.col("against_head"), pl.col("against_penalty") != "none", *_turned(key)
+    )
+    rows = [*contrasts.filter(*_same(key)).to_dicts(), *map(turned, heads.to_dicts())]
     return tuple(
         Contrast(Condition.of(row), kind_of(row["difference"], row["p_holm"]), row, needed)
-        for row in contrasts.filter(*_same(key)).to_dicts()
+        for row in rows
     )
 
 
 def _same(key: Row) -> list[pl.Expr]:
     return [pl.col(name).eq_missing(pl.lit(key[name])) for name in GROUP]
+
+
+def _turned(key: Row) -> list[pl.Expr]:
+    names = {name: f"against_{name}" if name in METHOD else name for name in GROUP}
+    return [pl.col(other).eq_missing(pl.lit(key[name])) for name, other in names.items()]

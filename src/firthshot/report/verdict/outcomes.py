@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from firthshot.experiments.schema import METHOD
 from firthshot.experiments.statistics import ALPHA
 
 
@@ -173,7 +174,13 @@ class Contrast(Tested):
     @property
     def both_zero(self) -> bool:
         """Return whether two methods are the same head, both without their penalty."""
-        return bool(self.row["coefficient"] == 0 and self.row["against_coefficient"] == 0)
+        unused = self.row["coefficient"] == 0 and self.row["against_coefficient"] == 0
+        return bool(unused and not self.is_other_head)
+
+    @property
+    def is_other_head(self) -> bool:
+        """Return whether the other is another head, with its own penalty."""
+        return bool(self.row["head"] != self.row["against_head"]) and not self.is_reference
 
     @property
     def standing(self) -> str:
@@ -183,6 +190,24 @@ class Contrast(Tested):
         _, lead, width = self.effect
         close = width is not None and lead + width <= MARGIN
         return "as well" if close and not self.too_few else "open"
+
+
+def turned(row: Row) -> Row:
+    """Return a contrast from the other method's side."""
+    low, high = row["difference_classes_low"], row["difference_classes_high"]
+    signs = ("difference", "nll_difference", "brier_difference", "ece_difference")
+    swapped = (*METHOD, "coefficient", "accuracy")
+    pairs = [(name, f"against_{name}") for name in swapped]
+    return {
+        **row,
+        **{name: None if row[name] is None else -row[name] for name in signs},
+        "difference_classes_low": None if high is None else -high,
+        "difference_classes_high": None if low is None else -low,
+        **{name: row[other] for name, other in pairs},
+        **{other: row[name] for name, other in pairs},
+        "share_won": row["share_lost"],
+        "share_lost": row["share_won"],
+    }
 
 
 def _is_of_the_start(trained: Effect, zero: Effect | None) -> bool:

@@ -37,6 +37,7 @@ TOPICS = {
     "theory": "No tuning.",
     "calibration": "Probabilities.",
     "rivals": "Other penalties.",
+    "heads": "Other heads.",
     "references": "Other heads.",
     "edge": "Grid.",
 }
@@ -93,6 +94,12 @@ _SENTENCES = {
         "few": _FEW,
         "both zero": "{name} and {other} both have λ = 0 {places}.",
     },
+    "heads": {
+        "helps": "This head beats {other} {effects}.",
+        "costs": "{other} beats this head {effects}.",
+        "unclear": "The difference from {other} may be chance {effects}.",
+        "few": _FEW,
+    },
     "references": {
         "beaten": "{other} beats this head with and without {name} {effects}.",
         "beaten at zero": "{other} beats this head, which has λ = 0, {effects}.",
@@ -128,7 +135,8 @@ def remarks(verdict: Verdict) -> list[Remark]:
 def remark(finding: Claim, verdict: Verdict) -> Remark:
     """Say a finding."""
     text = _SENTENCES[finding.topic][finding.standing]
-    other = opponent_name(finding.opponent) if finding.opponent else ""
+    own = verdict.key["head"]
+    other = opponent_name(finding.opponent, own) if finding.opponent else ""
     words = {
         "name": name_of(verdict),
         "other": other,
@@ -190,10 +198,13 @@ def _detail(name: str, value: Any) -> str:
     return f"from {value}" if name == "source" else str(value)
 
 
-def opponent_name(opponent: tuple[str, str, str]) -> str:
-    """Return a penalty's name, or that of a head without penalty."""
+def opponent_name(opponent: tuple[str, str, str], own_head: str) -> str:
+    """Return a penalty's name, with its head where it is another, or that of a head without."""
     head, penalty, prior = opponent
-    return head_name(head) if penalty == "none" else penalty_name(penalty, prior)
+    if penalty == "none":
+        return head_name(head)
+    named = penalty_name(penalty, prior)
+    return named if head == own_head else f"the {head_name(head)} head with {named}"
 
 
 def needed_words(there: int, needed: int) -> str:
@@ -282,13 +293,14 @@ def _what_is_better(verdict: Verdict) -> str:
     better = [
         (effect, finding)
         for finding in verdict.findings
-        if finding.topic in ("rivals", "references") and finding.standing in winners
+        if finding.topic in ("rivals", "heads", "references") and finding.standing in winners
         for effect in finding.effects
     ]
     if better:
         effect, finding = max(better, key=lambda pair: pair[0].mean)
         assert finding.opponent is not None
-        other, amount = opponent_name(finding.opponent), at_setting(effect).removeprefix("+")
+        other = opponent_name(finding.opponent, verdict.key["head"])
+        amount = at_setting(effect).removeprefix("+")
         return f"{capital(other)} is better, by up to {amount}."
     for finding in verdict.findings:
         if (finding.topic, finding.standing) == ("references", "as well"):

@@ -14,6 +14,7 @@ from firthshot.report.wording import (
     capital,
     counted,
     everywhere,
+    head_name,
     listed,
     points,
     points_ci,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from firthshot.experiments.geometric.summary import GeometricResult
     from firthshot.experiments.summary import Unjudged
 
-_FEW_LINES = 2
+_FEW_LINES, _FEW_NAMES = 2, 3
 _COUNTED = {
     "helps": ("helps", "help"),
     "costs": ("costs", "cost"),
@@ -243,8 +244,10 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     among = among if count == known else f"{count} of the {known} settings"
     rest = "".join(f"; in {n} it {_STANDINGS[one]}" for one, n in others)
     needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
+    names = dict.fromkeys(one.opponent[0] for verdict in verdicts for one in verdict.references)
+    which = listed(map(head_name, names), "or") if len(names) <= _FEW_NAMES else f"{len(names)} run"
     yield (
-        f"A head without penalty (nearest class mean or least squares) {_STANDINGS[first]} in "
+        f"A head without penalty ({which}) {_STANDINGS[first]} in "
         f"{among} where it helps{' and one was run' if partly else ''}{rest}.{needed}"
     )
 
