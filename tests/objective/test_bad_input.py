@@ -11,6 +11,7 @@ import pytest
 from firthshot.errors import FirthshotError
 from firthshot.objective import (
     PENALTIES,
+    Penalty,
     SampleLoss,
     check_prior,
     class_prior,
@@ -34,6 +35,10 @@ BAD = {
     "prior-batch-sum": (lambda: check_prior([[0.5, 0.5], [0.5, 0.7]]), "sums to 1.2"),
     "prior-negative": (lambda: check_prior([1.5, -0.5]), "negative or non-finite"),
     "prior-nan": (lambda: SMOOTHING.loss(0.1, [np.nan, 1.0]), "negative or non-finite"),
+    "prior-array": (
+        lambda: Penalty("firth", (1.0,), prior=np.array([0.2, 0.8])),  # type: ignore[arg-type]
+        "or a tuple of probabilities",
+    ),
     "prior-scalar": (lambda: check_prior(1.0), "one probability per class"),
     "prior-length": (
         lambda: FIRTH.loss(1.0, [0.5, 0.5]).value(Z, [0, 1]),

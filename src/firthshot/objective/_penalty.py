@@ -94,7 +94,8 @@ class Penalty:
         PENALTIES[self.family].check(self.coefficients)
         if not 0 <= self.l2 < math.inf:
             raise FirthshotError(f"l2 = {self.l2} must be finite and at least 0.")
-        if not isinstance(self.prior, tuple) and self.prior not in PRIORS:
+        named = isinstance(self.prior, str) and self.prior in PRIORS
+        if not (named or isinstance(self.prior, tuple)):
             raise FirthshotError(
                 f"prior = {self.prior!r} must be 'uniform', 'class-frequency' or a tuple "
                 "of probabilities."
