@@ -27,6 +27,8 @@ from firthshot.files import write_whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import torch
+
 Shapes = dict[str, tuple[int, ...]]
 
 FORMAT = 2
@@ -51,6 +53,26 @@ class Saving:
     encoder_fingerprint_: str | None = None
     label_name_: str | None = None
     text_name_: str | None = None
+
+    def to_torch(self) -> torch.nn.Module:
+        """Return the fitted head as a torch module: rows (n, d) in, probabilities (n, K) out.
+
+        Scaling and temperature are part of it, and its numbers are buffers, in double precision.
+        """
+        from firthshot.estimators._export import to_torch
+
+        return to_torch(self)
+
+    def to_onnx(self, path: str | Path) -> Path:
+        """Write the fitted head as an ONNX file and return its path.
+
+        The input ``features`` is (n, d) in float32; the outputs are ``label`` and
+        ``probabilities``, the latter in the order of ``classes_`` and within 1e-5 of
+        ``predict_proba``.
+        """
+        from firthshot.estimators._export import to_onnx
+
+        return to_onnx(self, path)
 
     def save(
         self,

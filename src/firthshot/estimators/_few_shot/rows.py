@@ -170,7 +170,11 @@ def _spread(examples: LabelledRows) -> Array:
 def _dense(X: Any, columns: Array | None) -> tuple[Array, Array]:
     """Return the used columns as an array in float64, and the squares of the others by row."""
     if isinstance(X, np.ndarray):
-        return np.asarray(X, np.float64), np.zeros(len(X))
+        X = np.asarray(X, np.float64)
+        if columns is None:
+            return X, np.zeros(len(X))
+        unused = np.delete(X, columns, axis=1)  # of a head that was fitted to sparse rows
+        return X[:, columns], np.einsum("ij,ij->i", unused, unused)
     X = X.astype(np.float64)
     used = X if columns is None else X[:, columns]
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()

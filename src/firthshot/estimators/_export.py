@@ -1,0 +1,201 @@
+"""Fitted heads as a torch module and as an ONNX file.
+
+What a head computes is written once, below, for any kind of array: torch's tensors and the values
+of an ONNX graph know the same operators, and the few functions beside them are an `Operations`.
+Everything is computed in double precision, as here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from firthshot.arrays import Array
+from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    import torch
+
+    from firthshot.estimators._few_shot.gaussian import Gaussian
+    from firthshot.estimators._few_shot.neighbours import Neighbours
+    from firthshot.estimators._few_shot.rows import Coordinates
+
+TINY = 1e-300
+
+
+class Operations(Protocol):
+    """What a kind of array needs beside + − * / and @; sums and minima are by row and keep it."""
+
+    def constant(self, values: Any) -> Any:
+        """Return numbers of the head as an array of the kind."""
+
+    def columns(self, x: Any, which: Array) -> Any:
+        """Return some of the columns."""
+
+    def joined(self, parts: list[Any]) -> Any:
+        """Return arrays side by side."""
+
+    def row_sum(self, x: Any) -> Any:
+        """Return the sum of every row, (n, 1)."""
+
+    def row_min(self, x: Any) -> Any:
+        """Return the least entry of every row, (n, 1)."""
+
+    def at_least(self, x: Any, least: float) -> Any:
+        """Return the larger of each entry and a number."""
+
+    def sqrt(self, x: Any) -> Any:
+        """Return square roots."""
+
+    def exp(self, x: Any) -> Any:
+        """Return exponentials."""
+
+    def log(self, x: Any) -> Any:
+        """Return logarithms."""
+
+    def softmax(self, x: Any) -> Any:
+        """Return probabilities from logits, row by row."""
+
+
+def to_torch(model: Any) -> torch.nn.Module:
+    """Return a fitted head as a module: rows (n, d) in, probabilities (n, K) out.
+
+    Its numbers are buffers in double precision, so that it moves with ``.to(device)`` and is saved
+    with ``state_dict``. The order of the classes is that of ``classes_``.
+    """
+    _require_exportable(model)
+    from firthshot.estimators._module import FittedModule
+
+    return FittedModule(lambda x, ops: probabilities(model, x, ops), model.n_features_in_)
+
+
+def to_onnx(model: Any, path: str | Path) -> Path:
+    """Write a fitted head as an ONNX file and return its path.
+
+    The input ``features`` is (n, d) in float32. The outputs are ``label`` (n,), of the labels
+    themselves, and ``probabilities`` (n, K) in float32 in the order of ``classes_``. onnxruntime
+    agrees with `predict_proba` to 1e-5.
+    """
+    _require_exportable(model)
+    from firthshot.estimators._onnx import Graph, write_graph
+
+    graph = Graph()
+    found = probabilities(model, graph.input(), graph)
+    return write_graph(graph, found, model.classes_, model.n_features_in_, Path(path))
+
+
+def _require_exportable(model: Any) -> None:
+    """Refuse what is not fitted, or has no form below."""
+    from firthshot.estimators import FewShotClassifier, FirthClassifier, FirthMLPClassifier
+
+    kinds = (FirthClassifier, FirthMLPClassifier, FewShotClassifier)
+    if not isinstance(model, kinds):  # FirthCosineClassifier is a FirthClassifier
+        raise FirthshotError(
+            f"{type(model).__name__} cannot be exported: fit a FewShotClassifier, FirthClassifier, "
+            "FirthCosineClassifier or FirthMLPClassifier."
+        )
+    check_is_fitted(model)
+
+
+def probabilities(model: Any, x: Any, ops: Operations) -> Any:
+    """Return what ``predict_proba`` returns, for rows of any kind of array."""
+    from firthshot.estimators import FewShotClassifier
+
+    if isinstance(model, FewShotClassifier):
+        return _blended(model, x, ops)
+    return ops.softmax(_logits(model, _seen(model, x, ops), ops) / model.temperature_)
+
+
+def _seen(model: Any, x: Any, ops: Operations) -> Any:
+    """Return rows as the head sees them: columns on one scale, unit length for the cosine head."""
+    from firthshot.estimators import FirthCosineClassifier
+
+    if model.column_scale_ is not None:
+        scale = model.column_scale_
+        x = (x - ops.constant(scale.mean)) / ops.constant(scale.spread)
+    if isinstance(model, FirthCosineClassifier):
+        x = x * (model.scale_ / (ops.sqrt(ops.row_sum(x * x)) + 1e-5))
+    return x
+
+
+def _logits(model: Any, x: Any, ops: Operations) -> Any:
+    parameters = model._fitted_parameters()
+    if "coef_" in parameters:
+        coef, intercept = parameters["coef_"], parameters["intercept_"]
+        if len(coef) == 1:  # two classes
+            coef = np.concatenate([-coef / 2, coef / 2])
+            intercept = np.concatenate([-intercept / 2, intercept / 2])
+        return x @ ops.constant(coef.T) + ops.constant(intercept)
+    for number in range(len(parameters) // 2):
+        x = ops.at_least(x, 0.0) if number else x
+        weights, bias = (parameters[f"{name}_{number}_"] for name in ("coef", "intercept"))
+        x = x @ ops.constant(weights) + ops.constant(bias)
+    return x
+
+
+def _blended(model: Any, x: Any, ops: Operations) -> Any:
+    from firthshot.estimators._few_shot.blend import DOUBT
+
+    rows = _placed(model._place, x, ops)
+    prior = model.class_prior_
+    logits = ops.constant(np.log(prior))
+    for sharpness, scaled in zip(model._sharpness, model._heads.values(), strict=True):
+        if scaled.margin > 0:
+            logits = _head_logits(scaled.head, rows, ops) * (sharpness / scaled.margin) + logits
+    doubt = DOUBT / float(model._examples.weights.sum())
+    return ops.softmax(logits) * (1 - doubt) + ops.constant(doubt * prior)
+
+
+def _placed(place: Coordinates, x: Any, ops: Operations) -> Any:
+    """Return the coordinates of rows, as `Coordinates.apply` does."""
+    used = x if place.columns is None else ops.columns(x, place.columns)
+    outside = ops.row_sum(x * x) - ops.row_sum(used * used)
+    if place.kind == "unit":
+        squares = ops.at_least(ops.row_sum(x * x), TINY)
+        used, outside = used / ops.sqrt(squares), outside / squares
+    elif place.kind == "scaled":
+        used = used / ops.constant(place.spread)
+    seen = (used - ops.constant(place.mean)) / place.size
+    rest = outside / place.size**2
+    inside = seen
+    if place.basis is not None:
+        inside = seen @ ops.constant(place.basis)
+        rest = rest + ops.row_sum(seen * seen) - ops.row_sum(inside * inside)
+    return ops.joined([inside, ops.sqrt(ops.at_least(rest, 0.0))])
+
+
+def _head_logits(head: Any, rows: Any, ops: Operations) -> Any:
+    from firthshot.estimators._few_shot.gaussian import Gaussian
+    from firthshot.estimators._few_shot.heads import FirthHead
+
+    if isinstance(head, FirthHead):
+        return rows @ ops.constant(head.weights[:-1]) + ops.constant(head.weights[-1])
+    is_gaussian = isinstance(head, Gaussian)
+    return _gaussian(head, rows, ops) if is_gaussian else _neighbours(head, rows, ops)
+
+
+def _gaussian(head: Gaussian, rows: Any, ops: Operations) -> Any:
+    """Return log densities, up to a number for each row."""
+    width = len(head.centre)
+    is_sphere = isinstance(head.whitening, float)
+    whitening = head.whitening * np.eye(width) if is_sphere else np.asarray(head.whitening)
+    means = head.away @ whitening
+    white = (rows - ops.constant(head.centre)) @ ops.constant(whitening)
+    squares = (means**2).sum(1)
+    distance = ops.row_sum(white * white) - white @ ops.constant(2 * means.T)
+    widening = head.widening
+    toll = head.directions * np.log(widening)
+    scaled = (distance + ops.constant(squares)) * ops.constant(-0.5 / widening)
+    return scaled - ops.constant(0.5 * toll)
+
+
+def _neighbours(head: Neighbours, rows: Any, ops: Operations) -> Any:
+    """Return log densities, up to a number for each row."""
+    known = head.examples
+    squares = ops.row_sum(rows * rows) - rows @ ops.constant(2 * known.rows.T)
+    squares = squares + ops.constant((known.rows**2).sum(1))
+    near = ops.exp((squares - ops.row_min(squares)) * (-0.5 / head.width))
+    return ops.log(ops.at_least(near @ ops.constant(known.averaging), TINY))

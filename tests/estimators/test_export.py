@@ -1,0 +1,81 @@
+"""Fitted heads elsewhere: the probabilities of a torch module and of an ONNX file are ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from firthshot import (
+    DistributionCalibrationClassifier,
+    FewShotClassifier,
+    FirthClassifier,
+    FirthCosineClassifier,
+    FirthMLPClassifier,
+)
+from firthshot.errors import FirthshotError
+
+torch = pytest.importorskip("torch")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def rows(classes: int, shots: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return labelled rows far from zero, of unlike columns."""
+    random = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), shots)
+    spread = np.exp(random.normal(size=d))
+    return (
+        random.normal(size=(classes, d))[labels] + random.normal(size=(len(labels), d)) + 2
+    ) * spread, labels
+
+
+HEADS = {
+    "linear": FirthClassifier(),
+    "linear, scaled": FirthClassifier(standardize=True),
+    "linear, no temperature": FirthClassifier(calibrate=False, fit_intercept=False),
+    "cosine": FirthCosineClassifier(standardize=True),
+    "3-layer": FirthMLPClassifier(hidden=(7, 5), max_iter=400, tol=1e-3, standardize=True),
+    "few-shot": FewShotClassifier(),
+    "few-shot, unit": FewShotClassifier(columns="unit"),
+    "few-shot, plain": FewShotClassifier(columns="plain", heads=["gaussian", "neighbours"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("name", HEADS)
+def test_probabilities_are_the_same_everywhere(name: str, classes: int, tmp_path: Path) -> None:
+    X, y = rows(classes, 4, 9)
+    model = HEADS[name].fit(X[::2], np.array(["a", "b", "c", "d"])[y[::2]])
+    new = X.astype(np.float32)
+    expected = model.predict_proba(new.astype(np.float64))
+    module = model.to_torch()
+    found = module(torch.as_tensor(new.astype(np.float64))).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert module.state_dict()
+    path = model.to_onnx(tmp_path / "head.onnx")
+    label, probabilities = onnxruntime.InferenceSession(path).run(None, {"features": new})
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+    assert label.tolist() == model.predict(new.astype(np.float64)).tolist()
+
+
+def test_few_rows_of_many_columns_and_sparse_ones(tmp_path: Path) -> None:
+    """Rows then lie in a space of few dimensions, and new ones beside it."""
+    X, y = rows(3, 2, 40)
+    X[:, 5:9] = 0
+    new = rows(3, 5, 40, seed=1)[0].astype(np.float32)
+    for fitted in (FewShotClassifier().fit(X, y), FewShotClassifier().fit(csr_array(X), y)):
+        path = fitted.to_onnx(tmp_path / "head.onnx")
+        label, probabilities = onnxruntime.InferenceSession(path).run(None, {"features": new})
+        expected = fitted.predict_proba(new.astype(np.float64))
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+        assert label.dtype == np.int64
+
+
+def test_what_has_no_such_form_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        FirthshotError, match="DistributionCalibrationClassifier cannot be exported"
+    ):
+        DistributionCalibrationClassifier().to_onnx(tmp_path / "head.onnx")
