@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 
-class FittedModule(nn.Module):
+class FittedModule(nn.Module):  # type: ignore[misc]
     """Probabilities of rows (n, d) by a fitted head, shape (n, K) in the type of the rows.
 
     Parameters
