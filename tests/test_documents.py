@@ -114,7 +114,7 @@ NAMING = """
 make demo        # make nothing
 make cake
 firthshot run cosine --set shots=[1]
-.venv/bin/firthshot bank ls && firthshot bank list
+.venv/bin/firthshot bank ls && firthshot bank lists
 firthshot ride
 ```
 ```python
@@ -129,7 +129,7 @@ from firthshot import load_bank
         (lost_anchors, ["#twice-2", "docs/engine.md#nothing"]),
         (lost_paths, ["scripts/removed.py", "tests/removed.py"]),
         (lost_targets, ["cake"]),
-        (lost_subcommands, ["bank list", "ride"]),
+        (lost_subcommands, ["bank lists", "ride"]),
     ],
 )
 def test_what_is_not_there_is_found(lost, found):

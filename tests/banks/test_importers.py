@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from firthshot.banks import export_npz, import_bank, import_whole, load_bank
+from firthshot.banks import export_npz, import_bank, import_dealt, import_whole, load_bank
 from firthshot.errors import BankError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -382,3 +382,18 @@ def test_an_export_on_a_full_disk_leaves_the_older_file(
         export_npz(bank, tmp_path / "all.npz", "novel")
     assert (tmp_path / "all.npz").read_bytes() == older
     assert not list(tmp_path.glob(".*"))
+
+
+def test_classes_of_one_file_are_dealt_to_val_and_novel(tmp_path):
+    X, y = np.arange(24.0).reshape(12, 2), np.repeat(list("dbacfe"), 2)
+    np.savez(tmp_path / "all.npz", X=X, y=y)
+    bank = import_dealt(tmp_path / "my.bank", tmp_path / "all.npz")
+    assert bank.classes("val") == ("c", "f")
+    assert set(bank.classes("novel")) == set("abde")
+    np.testing.assert_array_equal(bank.select("novel", "d"), X[:2])
+
+
+def test_three_classes_are_too_few_to_deal(tmp_path):
+    np.savez(tmp_path / "all.npz", X=np.eye(3), y=list("abc"))
+    with pytest.raises(BankError, match="3 classes; 4 or more"):
+        import_dealt(tmp_path / "my.bank", tmp_path / "all.npz")

@@ -120,13 +120,13 @@ def test_import_of_one_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["import", "--out", "x.bank"], "either one table or --split"),
-        (["import", "--out", "x.bank", "t.csv", "--split", "val=a.npz"], "either one table or"),
+        (["import", "--out", "x.bank"], "either one FILE or --split"),
+        (["import", "--out", "x.bank", "t.csv", "--split", "val=a.npz"], "either one FILE or"),
         (["import", "--out", "x.bank", "--split", "a.npz"], "is not SPLIT=FILE"),
         (["import", "--out", "x.bank", "--split", "val=a", "--split", "val=b"], "given twice"),
         (["import", "--out", "x.bank", "--split", "test=a.npz"], "Unknown split 'test'"),
         (["import", "--out", "x.bank", "--split", "val=a.npz"], "There is no file a.npz"),
-        (["import", "--out", "x.bank", "--split", "val=a", "--dtype", "int8"], "--dtype int8"),
+        (["import", "--out", "x.bank", "--split", "val=a.npz", "--deal"], "--deal is for one FILE"),
         (["export", "clinc150-minilm", "--out", "x.csv"], "does not end in .npz"),
         (["export", "clinc150-minilm", "--out", "x.npz", "--split", "test"], "no split 'test'"),
         (["info", "nothing"], "no bank named 'nothing'"),

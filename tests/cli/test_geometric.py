@@ -32,7 +32,7 @@ def test_run_prints_the_slope_and_the_largest_t_then_resumes(tmp_path: Path) -> 
 
 
 def test_presets_and_validate_know_it() -> None:
-    assert "geometric Figure 1" in call("presets")
+    assert "geometric Does Firth remove the bias Figure 1" in call("presets")
     assert "maximum likelihood 1/ȳ" in call("presets", "geometric")
     assert "geometric is in order" in call("validate", "geometric")
     result = runner.invoke(app, ["validate", "geometric", "--set", "p=2"])

@@ -290,7 +290,7 @@ def test_the_installed_command_runs_on_a_local_cluster(spec: Path, tmp_path: Pat
 
 def test_presets_lists_all() -> None:
     output = firthshot("presets")
-    assert re.search(r"logistic-firth +Figure 2 \(left\)", output)
+    assert re.search(r"logistic-firth +Does Firth help a linear +Figure 2 \(left\)", output)
 
 
 def test_presets_prints_a_file_to_begin_with(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_all_presets_are_there() -> None:
     assert set(preset_names()) >= {*PROTOCOL, "cosine", "quickstart"}
     for name in preset_names():
         assert load_spec(name).name == name
-        assert load_spec(name).reproduces
+        assert load_spec(name).question
 
 
 def test_every_problem_is_listed_with_its_place() -> None:

@@ -5,7 +5,7 @@ from firthshot.banks._bank import Bank, make_bank
 from firthshot.banks._doctor import Finding, diagnose
 from firthshot.banks._file import save_bank
 from firthshot.banks._find import BankEntry, list_banks, load_bank
-from firthshot.banks._importers import export_npz, import_bank, import_whole
+from firthshot.banks._importers import export_npz, import_bank, import_dealt, import_whole
 from firthshot.banks._meta import SPLITS, BankMeta
 from firthshot.banks._pickle import read_data_pickle
 from firthshot.banks._sources import READERS, Source, naming_errors, read_source
@@ -21,6 +21,7 @@ __all__ = [
     "diagnose",
     "export_npz",
     "import_bank",
+    "import_dealt",
     "import_whole",
     "list_banks",
     "load_bank",

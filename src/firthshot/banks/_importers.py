@@ -98,6 +98,30 @@ def import_whole(
     return _save(out, X, y, pairs, dtype, fields)
 
 
+def import_dealt(
+    out: str | Path,
+    path: str | Path,
+    *,
+    label: str = "label",
+    dtype: DTypeLike | None = None,
+    **fields: Any,
+) -> Bank:
+    """Make a bank of one file without splits: every third class becomes val, the rest novel.
+
+    Classes are dealt in the order of their names, so that the same file gives the same bank.
+    Splits that the file has are ignored. Parameters are those of `import_bank`.
+    """
+    _refuse_own_input(out, [path])
+    source = read_source(str(path), label)
+    names, owners = _name_classes(source, "class")
+    if len(names) < 4:
+        raise BankError(f"{path} has {len(names)} classes; 4 or more can be dealt to two splits.")
+    third = {name for at, name in enumerate(sorted(names)) if at % 3 == 2}
+    pairs = [(name, "val" if name in third else "novel") for name in names]
+    fields = {"provenance": _provenance([path]), **fields}
+    return _save(out, source.features, owners, pairs, dtype, fields)
+
+
 def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:
     """Write a bank, or one split of it, as npz.
 
@@ -146,8 +170,10 @@ def _whole_npz(path: Path) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]
     if not names or len(names) != len(splits):
         raise BankError(
             f"{path} does not say which class is in which split ({len(names)} classes, "
-            f"{len(splits)} class_splits): import one file per split.",
+            f"{len(splits)} class_splits): import one file per split, or have a third of the "
+            "classes dealt to val.",
             "split=SPLIT=FILE",
+            "deal",
         )
     return source.features, source.owners, list(zip(names, splits, strict=True))
 

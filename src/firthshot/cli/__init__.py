@@ -19,29 +19,27 @@ from firthshot.cli import (
     status,
     validate,
 )
+from firthshot.cli._help import MEASURE, OWN_DATA, REGRESSION, add_help
 from firthshot.cli._screen import echo, with_options
 from firthshot.errors import FirthshotError
 
 app = typer.Typer(
     name="firthshot",
-    help="Few-shot classifiers with Firth bias reduction, and what the reduction is worth.",
+    help="Train classifiers from few examples, and measure whether Firth bias reduction helps.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (
-    fit.fit,
-    predict.predict,
-    run.run,
-    status.status,
-    report.report,
-    presets.presets,
-    validate.validate,
-    regress.regress,
-):
-    app.command()(command)
-app.add_typer(backbone.app, name="backbone")
-app.add_typer(bank.app, name="bank")
+for group, commands in {
+    OWN_DATA: (fit.fit, predict.predict),
+    MEASURE: (run.run, report.report, status.status, presets.presets, validate.validate),
+    REGRESSION: (regress.regress,),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=group)(command)
+app.add_typer(bank.app, name="bank", rich_help_panel=MEASURE)
+app.add_typer(backbone.app, name="backbone", rich_help_panel=OWN_DATA)
+for below, above in ((app, ""), (bank.app, "bank "), (backbone.app, "backbone ")):
+    add_help(below, above)
 
 
 def _print_version(wanted: bool) -> None:

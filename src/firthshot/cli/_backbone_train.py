@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -32,8 +32,8 @@ def train(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder of the run; resumed if it exists.")],
-    architecture: Annotated[str, typer.Option(help="See backbone ls; any wrn-DEPTH-WIDTH.")],
-    recipe: Annotated[str, typer.Option(help="standard or s2m2.")] = "standard",
+    architecture: Annotated[str, typer.Option(help="See backbone list; any wrn-DEPTH-WIDTH.")],
+    recipe: Annotated[Literal["standard", "s2m2"], typer.Option(help="How to train.")] = "standard",
     one_cycle: Annotated[
         bool, typer.Option("--one-cycle", help="The recipe's short form: SGD, one cycle.")
     ] = False,
@@ -56,7 +56,8 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
     precision: Annotated[
-        str, typer.Option(help="float32, bfloat16, or auto: bfloat16 where the CPU has it.")
+        Literal["auto", "float32", "bfloat16"],
+        typer.Option(help="Precision; auto is bfloat16 where the CPU has it."),
     ] = "auto",
     lanes: Annotated[
         int | None, typer.Option(min=1, help="Parallel parts of a batch; else one per core.")

@@ -20,6 +20,7 @@ def settings(spec: GeometricSpec) -> dict[str, str]:
     """Return the settings in words, and the time that the run takes here."""
     return {
         "preset": spec.name,
+        "question": spec.question,
         "reproduces": spec.reproduces,
         "remark": spec.remark,
         "estimators": "maximum likelihood 1/ȳ, Firth (N − 1)/(Nȳ − 1); N = 1 is taken as 1.01",

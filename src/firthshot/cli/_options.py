@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from firthshot.errors import BankError, FirthshotError
+from firthshot.errors import FirthshotError
 
 Label = Annotated[str, typer.Option(help="Column with the class of each row.")]
 IdColumn = Annotated[
@@ -15,10 +15,12 @@ IdColumn = Annotated[
 ]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
 BankSplit = Annotated[str | None, typer.Option(help="Only this split of a bank.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Precision = Literal["float16", "float32"]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")]
 EncoderName = Annotated[
     str | None,
-    typer.Option(help="Name (see backbone ls) or path of an encoder; else the default one."),
+    typer.Option(help="Name (see backbone list) or path of an encoder; else the default one."),
 ]
 Device = Annotated[
     str,
@@ -94,9 +96,3 @@ def check_target(
         raise FirthshotError(f"{option} {path} is a folder: give the name of a file.")
     if not path.parent.is_dir():
         raise FirthshotError(f"The folder {path.parent} of {option} does not exist: create it.")
-
-
-def check_precision(dtype: str | None) -> None:
-    """Refuse a precision that a bank cannot have."""
-    if dtype not in (None, "float16", "float32"):
-        raise BankError(f"--dtype {dtype} is unknown: use float16 or float32.")

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from firthshot.report.gather import Gathered
 
 
+DEAL = (
+    "λ is chosen on val classes. To have some: firthshot bank export BANK --out all.npz, then "
+    "firthshot bank import all.npz --deal --out new.bank"
+)
+
+
 def resume_command(folder: Path) -> str:
     """Return the command that goes on with a run."""
     return f"firthshot run {shlex.quote(str(folder))}"
@@ -108,6 +114,8 @@ def show_results(gathered: Gathered, console: Console) -> None:
         console.print(drawn)
     for line in _verdict(gathered):
         say(console, line)
+    if summary.not_judged:
+        say(console, DEAL)
     for line in summary.warnings:
         say(console, f"Note: {line}")
 

@@ -33,6 +33,13 @@ def echo_data(text: str) -> None:
     typer.echo(text, nl=False)
 
 
+def echo_json(data: object) -> None:
+    """Print a result for another program."""
+    import json
+
+    typer.echo(json.dumps(data, indent=1, ensure_ascii=False, default=str))
+
+
 def with_options(words: Advice | FirthshotError | str) -> str:
     """Return a sentence with the options of the command that it is about, at its end."""
     flags = [_option(argument) for argument in getattr(words, "arguments", ())]

@@ -17,10 +17,10 @@ from firthshot.cli._options import (
     Offline,
     PixelMean,
     PixelStd,
+    Precision,
     PublishedSplit,
     Quiet,
     SplitFile,
-    check_precision,
 )
 from firthshot.cli._screen import say, screen
 from firthshot.cli._screen import table as make_table
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Networks that turn pictures and texts into features.", no_args_is_help=True)
 
 
-@app.command("ls")
+@app.command("list")
+@app.command("ls", hidden=True)
 def list_all() -> None:
     """List the encoders that have weights, and the architectures that can be trained."""
     console = screen()
@@ -142,7 +143,7 @@ def extract(
     name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
     licence: Annotated[str | None, typer.Option(help="Terms of use to record.")] = None,
     provenance: Annotated[str | None, typer.Option(help="Where it comes from, to record.")] = None,
-    dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
+    dtype: Annotated[Precision, typer.Option(help="Precision of the features.")] = "float16",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be decoded.")
     ] = False,
@@ -163,7 +164,6 @@ def extract(
     from firthshot.cli._progress import ScreenProgress
 
     limits = _limits(rows_per_class or [])
-    check_precision(dtype)
     given = {"name": name, "licence": licence, "provenance": provenance}
     console = screen(quiet=quiet)
     data = open_dataset(source, split_file=split_file, dataset=dataset, text=text, label=label)

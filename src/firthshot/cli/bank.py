@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firthshot.cli._options import check_precision
-from firthshot.cli._screen import echo, pair, plain, screen
+from firthshot.cli._options import AsJson, Precision
+from firthshot.cli._screen import echo, echo_json, pair, plain, screen
 from firthshot.cli._screen import facts as as_facts
 from firthshot.cli._screen import table as make_table
 from firthshot.errors import BankError
@@ -19,17 +19,21 @@ if TYPE_CHECKING:
     from firthshot.banks import Bank, BankEntry, Finding
 
 app = typer.Typer(
-    help="Feature banks: list, describe, import, export, examine.", no_args_is_help=True
+    help="Keep features in bank files: list, show, check, import, export.", no_args_is_help=True
 )
 
 BankName = Annotated[str, typer.Argument(metavar="BANK", help="Name or path of a bank.")]
 
 
-@app.command("ls")
-def list_all() -> None:
+@app.command("list")
+@app.command("ls", hidden=True)
+def list_all(as_json: AsJson = False) -> None:
     """List the banks that can be loaded by name, and where each comes from."""
     from firthshot.banks import list_banks
 
+    if as_json:
+        echo_json([_entry_facts(entry) for entry in list_banks()])
+        return
     table = make_table("name", "rows", "dims", "base/val/novel", "from", right=("rows", "dims"))
     entries = list_banks()
     for entry in entries:
@@ -40,15 +44,17 @@ def list_all() -> None:
             _print(plain(f"Unreadable: {entry.error}", "red"))
 
 
-@app.command()
+@app.command("show")
+@app.command("info", hidden=True)
 def info(
     bank: BankName,
     accuracy: Annotated[
         bool,
         typer.Option("--accuracy", help="Also score the nearest class mean on novel trials."),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Describe a bank: what, by what, how much, which splits, under what licence."""
+    """Describe a bank: data set, encoder, size, splits and licence."""
     from firthshot.banks import load_bank
 
     found = load_bank(bank)
@@ -69,6 +75,9 @@ def info(
         "file": str(found.path),
     }
     facts |= accuracy_facts(found) if accuracy else {}
+    if as_json:
+        echo_json({key.strip(): words for key, words in facts.items()})
+        return
     _print(as_facts({key: words or "not stated" for key, words in facts.items()}))
 
 
@@ -77,28 +86,41 @@ def import_(
     out: Annotated[Path, typer.Option("--out", help="Bank file to write.")],
     table: Annotated[
         Path | None,
-        typer.Argument(help="One table with a label and a split column, or an exported .npz."),
+        typer.Argument(
+            metavar="FILE",
+            help="One file of all classes: a table with a split column, an exported .npz, or any "
+            "file with --deal.",
+        ),
     ] = None,
     split: Annotated[
         list[str] | None,
         typer.Option("--split", metavar="SPLIT=FILE", help="base, val or novel, and its file."),
     ] = None,
+    deal: Annotated[
+        bool,
+        typer.Option("--deal", help="Deal the classes of FILE: every third to val, else novel."),
+    ] = False,
     name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
     label: Annotated[str, typer.Option(help="Label column of tables.")] = "label",
     split_column: Annotated[str, typer.Option(help="Split column of the one table.")] = "split",
-    dtype: Annotated[str | None, typer.Option(help="float16 or float32.")] = None,
-    dataset: Annotated[str, typer.Option(help="What was encoded.")] = "",
-    backbone: Annotated[str, typer.Option(help="By what.")] = "",
-    extraction: Annotated[str, typer.Option(help="How: eval, bn-train-sorted, or words.")] = "",
-    licence: Annotated[str, typer.Option(help="Terms of use.")] = "",
-    provenance: Annotated[str, typer.Option(help="Where it comes from; else the files.")] = "",
+    dtype: Annotated[Precision | None, typer.Option(help="Precision of the features.")] = None,
+    dataset: Annotated[str, typer.Option(help="Data set, to record.")] = "",
+    backbone: Annotated[str, typer.Option(help="Encoder, to record.")] = "",
+    extraction: Annotated[
+        str, typer.Option(help="Extraction mode, to record: eval, bn-train-sorted, or words.")
+    ] = "",
+    licence: Annotated[str, typer.Option(help="Terms of use, to record.")] = "",
+    provenance: Annotated[
+        str, typer.Option(help="Origin, to record; else the names of the files.")
+    ] = "",
 ) -> None:
     """Make a bank of npz, npy, CSV, Parquet, HDF5, torch or pickled feature files."""
-    from firthshot.banks import import_bank, import_whole
+    from firthshot.banks import import_bank, import_dealt, import_whole
 
-    check_precision(dtype)
     if (table is None) == (not split):
-        raise BankError("Give either one table or --split SPLIT=FILE options.")
+        raise BankError("Give either one FILE or --split SPLIT=FILE options.")
+    if deal and table is None:
+        raise BankError("--deal is for one FILE: --split says itself which class goes where.")
     words = {
         "name": name or out.stem,
         "dataset": dataset,
@@ -107,7 +129,9 @@ def import_(
         "licence": licence,
         **({"provenance": provenance} if provenance else {}),
     }
-    if table is not None:
+    if table is not None and deal:
+        made = import_dealt(out, table, label=label, dtype=dtype, **words)
+    elif table is not None:
         made = import_whole(out, table, label=label, split=split_column, dtype=dtype, **words)
     else:
         made = import_bank(out, _split_files(split or []), label=label, dtype=dtype, **words)
@@ -133,21 +157,33 @@ def export(
     echo(f"Wrote {out}.")
 
 
-@app.command()
-def doctor(bank: BankName) -> None:
-    """Say what is wrong or suspicious; exit code 1 when something is broken."""
+@app.command("check")
+@app.command("doctor", hidden=True)
+def doctor(bank: BankName, as_json: AsJson = False) -> None:
+    """Find what is wrong or suspicious in a bank; exit code 1 if something is broken."""
     from firthshot.banks import diagnose, load_bank
 
     found = load_bank(bank)
     findings = diagnose(found)
+    if as_json:
+        echo_json([_finding_facts(finding) for finding in findings])
+    else:
+        _tell_findings(found, findings)
+    if any(finding.severity == "broken" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _finding_facts(finding: Finding) -> dict[str, str]:
+    return {name: getattr(finding, name) for name in ("severity", "code", "sentence")}
+
+
+def _tell_findings(found: Bank, findings: list[Finding]) -> None:
     for finding in findings:
         _print(_finding(finding))
     broken = sum(finding.severity == "broken" for finding in findings)
     n, d = found.features.shape
     verdict = f"{broken} broken, {len(findings) - broken} remarkable" if findings else "healthy"
     _print(plain(f"{found.name} ({n} x {d}): {verdict}.", "bold"))
-    if broken:
-        raise typer.Exit(1)
 
 
 def accuracy_facts(bank: Bank, split: str = "novel") -> dict[str, str]:
@@ -173,6 +209,15 @@ def _ls_row(entry: BankEntry) -> list[RenderableType]:
     n, d = bank.features.shape
     words = "/".join(map(str, counts)) + " classes"
     return [plain(entry.name), str(n), str(d), words, plain(entry.origin)]
+
+
+def _entry_facts(entry: BankEntry) -> dict[str, object]:
+    facts: dict[str, object] = {"name": entry.name, "from": entry.origin, "error": entry.error}
+    if entry.bank is not None:
+        n, d = entry.bank.features.shape
+        counts = {split: len(entry.bank.classes(split)) for split in entry.bank.splits}
+        facts |= {"rows": n, "dimensions": d, "classes": counts}
+    return facts
 
 
 def _split_words(bank: Bank, split: str) -> str:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.cli._screen import echo, echo_data, screen
+from firthshot.cli._options import AsJson
+from firthshot.cli._screen import echo, echo_data, echo_json, facts, screen
+from firthshot.cli._screen import table as make_table
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -19,38 +21,42 @@ def presets(
         list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
     ] = None,
     toml: Annotated[
-        bool, typer.Option("--toml", help="Print the preset's file, to begin one's own with.")
+        bool, typer.Option("--toml", help="Print the preset's file, to begin your own with.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List the presets, or tell what one reproduces, its settings and its cost here."""
+    """List the presets, or show one: its settings, size and estimated run time."""
     from firthshot.experiments.spec.reading import read_source
 
     if name is None:
-        _list()
+        _list(as_json)
     elif toml:
         echo_data(read_source(name)[1])
     else:
-        _describe(name, bank)
+        _describe(name, bank, as_json)
 
 
-def _list() -> None:
-    from rich.table import Table
-
+def _list(as_json: bool) -> None:
     from firthshot.experiments.spec import load_any, preset_names
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("preset", no_wrap=True)
-    table.add_column("reproduces")
-    for name in sorted([*preset_names(), *preset_names("geometric")]):
-        table.add_row(name, load_any(name).reproduces)
+    specs = [load_any(name) for name in (*preset_names(), *preset_names("geometric"))]
+    specs.sort(key=lambda spec: (spec.name != "quickstart", spec.name))
+    rows = [
+        {"preset": spec.name, "question": spec.question, "reproduces": spec.reproduces}
+        for spec in specs
+    ]
+    if as_json:
+        echo_json(rows)
+        return
+    table = make_table("preset", "question", "in the paper")
+    for row in rows:
+        table.add_row(*row.values())
     screen().print(table)
-    echo()
-    echo("firthshot presets NAME tells the settings and the time it takes here.")
+    echo("Run one: firthshot run quickstart --bank my.bank")
+    echo("Settings, size and estimated run time: firthshot presets NAME")
 
 
-def _describe(name: str, banks: list[str] | None) -> None:
-    from rich.table import Table
-
+def _describe(name: str, banks: list[str] | None, as_json: bool) -> None:
     from firthshot.cli._geometric import settings as geometric_settings
     from firthshot.experiments.spec import Spec, load_any, open_banks, settle_banks
 
@@ -61,13 +67,11 @@ def _describe(name: str, banks: list[str] | None) -> None:
         rows = {**_settings(spec), **size}
     else:
         rows = geometric_settings(spec)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for what, words in rows.items():
-        if words:
-            table.add_row(what, words)
-    screen().print(table)
+    rows = {what: words for what, words in rows.items() if words}
+    if as_json:
+        echo_json(rows | {"remarks": remarks})
+        return
+    screen().print(facts(rows))
     for line in remarks:
         echo(line)
 
@@ -79,6 +83,7 @@ def _settings(spec: Spec) -> dict[str, str]:
     first = "yes: always the first of the split"
     return {
         "preset": spec.name,
+        "question": spec.question,
         "reproduces": spec.reproduces,
         "remark": spec.remark,
         "banks": bank_remark(spec),

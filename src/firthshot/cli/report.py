@@ -13,7 +13,7 @@ from firthshot.cli._screen import echo
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Run folders; several make one report.")
+        list[Path], typer.Argument(metavar="DIR", help="Run folders; several make one report.")
     ],
     out: Annotated[
         Path | None,

@@ -27,9 +27,11 @@ def run(
     bank: Annotated[
         list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials per cell of the table.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder; else runs/NAME.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads; else all cores.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials per setting.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; else runs/NAME.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of threads; else all cores.")
+    ] = None,
     dask: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="A Dask scheduler, or 'local' to start one here."),
@@ -47,10 +49,13 @@ def run(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="End with figures, tables and report.html.")
+        bool,
+        typer.Option(
+            "--report/--no-report", help="Write figures, tables and report.html at the end."
+        ),
     ] = True,
 ) -> None:
-    """Train what a preset or spec asks for, and report; the same command again resumes."""
+    """Run an experiment and report it; the same command again goes on where it stopped."""
     from firthshot.experiments.spec import GeometricSpec, run_folder
 
     spec = _resolve(source, bank, trials, assignments, until_ci)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firthshot.cli._screen import echo
+from firthshot.cli._options import AsJson
+from firthshot.cli._screen import echo, echo_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +19,14 @@ if TYPE_CHECKING:
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+    as_json: AsJson = False,
 ) -> None:
     """Say how far a run is, what failed and what was skipped."""
     from firthshot.experiments.run.status import read_status
 
+    if as_json:
+        echo_json(asdict(read_status(folder)))
+        return
     for line in _lines(read_status(folder), folder):
         echo(line)
 

@@ -23,7 +23,7 @@ PAPER_GRID = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 SMOOTHING_GRID = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 # Fields that say where a run comes from; none of them decides what is computed.
-WORDS = ("reproduces", "remark", "paper_banks", "stand_ins", "paper_sources")
+WORDS = ("question", "reproduces", "remark", "paper_banks", "stand_ins", "paper_sources")
 # Fields that name banks, wherever those lie: a bank is known by what it holds.
 BANK_FIELDS = ("banks", "source")
 
@@ -78,8 +78,9 @@ class Spec(_Plain, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     Attributes
     ----------
-    name, reproduces, remark : str
-        What the run is called, which figure or table it repeats, and where it departs from it.
+    name, question, reproduces, remark : str
+        What the run is called, what it answers, which figure or table it repeats, and where it
+        departs from it.
     paper_banks : tuple of str
         Banks that the paper used; the run takes those that are installed when ``banks`` is empty.
     stand_ins : tuple of str
@@ -123,6 +124,7 @@ class Spec(_Plain, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=80)]
+    question: str = ""
     reproduces: str = ""
     remark: str = ""
     paper_banks: tuple[str, ...] = ()
@@ -194,7 +196,7 @@ class GeometricSpec(_Plain, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     Attributes
     ----------
-    name, reproduces, remark : str
+    name, question, reproduces, remark : str
         As in `firthshot.experiments.spec.fields.Spec`.
     p : float
         The true probability.
@@ -207,6 +209,7 @@ class GeometricSpec(_Plain, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     kind: Literal["geometric"]
     name: Annotated[str, Meta(min_length=1, max_length=80)]
+    question: str = ""
     reproduces: str = ""
     remark: str = ""
     p: Annotated[float, Meta(gt=0, lt=1)] = 0.5
