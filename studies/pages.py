@@ -26,17 +26,21 @@ def fill(text: str, make: Callable[[str], Sequence[str]]) -> str:
     return _MARK.sub(made, text)
 
 
-def fill_page(page: Path, tables: Mapping[str, Sequence[str]]) -> None:
-    """Write some tables into a page; its others stay.
+def fill_pages(folder: Path, tables: Mapping[str, Sequence[str]]) -> None:
+    """Write some tables into the pages of a folder; their others stay.
 
     Raises
     ------
     FirthshotError
-        When the page has no mark for one of the tables.
+        When no page has a mark for one of the tables.
     """
-    text = page.read_text("utf-8")
-    lost = [name for name in tables if name not in marks(text)]
+    texts = {page: page.read_text("utf-8") for page in sorted(folder.glob("*.md"))}
+    known = {mark for text in texts.values() for mark in marks(text)}
+    lost = [name for name in tables if name not in known]
     if lost:
-        raise FirthshotError(f"{page} has no marks for the table {lost[0]!r}: add them.")
-    old = {found[1]: found[0].splitlines()[1:-1] for found in _MARK.finditer(text)}
-    page.write_text(fill(text, lambda mark: tables.get(mark, old[mark])), "utf-8")
+        raise FirthshotError(f"No page of {folder} has marks for the table {lost[0]!r}: add them.")
+    for page, text in texts.items():
+        old = {found[1]: found[0].splitlines()[1:-1] for found in _MARK.finditer(text)}
+        made = fill(text, lambda mark, old=old: tables.get(mark, old[mark]))  # type: ignore[misc]
+        if made != text:
+            page.write_text(made, "utf-8")

@@ -22,7 +22,7 @@ from studies.defaults.rules import (
     WIDE,
     named,
 )  # fmt: skip
-from studies.pages import fill_page
+from studies.pages import fill_pages
 from studies.parts import read_parts, statistic
 from studies.words import table as markdown
 
@@ -53,8 +53,8 @@ def write_tables(parts: Path, out: Path = RESULTS) -> None:
         few = table.filter(~pl.col("method").is_in([name for name in WIDE if name not in CORE]))
         beside_older(few, out).with_columns(pl.col(pl.Float64).round(5)).write_csv(out)
     made |= kept_tables(pl.read_csv(out))
-    fill_page(out.with_name("README.md"), made)
-    print(f"Wrote the tables {', '.join(made)} of {out.with_name('README.md')}.")
+    fill_pages(out.parent, made)
+    print(f"Wrote the tables {', '.join(made)} into {out.parent}.")
 
 
 def kept_tables(kept: pl.DataFrame) -> dict[str, list[str]]:

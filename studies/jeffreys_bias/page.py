@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from studies.jeffreys_bias.simulation import COEFFICIENTS, ESTIMATORS, SIZES, Truth, truths
-from studies.pages import fill_page
+from studies.pages import fill_pages
 from studies.words import table as markdown
 
 FOLDER = Path(__file__).parent
@@ -19,7 +19,7 @@ PRINTED = (128, 256, 512, 2048)
 def write_page(folder: Path = FOLDER) -> None:
     """Fill in the table of the page, and draw its figure."""
     results = pl.read_csv(folder / "results.csv")
-    fill_page(folder / "README.md", {"bias": bias_table(results)})
+    fill_pages(folder, {"bias": bias_table(results)})
     draw(results, folder / "bias.png")
     for model, share in (
         results.group_by("model", maintain_order=True).agg(pl.col("separated").max()).iter_rows()

@@ -26,7 +26,7 @@ from studies.reproduction.budget import budget
 from studies.reproduction.figures import draw_figures
 from studies.reproduction.keep import collect
 from studies.reproduction.kept import Kept
-from studies.reproduction.page import PAGE, write_page
+from studies.reproduction.page import PAGES, write_pages
 from studies.reproduction.plan import FOLDER, read_tasks, write_specs
 from studies.reproduction.run import Where, run_tasks
 
@@ -68,13 +68,13 @@ def keep(arguments: argparse.Namespace) -> int:
 
 
 def page(arguments: argparse.Namespace) -> int:
-    """Write tables and figures of the page."""
-    out = TENTH / "page" if arguments.tenth else PAGE.parent
+    """Write tables and figures of all pages."""
+    out = TENTH / "page" if arguments.tenth else FOLDER
     out.mkdir(parents=True, exist_ok=True)
     kept = TENTH / "kept" if arguments.tenth else KEPT
-    write_page(kept, out / PAGE.name)
+    write_pages(kept, out)
     figures = draw_figures(Kept(kept), out / "images")
-    print(f"Wrote {out / PAGE.name} and {len(figures)} figures.")
+    print(f"Wrote {len(PAGES)} pages and {len(figures)} figures into {out}.")
     return 0
 
 
@@ -100,7 +100,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         command.add_argument("--runs", type=Path, default=None, help="folder of the runs")
         command.add_argument("--kept", type=Path, default=KEPT, help="folder of the kept tables")
     for name, do, about in (
-        ("page", page, "write tables and figures of the page"),
+        ("page", page, "write tables and figures of all pages"),
         ("budget", print_budget, "print what it took and what the paper would take"),
     ):
         command = commands.add_parser(name, help=about)

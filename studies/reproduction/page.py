@@ -1,4 +1,4 @@
-"""Fill in the tables of studies/reproduction/README.md, and draw its figures."""
+"""Fill in the tables of the pages of studies/reproduction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from studies.reproduction.plan import FOLDER, read_plan
 from studies.reproduction.questions import TABLES as QUESTIONS
 
 Maker = Callable[[Kept], list[str]]
-PAGE = FOLDER / "README.md"
+PAGES = tuple(sorted(FOLDER.glob("*.md")))
 
 
 def makers() -> dict[str, Maker]:
@@ -47,9 +47,11 @@ def fill(text: str, kept: Kept) -> str:
     return pages.fill(text, make)
 
 
-def write_page(kept: Path, page: Path, template: Path = PAGE) -> None:
-    """Write a page from the kept tables and the prose of a template."""
-    page.write_text(fill(template.read_text("utf-8"), Kept(kept)), "utf-8")
+def write_pages(kept: Path, folder: Path = FOLDER) -> None:
+    """Write all pages into a folder, from the kept tables and the prose that they have here."""
+    tables = Kept(kept)
+    for page in PAGES:
+        (folder / page.name).write_text(fill(page.read_text("utf-8"), tables), "utf-8")
 
 
 def _study(name: str) -> Maker:

@@ -12,7 +12,7 @@ import polars as pl
 from firthshot.experiments.spec.shots import SCHEMES
 from firthshot.experiments.statistics import ALPHA, SAME_MEAN, half_width, holm, wilcoxon
 from firthshot.report.wording import points
-from studies.pages import fill_page
+from studies.pages import fill_pages
 from studies.parts import read_parts, statistic
 from studies.unequal_shots.experiment import (
     AS_IT_IS,
@@ -65,8 +65,8 @@ def write_tables(parts: Path, out: Path = RESULTS) -> None:
     if rows is not None:
         summarise(rows).write_csv(out)
     made = tables(pl.read_csv(out))
-    fill_page(out.with_name("README.md"), made)
-    print(f"Wrote the tables {', '.join(made)} of {out.with_name('README.md')}.")
+    fill_pages(out.parent, made)
+    print(f"Wrote the tables {', '.join(made)} into {out.parent}.")
 
 
 def choose(grid: Sequence[float], means: Sequence[float]) -> float:

@@ -3,7 +3,7 @@
 import pytest
 
 from firthshot.errors import FirthshotError
-from studies.pages import fill, fill_page, marks
+from studies.pages import fill, fill_pages, marks
 
 PAGE = """Text.
 <!-- one -->
@@ -29,7 +29,7 @@ def test_every_table_is_made_anew():
 def test_tables_that_are_not_given_stay(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(PAGE)
-    fill_page(page, {"one": ["a", "b"]})
+    fill_pages(tmp_path, {"one": ["a", "b"]})
     assert page.read_text() == PAGE.replace("\nold\n", "\na\nb\n")
-    with pytest.raises(FirthshotError, match="no marks for the table 'third'"):
-        fill_page(page, {"third": []})
+    with pytest.raises(FirthshotError, match="has marks for the table 'third'"):
+        fill_pages(tmp_path, {"third": []})
