@@ -138,7 +138,8 @@ def _named(spec: str, loading: Loading) -> Encoder:
     if card is not None:
         return Encoder(**card, source=lambda: load().network)
     encoder = load()
-    remember_card(line, encoder)
+    for name in {line, encoder.spec}:  # a model file keeps the latter
+        remember_card(name, encoder)
     return encoder
 
 
