@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
+import huggingface_hub.constants
+import huggingface_hub.errors
 import numpy as np
 import pytest
 import torch

@@ -10,6 +10,7 @@ from firthshot import __version__
 from firthshot.cli import (
     backbone,
     bank,
+    cache,
     fit,
     predict,
     presets,
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for group, commands in {
-    OWN_DATA: (fit.fit, predict.predict),
+    OWN_DATA: (fit.fit, predict.predict, cache.cache),
     MEASURE: (run.run, report.report, status.status, presets.presets, validate.validate),
     REGRESSION: (regress.regress,),
 }.items():

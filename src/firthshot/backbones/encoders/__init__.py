@@ -16,8 +16,14 @@ from firthshot.backbones.encoders._base import (
 )
 from firthshot.backbones.encoders._cards import recall_card, remember_card
 from firthshot.backbones.encoders._devices import DEVICES
-from firthshot.backbones.encoders._hub import Loading, is_here
-from firthshot.backbones.encoders._names import DEFAULTS, ENCODERS, KnownEncoder, hub_name
+from firthshot.backbones.encoders._hub import Loading
+from firthshot.backbones.encoders._names import (
+    DEFAULTS,
+    ENCODERS,
+    RECOMMENDED,
+    KnownEncoder,
+    hub_name,
+)
 from firthshot.backbones.encoders._options import (
     EncoderOptions,
     join_spec,
@@ -37,6 +43,7 @@ __all__ = [
     "DEFAULTS",
     "DEVICES",
     "ENCODERS",
+    "RECOMMENDED",
     "WORDS",
     "Encoder",
     "EncoderOptions",
@@ -44,9 +51,7 @@ __all__ = [
     "KnownEncoder",
     "Network",
     "digest_module",
-    "hub_name",
     "installed",
-    "is_here",
     "join_spec",
     "load_encoder",
     "split_spec",

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from firthshot.backbones.encoders._options import EncoderOptions, join_spec
-from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.encoders._packages import installed, require
 from firthshot.errors import FirthshotError, reason
 
 _SECONDS = 10  # until the hub must have answered
@@ -131,7 +131,7 @@ class Snapshot:
 
 def fetch(name: HubName, loading: Loading) -> Snapshot:
     """Return a model's files: those on this machine, else downloaded after saying what comes."""
-    hub = require("huggingface_hub", str(name), name.family)
+    hub = _library(name)
     offline = loading.offline or hub.constants.HF_HUB_OFFLINE
     folder = _local(hub, name)
     if folder is None or not (offline or _complete(folder)):
@@ -149,13 +149,14 @@ def fetch(name: HubName, loading: Loading) -> Snapshot:
 
 def is_here(name: HubName) -> bool:
     """Tell whether a model's weights are on this machine, asking nobody."""
-    from importlib.util import find_spec
+    return installed("huggingface_hub") and _local(_library(name), name) is not None
 
-    if find_spec("huggingface_hub") is None:
-        return False
-    import huggingface_hub
 
-    return _local(huggingface_hub, name) is not None
+def _library(name: HubName) -> Any:
+    """Return the hub's library with the submodules that are read here."""
+    for part in ("constants", "errors"):
+        require(f"huggingface_hub.{part}", str(name), name.family)
+    return require("huggingface_hub", str(name), name.family)
 
 
 def _local(hub: Any, name: HubName) -> Path | None:

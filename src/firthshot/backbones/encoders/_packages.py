@@ -23,7 +23,7 @@ def require(module: str, what: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        if (error.name or module).split(".")[0] == module:
+        if (error.name or module).split(".")[0] == module.split(".", maxsplit=1)[0]:
             raise MissingExtraError(f"Encoder {what}", extra) from None
         why = reason(error)
     except RuntimeError as error:  # torchvision beside a torch of another build
