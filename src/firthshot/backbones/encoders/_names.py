@@ -93,7 +93,7 @@ ENCODERS: dict[str, KnownEncoder] = {
             "English sentences, offline, quick on a CPU",
             "text",
             _TEXT,
-        ),  # fmt: skip
+        ),
     )
 }
 # Sizes are four bytes a weight; licences and uses are those of the pages that `source` names.
