@@ -179,7 +179,7 @@ def test_a_whole_network_is_refused_with_the_way_out(tmp_path: Path) -> None:
 
 def test_unknown_encoders_are_named(tmp_path: Path) -> None:
     with pytest.raises(
-        FirthshotError, match=r"no encoder 'resnet99', neither by name .*backbone ls"
+        FirthshotError, match=r"no encoder 'resnet99', neither by name .*backbone list"
     ):
         load_encoder("resnet99")
     (tmp_path / "a.bin").touch()

@@ -31,6 +31,7 @@ HELP = {
         ("predict pets.firth new.jpg", "predict t.firth new.csv --out predictions.csv"),
         "tutorials/photos-and-sentences.md",
     ),
+    "cache": Help(("cache", "cache --clear"), "backbones.md"),
     "run": Help(
         ("run quickstart --bank my.bank", "run cosine --trials 500 --set 'ways=[5,20]'"),
         "tutorials/my-backbone.md",
@@ -67,7 +68,7 @@ HELP = {
     ),
     "backbone extract": Help(
         (
-            "backbone extract photos/ --out photos.bank",
+            "backbone extract photos/ --out p.bank --encoder hf:facebook/dinov2-small",
             "backbone extract texts.csv --text text --out texts.bank",
         ),
         "backbones.md",

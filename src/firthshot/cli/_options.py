@@ -23,8 +23,8 @@ EncoderName = Annotated[
     typer.Option(help="Name (see backbone list) or path of an encoder; else the default one."),
 ]
 Device = Annotated[
-    str,
-    typer.Option(help="Where the encoder runs: auto, cpu, cuda or mps; half precision off a CPU."),
+    Literal["auto", "cpu", "cuda", "mps"],
+    typer.Option(help="Where the encoder runs; all but a CPU compute in half precision."),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Download no encoder.")]
 EncoderSize = Annotated[int | None, typer.Option(min=8, help="Pixels that the encoder sees.")]

@@ -111,7 +111,7 @@ def load_encoder(
         assert kind is not None
         raise FirthshotError(
             f"Encoder {encoder.name} takes {WORDS[encoder.kind]}, not {WORDS[kind]}: choose "
-            "another; `firthshot backbone ls` lists some."
+            "another; `firthshot backbone list` lists some."
         )
     return encoder
 
@@ -156,7 +156,7 @@ def _path(text: str) -> Path | None:
     if not path.exists():
         raise FirthshotError(
             f"There is no encoder {text!r}, neither by name "
-            f"({', '.join((*ENCODERS, *find_weights()))}) nor as a file: `firthshot backbone ls` "
+            f"({', '.join((*ENCODERS, *find_weights()))}) nor as a file: `firthshot backbone list` "
             "tells what there is; hf:, st:, timm: and open-clip: take models of the hub."
         )
     return path

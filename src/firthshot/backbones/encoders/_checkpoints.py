@@ -129,7 +129,7 @@ def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
 
 def _misfit(path: Path, name: str, why: str) -> FirthshotError:
     return FirthshotError(
-        f"{path} does not fit {name}, {why}: give another architecture; `firthshot backbone ls` "
+        f"{path} does not fit {name}, {why}: give another architecture; `firthshot backbone list` "
         "lists them.",
         "architecture",
     )

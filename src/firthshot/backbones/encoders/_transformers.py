@@ -109,12 +109,12 @@ def _kind(folder: Path, options: EncoderOptions, name: str) -> str:
     wanted = options.takes or usual
     if wanted == "image" and usual == "text":
         raise FirthshotError(
-            f"Encoder {name} reads texts, not pictures: `firthshot backbone ls` lists some that "
+            f"Encoder {name} reads texts, not pictures: `firthshot backbone list` lists some that "
             "read pictures."
         )
     if wanted == "text" and not any((folder / one).is_file() for one in _OF_TEXTS):
         raise FirthshotError(
-            f"Encoder {name} reads pictures, not texts: `firthshot backbone ls` lists some that "
+            f"Encoder {name} reads pictures, not texts: `firthshot backbone list` lists some that "
             "read texts."
         )
     return wanted
