@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         load_model,
     )
     from firthshot.jeffreys import JeffreysLogisticRegression, detect_separation, regress
+    from firthshot.own_data import FittedModel, fit, load
 
 __version__ = "0.1.0"
 
@@ -36,9 +37,12 @@ __all__ = [
     "FirthCosineClassifier",
     "FirthMLPClassifier",
     "FirthshotError",
+    "FittedModel",
     "JeffreysLogisticRegression",
     "__version__",
     "detect_separation",
+    "fit",
+    "load",
     "load_bank",
     "load_encoder",
     "load_model",
@@ -58,5 +62,6 @@ __getattr__, __dir__ = lazy_names(
         "estimators": "DistributionCalibrationClassifier FewShotClassifier FirthClassifier "
         "FirthCosineClassifier FirthMLPClassifier load_model",
         "jeffreys": "JeffreysLogisticRegression detect_separation regress",
+        "own_data": "FittedModel fit load",
     },
 )

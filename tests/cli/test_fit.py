@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -15,7 +16,7 @@ from firthshot import load_bank
 from firthshot.cli import app
 from firthshot.cli._screen import with_options
 from firthshot.errors import FirthshotError
-from firthshot.estimators import FirthClassifier
+from firthshot.estimators import FewShotClassifier, FirthClassifier
 
 COLUMNS = [f"e{j}" for j in range(384)]
 
@@ -61,22 +62,32 @@ def test_the_report_says_what_was_fitted_and_what_to_do_next(folder, tmp_path):
     model = tmp_path / "m.firth"
     said = " ".join(run("fit", folder / "train.csv", "--model", model).output.split())
     for words in (
-        "20 rows, 384 features, 4 classes",
-        "current_location",
-        "leave-one-out",
-        "of 20 rows",
-        "the rows per class",
+        "20 rows, 384 features, 4 classes of 5",
+        "A blend set by 20 left-out rows: Firth",
+        "from 20 left-out rows",
+        "LogisticRegression()",
+        "nearest class mean",
         "firthshot predict",
     ):
         assert words in said
     assert model.is_file()
+    assert model.with_suffix(".html").is_file()
+
+
+def test_the_answer_takes_fifteen_lines_of_eighty_columns(folder, tmp_path):
+    words = [sys.executable, "-m", "firthshot", "fit", "train.csv", "--model", tmp_path / "m.firth"]
+    narrow = {**os.environ, "COLUMNS": "80"}
+    said = subprocess.run(words, cwd=folder, env=narrow, capture_output=True, text=True, check=True)
+    lines = said.stdout.rstrip().splitlines()
+    assert len(lines) <= 15
+    assert max(map(len, lines[:-2])) <= 80  # the last two are paths to copy
 
 
 def test_the_model_is_the_estimator_with_its_defaults(folder, tmp_path):
     run("predict", folder / "m.firth", folder / "bare.parquet", "--out", tmp_path / "p.parquet")
     found = pl.read_parquet(tmp_path / "p.parquet")
     train, new = sentences(0, 5), sentences(60, 70)
-    model = FirthClassifier().fit(train.drop("label").to_numpy(), train["label"].to_numpy())
+    model = FewShotClassifier().fit(train.drop("label").to_numpy(), train["label"].to_numpy())
     expected = model.predict_proba(new.drop("label").to_numpy())
     np.testing.assert_allclose(found.select(pl.col("^p_.*$")).to_numpy(), expected, atol=2e-4)
 
@@ -133,14 +144,15 @@ def test_json_report(folder, tmp_path):
     said = run("fit", folder / "train.csv", "--model", tmp_path / "m.firth", "--json").stdout
     report = json.loads(said)
     assert report["counts"] == dict.fromkeys(load_bank("clinc150-minilm").classes("val")[:4], 5)
-    assert 0 <= report["left_out"]["accuracy"] <= 1
-    assert report["left_out"]["nll_calibrated"] < report["left_out"]["nll"]
+    accuracy = report["assessment"]["accuracy"]
+    assert 0 <= accuracy["low"] <= accuracy["accuracy"] <= accuracy["high"] <= 1
+    assert report["assessment"]["rivals"][0]["name"] == "LogisticRegression()"
 
 
 def test_options_reach_the_estimator(folder, tmp_path):
-    words = ("--lam", "0.5", "--l2", "2", "--no-calibrate", "--json")
+    words = ("--head", "linear", "--lam", "0.5", "--l2", "2", "--no-calibrate", "--json")
     said = run("fit", folder / "train.csv", "--model", tmp_path / "m.firth", *words).stdout
-    report = json.loads(said)
+    report = json.loads(said)["settings"]
     assert (report["lam"], report["l2"], report["temperature"]) == (0.5, 2.0, 1.0)
     assert (report["lam_source"], report["l2_source"]) == ("given", "given")
 
@@ -157,7 +169,7 @@ def test_the_heading_of_the_ids_says_nothing_of_the_rows(folder, tmp_path):
     table, model = tmp_path / "t.csv", tmp_path / "m.firth"
     sentences(0, 3).with_row_index("picture").write_csv(table)
     told = run("fit", table, "--id", "picture", "--model", model, "--json").output
-    assert json.loads(told)["head"] == "linear"
+    assert json.loads(told)["head"] == "auto"
     said = run("predict", model, table, table, "--id", "picture", "--json").stdout
     assert [json.loads(line)["file"] for line in said.splitlines()] == [str(table)] * 24
 
@@ -190,8 +202,9 @@ def test_a_bank_or_an_npz_is_a_source_too(folder, tmp_path):
             ("--l2", "theory"),
             "l2 is 'theory'; give a number that is not negative, or 'scale'",
         ),
-        (("--head", "tree"), "--head tree is unknown"),
-        (("--class-weight", "even"), "--class-weight even is unknown"),
+        (("--calibrate",), "calibrate belongs to the heads linear, cosine and mlp"),
+        (("--no-rows",), "keeps its rows, because its neighbours are part of it"),
+        (("--lam", "loo"), "lam is 'loo'"),
         (("--drop", "e999"), "no column 'e999'"),
         (("--split", "val"), "is no bank: leave out the split val (--split)."),
     ],
@@ -200,6 +213,14 @@ def test_bad_requests_write_nothing(folder, tmp_path, words, sentence):
     model = tmp_path / "m.firth"
     assert sentence in refused("fit", folder / "train.csv", "--model", model, *words)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [("--head", "tree"), ("--class-weight", "even")])
+def test_choices_are_choices(folder, tmp_path, words):
+    given = ["fit", str(folder / "train.csv"), "--model", str(tmp_path / "m.firth"), *words]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 2
+    assert f"'{words[1]}' is not one of" in " ".join(result.output.split())
 
 
 def test_one_class_and_bad_places(folder, tmp_path):
@@ -283,7 +304,8 @@ def test_columns_of_different_scales_are_brought_to_one(tmp_path):
     which = np.concatenate([np.arange(k, k + 10) for k in (0, 59, 130)])
     train = wine(tmp_path / "train.csv", which)
     rest = wine(tmp_path / "rest.csv", np.setdiff1d(np.arange(178), which))
-    told = run("fit", train, "--model", tmp_path / "m.firth").output
+    linear = ("--head", "linear")
+    told = run("fit", train, "--model", tmp_path / "m.firth", *linear).output
     assert "very different scales" in " ".join(told.split())
     X, new = (pl.read_csv(path).drop("label").to_numpy() for path in (train, rest))
     scaler = StandardScaler().fit(X)
@@ -295,12 +317,13 @@ def test_columns_of_different_scales_are_brought_to_one(tmp_path):
         plain.predict_proba(scaler.transform(new)),
         atol=1e-9,
     )
-    run("fit", train, "--model", tmp_path / "raw.firth", "--no-standardize")
+    plainly = ("fit", train, "--model", tmp_path / "raw.firth", "--no-standardize", *linear)
+    run(*plainly)
     raw = load_model(tmp_path / "raw.firth")
     assert np.abs(raw.coef_).max() < 0.1 * np.abs(model.coef_).max()
-    told = run("fit", train, "--model", tmp_path / "raw.firth", "--no-standardize", "--json").output
+    told = run(*plainly, "--json").output
     assert "(--standardize)" in json.loads(told)["remarks"][0]
-    assert not json.loads(told)["standardized"]
+    assert not json.loads(told)["settings"]["standardized"]
 
 
 def test_a_cosine_head_takes_columns_on_one_scale_too(tmp_path):
@@ -309,7 +332,7 @@ def test_a_cosine_head_takes_columns_on_one_scale_too(tmp_path):
     rest = wine(tmp_path / "rest.csv", np.setdiff1d(np.arange(178), which))
     model = tmp_path / "m.firth"
     told = json.loads(run("fit", train, "--model", model, "--head", "cosine", "--json").output)
-    assert told["standardized"]
+    assert told["settings"]["standardized"]
     assert "very different scales" in told["remarks"][0]
     assert not any("(--standardize)" in remark for remark in told["remarks"])
     said = run("predict", model, rest).stderr
@@ -372,8 +395,8 @@ def test_standard_input_that_is_no_text(species):
 def test_a_huge_column_is_fitted_or_named_with_the_option(tmp_path):
     from sklearn.exceptions import ConvergenceWarning
 
-    from firthshot.cli.fit import _for_the_command
     from firthshot.own_data import read_examples
+    from firthshot.own_data._fitting import _in_our_words
 
     rows = [(float(j % 5), 1e15 + j, "xy"[j % 2]) for j in range(12)]
     pl.DataFrame(rows, ["a", "big", "label"], orient="row").write_csv(tmp_path / "big.csv")
@@ -383,8 +406,9 @@ def test_a_huge_column_is_fitted_or_named_with_the_option(tmp_path):
     class Warned:
         message, category = "stopped before reaching tol: raise max_iter", ConvergenceWarning
 
-    told = _for_the_command(Warned, read_examples(str(tmp_path / "big.csv")))
-    assert "column 'big': fit with --standardize" in told
+    told = with_options(_in_our_words(Warned, read_examples(str(tmp_path / "big.csv"))))
+    assert "column 'big': bring the columns to one scale" in told
+    assert "(--standardize, --drop)" in told
 
 
 def test_no_rows_are_predicted_for_a_file_of_unknown_kind(species):
@@ -408,7 +432,8 @@ def test_classes_of_unequal_size_count_alike(tmp_path):
     weights, right, told = {}, {}, {}
     for words in ((), ("--class-weight", "balanced"), ("--class-weight", "none")):
         key, model = words[-1] if words else "", tmp_path / "m.firth"
-        told[key] = json.loads(run("fit", train, "--model", model, "--json", *words).stdout)
+        given = ("fit", train, "--model", model, "--json", "--head", "linear", *words)
+        told[key] = json.loads(run(*given).stdout)
         weights[key] = load_model(model).class_weight
         said = run("predict", model, tmp_path / "new.csv").stderr
         right[key] = float(said.split("Accuracy ")[1].split(" %")[0])
@@ -421,10 +446,13 @@ def test_classes_of_unequal_size_count_alike(tmp_path):
     assert [sentence in report["remarks"] for report in told.values()] == [True, True, False]
 
 
-def test_classes_of_equal_size_have_no_weights(folder):
+def test_the_default_head_counts_classes_alike_unless_told(folder, tmp_path):
     from firthshot.estimators import load_model
 
-    assert load_model(folder / "m.firth").class_weight is None
+    assert load_model(folder / "m.firth").class_prior == "uniform"
+    model = tmp_path / "m.firth"
+    run("fit", folder / "train.csv", "--model", model, "--class-weight", "none")
+    assert load_model(model).class_prior == "training"
 
 
 def test_feature_files_without_labels_are_predicted_but_not_fitted(folder, tmp_path):

@@ -17,6 +17,9 @@ Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may b
 BankSplit = Annotated[str | None, typer.Option(help="Only this split of a bank.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Precision = Literal["float16", "float32"]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")]
 EncoderName = Annotated[
     str | None,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from firthshot.cli._screen import say
+from firthshot.cli._screen import say, screen
 from firthshot.experiments.wording import duration
-from firthshot.progress import ProgressListener
+from firthshot.progress import ProgressListener, heard_by
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
     from rich.progress import Progress
 
@@ -157,3 +160,11 @@ class ScreenProgress(ProgressListener):
 
     def __exit__(self, *_: object) -> None:
         self.finish()
+
+
+@contextmanager
+def listening(*, quiet: bool) -> Iterator[None]:
+    """Show long work of the library on standard error, once it takes long."""
+    told = ScreenProgress(screen(stderr=True), quiet=quiet, patience=PATIENCE_SECONDS)
+    with told as listener, heard_by(listener):
+        yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,22 +18,34 @@ from firthshot.cli._options import (
     EncoderName,
     EncoderSize,
     IdColumn,
-    Label,
     PixelMean,
     PixelStd,
+    SkipBad,
     check_target,
     encoder_line,
 )
+from firthshot.cli._progress import listening
 from firthshot.cli._screen import echo, echo_data, screen, with_options
-from firthshot.errors import FirthshotError, ScaleWarning
+from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
-    from firthshot.own_data import Embedder, Examples, FitReport
+    from firthshot.own_data import FittedModel
 
-SCALED = (
-    "Columns vary on very different scales, so that they were brought to one (mean 0, spread 1) "
-    "for fitting; the model takes them as they are. --no-standardize leaves that away."
-)
+
+class HeadName(StrEnum):
+    """Heads that `fit` can take."""
+
+    auto = "auto"
+    linear = "linear"
+    cosine = "cosine"
+    mlp = "mlp"
+
+
+class ClassWeight(StrEnum):
+    """How classes count."""
+
+    balanced = "balanced"
+    none = "none"
 
 
 def fit(
@@ -45,9 +57,15 @@ def fit(
         ),
     ],
     model: Annotated[
-        Path, typer.Option("--model", help="File to write the model to, such as pets.firth.")
-    ],
-    label: Label = "label",
+        Path | None, typer.Option(help="File to write the model to, such as pets.firth.")
+    ] = None,
+    update: Annotated[
+        Path | None, typer.Option(help="Model to add the rows to; --model else replaces it.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Page to write; else beside the model, as pets.html.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column of classes; else label.")] = None,
     id_column: IdColumn = None,
     drop: Drop = None,
     text: Annotated[str | None, typer.Option(help="Column of texts to embed.")] = None,
@@ -58,140 +76,125 @@ def fit(
     architecture: Architecture = None,
     split: BankSplit = None,
     head: Annotated[
-        str | None,
-        typer.Option(help="linear, cosine or mlp; else cosine for pictures, linear for the rest."),
-    ] = None,
+        HeadName, typer.Option(help="auto blends several heads; the others are one each.")
+    ] = HeadName.auto,
     lam: Annotated[
         str | None,
-        typer.Option(help="Firth coefficient: a number, shots (the default), theory or loo."),
+        typer.Option(help="Firth coefficient: a number or shots; explicit heads: theory, loo."),
     ] = None,
     l2: Annotated[
         str | None,
-        typer.Option(
-            help="L2 coefficient, 1/C of scikit-learn: a number, scale (the default but for mlp, "
-            "whose is 0.1) or loo."
-        ),
+        typer.Option(help="L2 coefficient, 1/C of scikit-learn: a number, scale or loo."),
     ] = None,
     class_weight: Annotated[
-        str | None,
+        ClassWeight | None,
         typer.Option(
             help="balanced (the default): every class counts the same; none: every row does, for "
             "new data as uneven as these."
         ),
     ] = None,
     calibrate: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--calibrate/--no-calibrate", help="Fit a temperature to rows that were left out."
+            "--calibrate/--no-calibrate",
+            help="Explicit heads: fit a temperature to rows that were left out (the default).",
         ),
-    ] = True,
+    ] = None,
     standardize: Annotated[
         bool | None,
         typer.Option(
             "--standardize/--no-standardize",
-            help="Bring the columns of a table to one scale; else where they differ much.",
+            help="Explicit heads: bring columns to one scale; else where they differ much.",
         ),
     ] = None,
+    skip_bad: SkipBad = False,
+    rows: Annotated[
+        bool,
+        typer.Option(
+            "--rows/--no-rows",
+            help="Keep the features of the rows in the model, which --update and --unknown need.",
+        ),
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Fit a classifier to labelled rows and write it to a file."""
-    from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
-    from firthshot.own_data import (
-        Columns,
-        Embedder,
-        columns_differ,
-        read_examples,
-        refuse_contradictions,
-        report_fit,
-    )
+    """Fit a classifier to labelled rows, say how good it is, and write it to a file."""
+    target = _target(source, model, update, report)
+    given = {
+        "lam": lam,
+        "l2": l2,
+        "class_weight": None if class_weight is None else str(class_weight),
+        "calibrate": calibrate,
+        "standardize": standardize,
+    }
+    settings = {name: _plain(name, one) for name, one in given.items() if one is not None}
+    reading: dict[str, Any] = {
+        "text": text,
+        "id": id_column,
+        "drop": tuple(drop or ()),
+        "split": split,
+    }
+    reading |= {"label": label, "skip_bad": skip_bad}
+    with listening(quiet=quiet):
+        if update is not None:
+            fitted = _grown(update, source, reading, settings, head)
+        else:
+            line = encoder_line(encoder, size, mean, std, architecture)
+            fitted = _fitted(source, line, str(head), reading, settings)
+        fitted.save(target, rows=rows)
+        page = _write_page(fitted, report or target.with_suffix(".html"))
+    _tell(fitted, target, page, quiet=quiet, as_json=as_json)
 
-    refuse_contradictions(label, drop or (), text)
-    _make(head or "linear", lam, l2, class_weight, calibrate)  # refuses before anything is read
+
+def _target(source: str, model: Path | None, update: Path | None, report: Path | None) -> Path:
+    """Return the file to write, once everything that was named can be."""
     if source == "-":
         raise FirthshotError(
             "fit does not read standard input: write the rows to a file, such as rows.csv."
         )
-    check_target("--model", model, {"data": [source]})
-    encoder = encoder_line(encoder, size, mean, std, architecture)
-    columns = Columns(label, id_column, tuple(drop or ()), text=text)
-    told = screen(stderr=True)
-    with ScreenProgress(told, quiet=quiet, patience=PATIENCE_SECONDS) as listener:
-        embedder = Embedder(encoder, listener=listener)
-        examples = read_examples(source, columns, split=split, embedder=embedder)
-    head = head or ("cosine" if examples.kind == "image" else "linear")
-    scaled = columns_differ(examples) if standardize is None else standardize
-    class_weight = class_weight or _usual_weight(examples)
-    estimator = _make(head, lam, l2, class_weight, calibrate, scaled)
-    if head == "mlp" and not quiet:
-        _say_cost(lam, l2)
-    _refuse_equal_rows(examples)
-    notes = _fit(estimator, examples)
-    if scaled and standardize is None:
-        notes.append(SCALED)
-    report = _name_defaults(report_fit(estimator, examples, head), lam, l2)
-    report = replace(report, remarks=[*notes, *map(with_options, report.remarks)])
-    estimator.save(
-        model,
-        encoder=examples.encoder,
-        fingerprint=examples.fingerprint,
-        label=examples.label_name,
-        text=examples.text_name,
-    )
-    if as_json:
-        record = {**report.to_dict(), "model": str(model)}
-        echo_data(json.dumps(record, ensure_ascii=False) + "\n")
-    else:
-        _show(_with_pixels(report, examples, embedder), model, examples, quiet=quiet)
+    target = model or update
+    if target is None:
+        raise FirthshotError("No file is named for the model: give --model pets.firth.")
+    check_target("--model", target, {"data": [source]})
+    if report is not None:
+        check_target("--report", report, {"data": [source], "model": [target]}, (".html",))
+    return target
 
 
-def _make(
-    head: str,
-    lam: str | None,
-    l2: str | None,
-    class_weight: str | None,
-    calibrate: bool,
-    standardize: bool = False,
-) -> Any:
-    """Return the estimator, with its own defaults for what is not given."""
-    from firthshot.engine import registered_heads
+def _fitted(
+    source: str, encoder: str | None, head: str, reading: dict[str, Any], settings: dict[str, Any]
+) -> FittedModel:
+    from firthshot.own_data import fit as fit_source
 
-    made = {name: kind.estimator for name, kind in registered_heads().items() if kind.estimator}
-    if head not in made:
-        raise FirthshotError(f"--head {head} is unknown: choose from {', '.join(made)}.")
-    if class_weight not in (None, "balanced", "none"):
-        raise FirthshotError(
-            f"--class-weight {class_weight} is unknown: choose from balanced, none."
-        )
-    from firthshot import estimators
-
-    make = getattr(estimators, made[head])
-    given = {"lam": lam, "l2": l2}
-    chosen = {name: _coefficient(name, text) for name, text in given.items() if text is not None}
-    weight = None if class_weight == "none" else class_weight
-    return make(class_weight=weight, calibrate=calibrate, standardize=standardize, **chosen)
+    if head == "mlp":
+        _say_cost(settings.get("lam"), settings.get("l2"))
+    label = reading.pop("label") or "label"
+    return fit_source(source, head=head, encoder=encoder, label=label, **reading, **settings)
 
 
-def _usual_weight(examples: Examples) -> str:
-    """Balance classes where there is something to balance; equal ones need no weights."""
-    import numpy as np
+def _grown(
+    update: Path, source: str, reading: dict[str, Any], settings: dict[str, Any], head: HeadName
+) -> FittedModel:
+    from firthshot.own_data import load
 
-    assert examples.labels is not None  # fit reads no others
-    counts = np.unique(examples.labels, return_counts=True)[1]
-    return "balanced" if counts.min() < counts.max() else "none"
+    if settings or head is not HeadName.auto:
+        raise FirthshotError("An update keeps the settings of the model: leave out --head and its.")
+    return load(update).update(source, **reading)
 
 
-def _coefficient(name: str, text: str) -> float | str:
+def _plain(name: str, value: Any) -> Any:
+    """Return a coefficient as a number where it is one; refuse what is none before any work."""
+    if name not in ("lam", "l2"):
+        return value
     from firthshot.estimators import check_coefficient
 
-    value: float | str = text
     with contextlib.suppress(ValueError):
-        value = float(text)
+        value = float(value)
     check_coefficient(name, value)
     return value
 
 
-def _say_cost(lam: str | None, l2: str | None) -> None:
+def _say_cost(lam: Any, l2: Any) -> None:
     from firthshot.estimators import nets_of_search
 
     candidates, parts = nets_of_search(lam, l2)
@@ -203,72 +206,28 @@ def _say_cost(lam: str | None, l2: str | None) -> None:
         )
 
 
-def _refuse_equal_rows(examples: Examples) -> None:
-    if len(examples) > 1 and not (examples.features != examples.features[0]).any():
-        raise FirthshotError(
-            f"All rows of {examples.source} are equal: nothing can be learned from them."
-        )
+def _write_page(fitted: FittedModel, path: Path) -> Path:
+    fitted.report(path)
+    return path
 
 
-def _fit(estimator: Any, examples: Examples) -> list[str]:
-    """Fit, and return what the estimator warned of."""
-    import warnings
+def _tell(fitted: FittedModel, model: Path, page: Path, *, quiet: bool, as_json: bool) -> None:
+    from firthshot.cli._fit_screen import show_changes, show_next, show_report, show_warnings
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ScaleWarning)  # the report has it, with the option
-        try:
-            estimator.fit(examples.as_input(), examples.labels)
-        except FirthshotError as error:
-            raise error.reworded(f"{examples.source} cannot be fitted: {error}") from None
-    return [_for_the_command(warning, examples) for warning in caught]
-
-
-def _for_the_command(warning: Any, examples: Examples) -> str:
-    """Return a warning with the options of this command in place of Python's."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    told = str(warning.message)
-    if not issubclass(warning.category, ConvergenceWarning) or "max_iter" not in told:
-        return told
-    largest = int(abs(examples.features).max(axis=0).argmax())
-    column = repr(examples.names[largest]) if examples.names else str(largest + 1)
-    return (
-        f"The solver stopped before reaching its tolerance; the largest numbers are in column "
-        f"{column}: fit with --standardize, or leave the column out with --drop."
-    )
-
-
-def _name_defaults(report: FitReport, lam: str | None, l2: str | None) -> FitReport:
-    """Say of a number that the user did not give that it is the default."""
-    if lam is None and report.lam_source == "given":
-        report = replace(report, lam_source="default")
-    if l2 is None and report.l2_source == "given":
-        report = replace(report, l2_source="default")
-    return report
-
-
-def _show(report: FitReport, model: Path, examples: Examples, *, quiet: bool) -> None:
-    from firthshot.cli._fit_screen import show_next, show_report, show_warnings
-
+    report = fitted.answer
+    if as_json:
+        record = {**report.to_dict(), "model": str(model), "page": str(page)}
+        record["remarks"] = [with_options(one) for one in report.remarks]
+        echo_data(json.dumps(record, ensure_ascii=False, default=str) + "\n")
+        return
     console = screen()
     if not quiet:
         show_report(console, report)
+        show_changes(console, fitted.changes)
     told = screen(stderr=True) if quiet else console
-    show_warnings(told, report.remarks)
+    show_warnings(told, [with_options(one) for one in report.remarks], quiet=quiet)
     if not quiet:
-        usual = ".jpg" if examples.kind == "image" else ".csv"
-        again = "new" + (Path(examples.source).suffix or usual)
+        usual = ".jpg" if report.kind == "image" else ".csv"
+        again = "new" + (Path(report.source).suffix or usual)
         command = f"firthshot predict {shlex.quote(str(model))} {again} --out predictions.csv"
-        show_next(console, model, command)
-
-
-def _with_pixels(report: FitReport, examples: Examples, embedder: Embedder) -> FitReport:
-    """Say beside the encoder of pictures how large it sees them."""
-    if examples.kind != "image" or examples.encoder is None:
-        return report
-    from firthshot.backbones.encoders import split_spec
-
-    place = split_spec(examples.encoder)[0]
-    side = embedder.encoder("image").side
-    return replace(report, encoder=f"{place}, pictures of {side} px")
+        show_next(console, model, page, command)

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firthshot.cli._options import BankSplit, Drop, IdColumn, check_target
+from firthshot.cli._options import BankSplit, Drop, IdColumn, SkipBad, check_target
+from firthshot.cli._progress import listening
 from firthshot.cli._screen import echo, echo_data, plain, screen
 from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
-    from firthshot.own_data import Columns, Embedder, Examples, Predictions
+    from firthshot.own_data import (
+        Columns,
+        Embedder,
+        Examples,
+        FittedModel,
+        PictureRun,
+        Predictions,
+    )
 
 SHOWN = 20
 
@@ -45,45 +53,49 @@ def predict(
         str | None, typer.Option(help="Where the model's encoder is now, if it has moved.")
     ] = None,
     split: BankSplit = None,
+    unknown: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Answer unknown for rows of no class; 0.05 errs for 5 % of ordinary rows.",
+        ),
+    ] = None,
+    skip_bad: SkipBad = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the predictions only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
 ) -> None:
     """Predict the class of new rows.
 
     Without --out, standard output gets a table (terminal), CSV (pipe) or JSON lines (--json).
+    Pictures go to --out part by part: the same command goes on where it was stopped.
     """
-    from firthshot.backbones.embed import EncoderMark
-    from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
-    from firthshot.estimators import load_model
     from firthshot.own_data import (
         KINDS,
-        Columns,
-        Embedder,
+        PictureRun,
+        as_predictions,
         join_examples,
-        model_features,
+        load,
         refuse_contradictions,
     )
-    from firthshot.own_data import predict as predict_examples
 
     if out is not None:
         check_target("--out", out, {"input": [*sources], "model": [model]}, KINDS)
-    loaded = load_model(model)
-    classes = frozenset(map(str, loaded.classes_.tolist()))
-    name = label or loaded.label_name_ or "label"
-    own_text = loaded.text_name_
-    refuse_contradictions(label, drop or (), text or own_text)
-    columns = Columns(
-        name, id_column, tuple(drop or ()), model_features(loaded), text, classes, own_text
-    )
-    mark = EncoderMark(loaded.encoder_name_ or "a table of them", loaded.encoder_fingerprint_)
-    told = screen(stderr=True)
-    with ScreenProgress(told, quiet=quiet, patience=PATIENCE_SECONDS) as listener:
-        embedder = Embedder(encoder, mark, listener)
+    with listening(quiet=quiet):
+        loaded = load(model, encoder)
+        refuse_contradictions(label, drop or (), text or loaded.estimator.text_name_)
+        if unknown is not None:
+            loaded.novelty.threshold(unknown)  # refuses before any work
+        if out is not None and _in_parts(sources, loaded, out):
+            _predict_pictures(PictureRun(loaded, out, unknown, skip_bad), sources, quiet=quiet)
+            return
+        columns = loaded.columns(label, id=id_column, drop=tuple(drop or ()), text=text)
         examples = [
-            _read(source, columns, split, embedder, needs_label=label is not None)
+            _read(source, columns, split, loaded.embedder, label is not None, skip_bad)
             for source in sources
         ]
-    predictions = predict_examples(loaded, join_examples(examples))
+        joined = join_examples(examples)
+        answer = loaded.predict_examples(joined, unknown=unknown)
+    predictions = as_predictions(joined, loaded.classes_, *answer)
     if not quiet:
         _remark(examples)
     _write(predictions, out, as_json=as_json)
@@ -91,23 +103,63 @@ def predict(
         _say(predictions, out)
 
 
+def _in_parts(sources: list[str], model: FittedModel, out: Path) -> bool:
+    """Tell whether all inputs are pictures, which are predicted part by part."""
+    from firthshot.own_data import KINDS_IN_PARTS
+
+    taken = model.embedder.mark is not None and model.embedder.mark.fingerprint is not None
+    return taken and out.suffix.lower() in KINDS_IN_PARTS and all(map(_is_picture, sources))
+
+
+def _is_picture(source: str) -> bool:
+    from firthshot.backbones.images import ENDINGS
+
+    return Path(source).is_dir() or Path(source).suffix.lower() in ENDINGS
+
+
+def _predict_pictures(run: PictureRun, sources: list[str], *, quiet: bool) -> None:
+    from firthshot.own_data import picture_files
+
+    run.predict(*picture_files(sources))
+    if quiet:
+        return
+    echo(f"Wrote {run.out}: {_rows(run.rows)}.", err=True)
+    if run.bad:
+        echo(f"Left out, as no picture that can be read: {', '.join(run.bad)}.", err=True)
+    if run.labelled:
+        echo(
+            f"Accuracy {100 * run.right / run.labelled:.1f} % by the folders of {run.labelled} "
+            "pictures, which the prediction did not look at.",
+            err=True,
+        )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
 def _read(
-    source: str, columns: Columns, split: str | None, embedder: Embedder, *, needs_label: bool
+    source: str,
+    columns: Columns,
+    split: str | None,
+    embedder: Embedder,
+    needs_label: bool,
+    skip_bad: bool,
 ) -> Examples:
     """Read one source; pictures and texts go through the encoder that the model remembers."""
-    from firthshot.backbones.images import ENDINGS as PICTURES
     from firthshot.own_data import read_examples
 
     if source == "-":
         return _read_standard_input(columns, embedder, needs_label)
-    pictures = Path(source).is_dir() or Path(source).suffix.lower() in PICTURES
     if embedder.takes_texts and " " in source and not Path(source).exists():
         raise FirthshotError(
             f"There is no file {source!r}: to classify one text, pipe it in, as in "
             f'echo "{source}" | firthshot predict MODEL -.'
         )
-    labelled = needs_label and not pictures  # whose folders are their labels
-    return read_examples(source, columns, split=split, needs_label=labelled, embedder=embedder)
+    labelled = needs_label and not _is_picture(source)  # whose folders are their labels
+    return read_examples(
+        source, columns, split=split, needs_label=labelled, embedder=embedder, skip_bad=skip_bad
+    )
 
 
 def _read_standard_input(columns: Columns, embedder: Embedder, needs_label: bool) -> Examples:
@@ -164,6 +216,8 @@ def _remark(examples: list[Examples]) -> None:
     from firthshot.own_data import unused_remarks
 
     for part in examples:
+        if part.bad:
+            echo(f"Left out, as no picture that can be read: {', '.join(part.bad)}.", err=True)
         for sentence in unused_remarks(part):
             echo(f"Note: {sentence}", err=True)
 
@@ -171,8 +225,7 @@ def _remark(examples: list[Examples]) -> None:
 def _say(predictions: Predictions, out: Path | None) -> None:
     """Say on standard error what is no prediction, so that a pipe stays clean."""
     if out is not None:
-        rows = "1 row" if len(predictions) == 1 else f"{len(predictions)} rows"
-        echo(f"Wrote {out}: {rows}.", err=True)
+        echo(f"Wrote {out}: {_rows(len(predictions))}.", err=True)
     unknown = int(predictions.unknown.sum())
     if unknown and unknown == len(predictions):
         assert predictions.truth is not None

@@ -27,6 +27,7 @@ from firthshot.estimators._saving import (
     META_KEY,
     ORIGIN,
     PARAMETERS,
+    SUPPORT,
     Shapes,
     checksum,
     class_of,
@@ -136,6 +137,8 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     vars(model).update(origin)
+    model.support_ = _support(groups[SUPPORT], d, len(classes))
+    model.record_ = _record(meta)
     if hasattr(model, "_shapes"):
         _restore_head(model, fitted, groups)
     elif groups[LOO_PATH] or groups[COLUMNS]:
@@ -200,9 +203,37 @@ def _fitted_numbers(fitted: Any) -> dict[str, Any]:
     return values
 
 
+def _support(arrays: dict[str, Array], d: int, n_classes: int) -> dict[str, Array]:
+    """Return the rows that `firthshot.fit` kept, or refuse what are none."""
+    if not arrays:
+        return {}
+    features, labels = arrays.get("features"), arrays.get("labels")
+    sound = (
+        set(arrays) == {"features", "labels"}
+        and features is not None
+        and labels is not None
+        and features.ndim == 2
+        and features.shape[1] == d
+        and labels.shape == (len(features),)
+        and bool(np.isfinite(features).all())
+        and bool(np.isin(labels, np.arange(n_classes)).all())
+    )
+    if not sound:
+        raise FirthshotError("the rows that it keeps do not fit its classes and features")
+    return arrays
+
+
+def _record(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `firthshot.fit` noted of its rows; older files have nothing."""
+    record = meta.get("record", {})
+    if not isinstance(record, dict):
+        raise FirthshotError("its record of the fit is ill-formed")
+    return record
+
+
 def _grouped(tensors: dict[str, Array]) -> dict[str, dict[str, Array]]:
     """Return the tensors by group and name."""
-    groups: dict[str, dict[str, Array]] = {PARAMETERS: {}, LOO_PATH: {}, COLUMNS: {}}
+    groups: dict[str, dict[str, Array]] = {PARAMETERS: {}, LOO_PATH: {}, COLUMNS: {}, SUPPORT: {}}
     for whole, values in tensors.items():
         group, _, name = whole.partition("/")
         if group not in groups or not name:

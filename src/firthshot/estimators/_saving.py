@@ -1,7 +1,8 @@
 """A fitted estimator as one file: safetensors for the arrays, JSON for the rest, no pickle.
 
 A ``.firth`` file holds one tensor per fitted array (``parameters/coef_``, …, ``loo_path/nll``, …,
-and with ``standardize`` ``columns/mean`` and ``columns/spread``) and one metadata entry,
+and with ``standardize`` ``columns/mean`` and ``columns/spread``; ``support/features`` and
+``support/labels`` where `firthshot.fit` kept its rows) and one metadata entry,
 ``firthshot-model``: the JSON text of format version, firthshot version, class name, parameters,
 labels with their type, number and names of the features, encoder, the fitted numbers, and, where
 they are known, the names of the label and the text column and a SHA-256 of all else.
@@ -15,7 +16,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +34,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 FORMAT = 2
 META_KEY, CHECKSUM = "firthshot-model", "sha256"
-PARAMETERS, LOO_PATH, COLUMNS = "parameters", "loo_path", "columns"
+PARAMETERS, LOO_PATH, COLUMNS, SUPPORT = "parameters", "loo_path", "columns", "support"
 # What a model remembers of where its features come from: entry of the file, and attribute.
 ORIGIN = {
     "encoder": "encoder_name_",
@@ -53,6 +54,8 @@ class Saving:
     encoder_fingerprint_: str | None = None
     label_name_: str | None = None
     text_name_: str | None = None
+    support_: ClassVar[Mapping[str, Array]] = {}
+    record_: ClassVar[Mapping[str, Any]] = {}
 
     def to_torch(self) -> torch.nn.Module:
         """Return the fitted head as a torch module: rows (n, d) in, probabilities (n, K) out.
@@ -142,6 +145,7 @@ def _tensors(model: Any) -> dict[str, Array]:
         PARAMETERS: model._fitted_parameters(),
         COLUMNS: {} if model.column_scale_ is None else vars(model.column_scale_),
         LOO_PATH: getattr(model, "loo_path_", {}),
+        SUPPORT: model.support_,
     }
     return {
         f"{group}/{name}": np.ascontiguousarray(values)
@@ -165,6 +169,7 @@ def _describe(model: Any) -> dict[str, Any]:
         "feature_names": None if names is None else [str(one) for one in names],
         **{key: getattr(model, name) for key, name in ORIGIN.items()},
         "fitted": {key: encode(value) for key, value in model._fitted_numbers().items()},
+        **({"record": dict(model.record_)} if model.record_ else {}),
     }
 
 

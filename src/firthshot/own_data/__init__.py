@@ -1,9 +1,11 @@
 """A user's own rows: read into features and labels, reported on, and written back as predictions.
 
-`read_examples` is the one place that turns a source (pictures, a table of texts or of features, a
-feature file, a bank) into `Examples`; `parse_items` and `embed_lines` do it for lines of text.
+`fit` returns a `FittedModel`. `read_examples` is the one place that turns a source (pictures, a
+table of texts or of features, a feature file, a bank) into `Examples`; `parse_items` and
+`embed_lines` do it for lines of text.
 """
 
+from firthshot.own_data._answer import answer_lines, title_line
 from firthshot.own_data._encoded import Embedder, embed_lines, embed_picture
 from firthshot.own_data._examples import (
     Columns,
@@ -11,40 +13,57 @@ from firthshot.own_data._examples import (
     join_examples,
     refuse_contradictions,
 )
+from firthshot.own_data._fitting import fit
+from firthshot.own_data._growing import Changes
+from firthshot.own_data._heads import HEADS, make_head
+from firthshot.own_data._many import KINDS_IN_PARTS, PictureRun, picture_files
+from firthshot.own_data._model import FittedModel, load
 from firthshot.own_data._predictions import (
     KINDS,
     Predictions,
+    as_predictions,
     matched_features,
     model_features,
     predict,
     render,
     write,
 )
-from firthshot.own_data._remarks import columns_differ, unused_remarks
+from firthshot.own_data._remarks import unused_remarks
 from firthshot.own_data._report import FitReport, report_fit
 from firthshot.own_data._sources import read_examples
 from firthshot.own_data._stdin import decode, parse_items
 
 __all__ = [
+    "HEADS",
     "KINDS",
+    "KINDS_IN_PARTS",
+    "Changes",
     "Columns",
     "Embedder",
     "Examples",
     "FitReport",
+    "FittedModel",
+    "PictureRun",
     "Predictions",
-    "columns_differ",
+    "answer_lines",
+    "as_predictions",
     "decode",
     "embed_lines",
     "embed_picture",
+    "fit",
     "join_examples",
+    "load",
+    "make_head",
     "matched_features",
     "model_features",
     "parse_items",
+    "picture_files",
     "predict",
     "read_examples",
     "refuse_contradictions",
     "render",
     "report_fit",
+    "title_line",
     "unused_remarks",
     "write",
 ]

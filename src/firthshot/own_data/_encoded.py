@@ -10,8 +10,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._tables import index_column
-from firthshot.own_data._texts import lines_table, numeric, table_texts
+from firthshot.own_data._texts import lines_table, looks_like_texts, table_texts
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
@@ -79,6 +78,15 @@ class Embedder:
             self._loaded[None] = recall_encoder(self.mark, self.given, **self._how)
         return self._loaded[None]
 
+    def try_picture(self, picture: Path) -> np.ndarray | None:
+        """Return the features (1, dim) of one picture; None where it cannot be read."""
+        from firthshot.backbones.embed import embed
+
+        try:
+            return embed([picture], self.encoder("image"))
+        except FirthshotError:
+            return None
+
     @property
     def takes_texts(self) -> bool:
         """Whether the encoder of the model takes texts."""
@@ -107,18 +115,25 @@ def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded |
         return None
     if columns.text is not None or embedder.takes_texts:
         return "text"
-    return "text" if _looks_like_texts(path, columns) else None
+    return "text" if _table_of_texts(path, columns) else None
 
 
 def read_encoded(
-    source: str, kind: Encoded, columns: Columns, embedder: Embedder, *, needs_label: bool = True
+    source: str,
+    kind: Encoded,
+    columns: Columns,
+    embedder: Embedder,
+    *,
+    needs_label: bool = True,
+    skip_bad: bool = False,
 ) -> Examples:
     """Embed the pictures or texts of a source: a folder, a picture or a table.
 
-    ``needs_label`` refuses pictures that are not in class folders, and a table without labels.
+    ``needs_label`` refuses pictures that are not in class folders, and a table without labels;
+    ``skip_bad`` leaves out pictures that cannot be read.
     """
     from firthshot.backbones.datasets import load_table
-    from firthshot.backbones.embed import embed
+    from firthshot.own_data._files import embed_files
 
     if kind == "image":
         _refuse_without_pictures(Path(source))
@@ -129,21 +144,11 @@ def read_encoded(
             f"{source} holds {held}, but the model was fitted to features ({mark.spec}): give "
             "features made the same way."
         )
-    loaded = embedder.encoder(kind)
     if kind == "text":
         table = load_table(Path(source))
-        return _table_examples(table, source, columns, embedder, needs_label)
-    paths, labels = _pictures(Path(source), needs_label)
-    return Examples(
-        source,
-        embed(paths, loaded, listener=embedder.listener),
-        labels,
-        ids=np.array([path.as_posix() for path in paths]),
-        id_name="picture",
-        kind="image",
-        encoder=loaded.spec or loaded.name,
-        fingerprint=loaded.fingerprint,
-    )
+        return embed_table_texts(table, source, columns, embedder, needs_label)
+    paths, labels = pictures_of(Path(source), needs_label=needs_label)
+    return embed_files(paths, labels, source, embedder, skip_bad=skip_bad)
 
 
 def embed_lines(
@@ -165,14 +170,15 @@ def embed_lines(
         raise FirthshotError(f"{source} is empty: give one text per line.")
     table = None if columns is None else lines_table(text, columns, source)
     if columns is not None and table is not None:
-        return _table_examples(table, source, columns, embedder, needs_label)
+        return embed_table_texts(table, source, columns, embedder, needs_label)
     features = embed(lines, embedder.encoder("text"), listener=embedder.listener)
     return Examples(source, features, ids=np.array(lines), id_name="text", kind="text")
 
 
-def _table_examples(
+def embed_table_texts(
     table: pl.DataFrame, source: str, columns: Columns, embedder: Embedder, needs_label: bool
 ) -> Examples:
+    """Embed the texts of a table, with what else it says of each row."""
     from firthshot.backbones.embed import embed
 
     texts, rows = table_texts(table, source, columns, needs_label=needs_label)
@@ -182,6 +188,7 @@ def _table_examples(
         features=embed(texts, encoder, listener=embedder.listener),
         encoder=encoder.spec or encoder.name,
         fingerprint=encoder.fingerprint,
+        texts=tuple(texts),
     )
 
 
@@ -214,9 +221,11 @@ def _refuse_without_pictures(source: Path) -> None:
         )
 
 
-def _pictures(source: Path, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
+def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
+    """Return the picture files of a source, and their class folders if it has any."""
     from firthshot.backbones.images import ENDINGS
 
+    _refuse_without_pictures(source)
     if source.is_file() or not source.is_dir():
         if needs_label:
             raise FirthshotError(f"{source} is one picture: give a folder of class folders.")
@@ -230,19 +239,10 @@ def _pictures(source: Path, needs_label: bool) -> tuple[list[Path], np.ndarray |
     return list(data.contents), np.array(data.classes)[data.labels]
 
 
-def _looks_like_texts(path: Path, columns: Columns) -> bool:
-    """Tell whether the only column beside label and id holds words."""
-    import polars as pl
-
+def _table_of_texts(path: Path, columns: Columns) -> bool:
     from firthshot.backbones.datasets import load_table
 
     try:
-        table = load_table(path, rows=_SAMPLE)
+        return looks_like_texts(load_table(path, rows=_SAMPLE), columns)
     except FirthshotError:
         return False  # the reader of tables has its own words for it
-    special = {columns.label, columns.id or "id", *columns.drop}
-    special |= {name for name in table.columns if name.lower() == "id" or index_column(name)}
-    rest = [name for name in table.columns if name not in special]
-    if len(rest) != 1 or table.schema[rest[0]] != pl.String:
-        return "text" in rest and table.schema["text"] == pl.String and not numeric(table["text"])
-    return not numeric(table[rest[0]])

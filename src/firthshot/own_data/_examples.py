@@ -96,6 +96,12 @@ class Examples:
         The column that held the texts, if they come from one.
     notes : tuple of str
         Sentences about how the source was read.
+    texts : tuple of str or None
+        The texts that were embedded.
+    bad : tuple of str
+        Files that were left out because they cannot be read.
+    taken : (n,) or None
+        Which of the given files the rows are, where some were left out.
     """
 
     source: str
@@ -112,13 +118,35 @@ class Examples:
     label_name: str | None = None
     text_name: str | None = None
     notes: tuple[str, ...] = ()
+    texts: tuple[str, ...] | None = None
+    bad: tuple[str, ...] = ()
+    taken: Array | None = None
 
     def __len__(self) -> int:
         return len(self.features)
 
+    def given_labels(self) -> Array:
+        """Return the labels of rows that have them."""
+        assert self.labels is not None
+        return self.labels
+
+    def coded_labels(self) -> tuple[Array, Array]:
+        """Return the classes (K,), sorted, and the number of each row's class (n,)."""
+        classes, labels = np.unique(self.given_labels(), return_inverse=True)
+        return classes, labels.ravel()
+
     def row_ids(self) -> Array:
         """Return what to call each row: its id, or its number from 1."""
         return np.arange(1, len(self) + 1) if self.ids is None else self.ids
+
+    def row_names(self) -> list[str]:
+        """Return what to call each row in a sentence: its file, its id, or its number."""
+        if self.ids is None:
+            return [f"row {row}" for row in range(1, len(self) + 1)]
+        shown = [str(name) for name in self.ids]
+        if self.kind == "image":
+            return [name.removeprefix(self.source.rstrip("/") + "/") for name in shown]
+        return [repr(name if len(name) <= 40 else name[:39] + "…") for name in shown]
 
     def as_input(self) -> Any:
         """Return the features as estimators take them: with their names, if they have any."""
@@ -144,6 +172,9 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
         labels=np.concatenate(labels) if len(labels) == len(parts) else None,
         ids=np.concatenate([part.row_ids() for part in parts]),
         files=None if all(part.kind == "image" for part in parts) else _files(parts),
+        texts=None,
+        bad=tuple(name for part in parts for name in part.bad),
+        taken=None,
     )
 
 

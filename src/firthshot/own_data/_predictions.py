@@ -97,6 +97,12 @@ def model_features(model: Any) -> tuple[str, ...] | None:
 def matched_features(examples: Examples, model: Any) -> Any:
     """Return the features as the model takes them, or refuse rows of another size."""
     wanted, found = int(model.n_features_in_), examples.features.shape[1]
+    if found != wanted and model.encoder_fingerprint_ is not None and examples.kind == "features":
+        raise FirthshotError(
+            f"{examples.source} holds {found} feature{'s' * (found != 1)} a row, but this model "
+            f"takes {_taken(model)}: give those, or {wanted} features of its encoder "
+            f"{model.encoder_name_}."
+        )
     if found != wanted:
         raise FirthshotError(
             f"{examples.source} has {found} feature{'s' * (found != 1)}, but the model was fitted "
@@ -110,16 +116,32 @@ def matched_features(examples: Examples, model: Any) -> Any:
     return pl.DataFrame(examples.features, schema=list(names))
 
 
+def _taken(model: Any) -> str:
+    """Return what a model of pictures or texts takes."""
+    from firthshot.backbones.embed import EncoderMark
+    from firthshot.own_data._encoded import Embedder
+
+    mark = EncoderMark(model.encoder_name_, model.encoder_fingerprint_)
+    return "texts" if Embedder(mark=mark).takes_texts else "pictures"
+
+
 def predict(model: Any, examples: Examples) -> Predictions:
-    """Predict every row of some examples."""
+    """Predict every row of some examples with an estimator."""
     X = matched_features(examples, model)
+    return as_predictions(examples, model.classes_, model.predict_proba(X), model.predict(X))
+
+
+def as_predictions(
+    examples: Examples, classes: Array, probabilities: Array, predicted: Array
+) -> Predictions:
+    """Return what was predicted of examples, under their names."""
     name = examples.id_name
     return Predictions(
         examples.row_ids(),
         "id" if name in RESERVED or name.startswith("p_") else name,
-        np.asarray(model.classes_),
-        np.asarray(model.predict_proba(X)),
-        np.asarray(model.predict(X)),
+        np.asarray(classes),
+        np.asarray(probabilities),
+        np.asarray(predicted),
         examples.labels,
         examples.files,
     )

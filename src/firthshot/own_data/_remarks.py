@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from firthshot.own_data._examples import Array, Examples
 
+UNEVEN = 2  # times as many rows as the smallest class has: less is not worth a word
 EMBEDDING = 64  # columns; a table as wide as that is one, and its columns nobody's to mend
 
 
@@ -66,7 +67,7 @@ def _class_remarks(classes: Array, counts: Array, balanced: bool) -> Iterator[st
             f"{kind} {listed(map(repr, single.tolist()))} {have}: how well {told} told apart "
             "cannot be tested without more."
         )
-    if balanced and counts.min() < counts.max():
+    if balanced and counts.max() >= UNEVEN * counts.min():
         yield Advice(
             f"Classes have {counts.min()} to {counts.max()} examples and count alike; if new data "
             "will be as uneven, fit without class weights.",
@@ -104,8 +105,10 @@ def _contradictions(examples: Examples, left_out: bool) -> Iterator[str]:
         first = rows[0]
         other = rows[examples.labels[rows] != examples.labels[first]][0]
         more = f"; {len(torn) - 1} more such groups" if len(torn) > 1 else ""
+        names = examples.row_names()
         yield (
-            f"Rows {first + 1} and {other + 1} are equal but labelled "
+            f"{names[first].capitalize() if examples.ids is None else names[first]} and "
+            f"{names[other]} are equal but labelled "
             f"{examples.labels[first].item()!r} and {examples.labels[other].item()!r}{more}: "
             "one of the labels is wrong, or the features do not tell these classes apart."
         )
@@ -113,7 +116,7 @@ def _contradictions(examples: Examples, left_out: bool) -> Iterator[str]:
     if copies and left_out:
         are = "row is a copy of another" if copies == 1 else "rows are copies of others"
         yield (
-            f"{copies} {are} with the same label, which makes the leave-one-out accuracy too good: "
+            f"{copies} {are} with the same label, which count as one when rows are left out: "
             f"remove {'it' if copies == 1 else 'them'}."
         )
 

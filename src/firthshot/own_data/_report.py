@@ -1,173 +1,139 @@
-"""What `firthshot fit` says of a model: counts, leave-one-out scores, confusion, remarks."""
+"""What `fit` says of a model: the head and why, how good it is, what to look at."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import Advice
-from firthshot.estimators import leaves_out_exactly
-from firthshot.objective import softmax
+from firthshot.own_data._heads import AUTO, counts_alike
 from firthshot.own_data._remarks import remarks
+from firthshot.own_data.assessment import Assessment, LabelledFit, assess, to_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from firthshot.own_data._examples import Examples
 
-    from firthshot.own_data._examples import Array, Examples
-
-ECE_BINS = 15
-
-
-@dataclass(frozen=True)
-class LeftOutScores:
-    """How each row is predicted by a head that was fitted without it.
-
-    ``nll`` and ``ece`` are those of the probabilities before and after the temperature; it was
-    fitted to rows of the same support set, so that "after" is a little too good.
-    """
-
-    rows: int
-    accuracy: float
-    nll: float
-    nll_calibrated: float
-    ece: float
-    ece_calibrated: float
-
-
-@dataclass(frozen=True)
-class MixedUp:
-    """The two classes that are taken for one another most often."""
-
-    one: str
-    other: str
-    one_as_other: int
-    other_as_one: int
+FEWER = {"mlp": 3}  # rounds of left-out rows for a head whose fits take long
+BLENDED = {
+    "firth": "Firth",
+    "gaussian": "Gaussian",
+    "means": "class means",
+    "neighbours": "neighbours",
+}
+PLACED = {
+    "unit": "rows of length 1",
+    "scaled": "columns on one scale",
+    "plain": "the rows as they are",
+}
+SOURCES = {
+    "given": "as given",
+    "shots": "one over the square of the rows per class",
+    "default": "the default",
+    "theory": "Firth's own value, K·rank(X)/(2N)",
+    "loo": "chosen by leave-one-out",
+    "fallback": "stated fallback: no row could be left out",
+    "scale": "from the spread of the rows",
+}
 
 
 @dataclass(frozen=True)
 class FitReport:
-    """Everything that `firthshot fit` prints.
+    """Everything that `fit` has to say.
 
     Attributes
     ----------
     counts : examples per class
-    lam, l2 : the coefficients used, and where they come from (``lam_source``, ``l2_source``)
-    left_out : scores, or None where no row could be left out or there are too many
+    head : name of the head; why : sentences on what was settled
+    settings : the numbers that were settled, by name
+    assessment : what left-out rows say, or None where every class has one row
     remarks : sentences about the data
     encoder : what made the features, where it is known
-    standardized : whether the model brings columns to one scale
+    doubtful : names of the rows whose labels look wrong, as in ``assessment.doubts``
     """
 
     source: str
+    kind: str
     head: str
+    why: tuple[str, ...]
     rows: int
     features: int
     counts: dict[str, int]
-    lam: float
-    lam_source: str
-    l2: float
-    l2_source: str
-    temperature: float
-    converged: bool
-    left_out: LeftOutScores | None
-    mixed_up: MixedUp | None
+    settings: dict[str, Any]
+    assessment: Assessment | None
     remarks: list[str]
     encoder: str | None = None
-    standardized: bool = False
+    doubtful: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        return asdict(self)
+        found = asdict(replace(self, assessment=None))
+        return found | {"assessment": None if self.assessment is None else to_dict(self.assessment)}
 
 
 def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
     """Say what is to be said of a fitted estimator and the examples it was fitted to."""
-    assert examples.labels is not None
-    classes, counts = np.unique(examples.labels, return_counts=True)
-    scores, mixed, scaled = None, None, bool(model.standardize)
-    if counts.max() > 1 and leaves_out_exactly(len(examples), len(classes)):
-        left = model.leave_one_out(examples.as_input(), examples.labels)
-        scores = _scores(left.logits, left.labels, float(model.temperature_))
-        mixed = _mixed_up(left.labels, left.predicted, model.classes_)
+    classes, labels = examples.coded_labels()
+    counts = np.bincount(labels)
+    task = LabelledFit(
+        model, examples.features, labels, classes, counts_alike(model), FEWER.get(head, 10)
+    )
+    assessment, names = assess(task), examples.row_names()
     return FitReport(
         source=examples.source,
+        kind=examples.kind,
         head=head,
+        why=why_this_head(model, head),
         rows=len(examples),
         features=int(examples.features.shape[1]),
         counts={str(name): int(count) for name, count in zip(classes, counts, strict=True)},
-        lam=float(model.lam_),
-        lam_source=str(model.lam_source_),
-        l2=float(model.l2_),
-        l2_source=str(model.l2_source_),
-        temperature=float(model.temperature_),
-        converged=bool(model.converged_),
-        left_out=scores,
-        mixed_up=mixed,
-        remarks=[
-            *remarks(
-                examples,
-                classes,
-                counts,
-                standardized=scaled,
-                directions=head == "cosine",
-                left_out=scores is not None,
-                balanced=model.class_weight == "balanced",
-            ),
-            *_worse(scores),
-        ],
+        settings=settings_of(model, head),
+        assessment=assessment,
+        remarks=remarks(
+            examples,
+            classes,
+            counts,
+            standardized=head == AUTO or bool(model.standardize),
+            directions=head == "cosine",
+            left_out=assessment is not None,
+            balanced=counts_alike(model),
+        ),
         encoder=examples.encoder,
-        standardized=scaled,
+        doubtful=() if assessment is None else tuple(names[one.row] for one in assessment.doubts),
     )
 
 
-def _worse(scores: LeftOutScores | None) -> Iterator[str]:
-    """Say where the temperature makes probabilities worse, in the digits that are shown."""
-    if scores is not None and round(scores.nll_calibrated, 3) > round(scores.nll, 3):
-        yield Advice(
-            f"By the left-out rows calibrated probabilities (nll {scores.nll_calibrated:.3f}) are "
-            f"worse than raw ones ({scores.nll:.3f}). With few rows per class that is weak "
-            "evidence; otherwise leave out the calibration.",
-            "no_calibrate",
-        )
-
-
-def _scores(logits: Array, labels: Array, temperature: float) -> LeftOutScores:
-    before, after = (softmax(logits / t) for t in (1.0, temperature))
-    return LeftOutScores(
-        rows=len(labels),
-        accuracy=float((logits.argmax(axis=1) == labels).mean()),
-        nll=_nll(before, labels),
-        nll_calibrated=_nll(after, labels),
-        ece=expected_calibration_error(before, labels),
-        ece_calibrated=expected_calibration_error(after, labels),
+def why_this_head(model: Any, head: str) -> tuple[str, ...]:
+    """Return sentences on what was settled, and from what."""
+    if head == AUTO:
+        return (_blend_words(model.choice_),)
+    found = settings_of(model, head)
+    ended = "" if found["converged"] else " It has NOT converged."
+    lam, l2 = (SOURCES.get(found[f"{name}_source"], "") for name in ("lam", "l2"))
+    return (
+        f"The {head} head, as asked.{ended}",
+        f"λ is {found['lam']:.3g} ({lam}), l2 {found['l2']:.3g} ({l2}).",
     )
 
 
-def _nll(probabilities: Array, labels: Array) -> float:
-    own = probabilities[np.arange(len(labels)), labels]
-    return float(-np.log(np.maximum(own, np.finfo(float).tiny)).mean())
+def _blend_words(choice: Any) -> str:
+    """Return the blend of `FewShotClassifier` in one sentence."""
+    order = sorted(choice.shares, key=lambda name: -choice.shares[name])
+    parts = ", ".join(f"{BLENDED[name]} {100 * choice.shares[name]:.0f} %" for name in order)
+    by = f"{choice.left_out} left-out rows" if choice.left_out else "rules alone"
+    return f"A blend set by {by}: {parts}, on {PLACED[choice.columns]}."
 
 
-def expected_calibration_error(probabilities: Array, labels: Array) -> float:
-    """Return the mean gap between confidence and accuracy over 15 bins of the confidence."""
-    confidence = probabilities.max(axis=1)
-    right = probabilities.argmax(axis=1) == labels
-    which = np.minimum((confidence * ECE_BINS).astype(int), ECE_BINS - 1)
-    gaps = np.bincount(which, confidence, ECE_BINS) - np.bincount(which, right, ECE_BINS)
-    return float(np.abs(gaps).sum() / len(labels))
-
-
-def _mixed_up(labels: Array, predicted: Array, classes: Array) -> MixedUp | None:
-    """Return the pair of classes with the most mistakes between them."""
-    K = len(classes)
-    table = np.bincount(labels * K + predicted, minlength=K * K).reshape(K, K)
-    np.fill_diagonal(table, 0)
-    both = np.triu(table + table.T)
-    if not both.any():
-        return None
-    one, other = (int(at) for at in np.unravel_index(both.argmax(), both.shape))
-    return MixedUp(
-        str(classes[one]), str(classes[other]), int(table[one, other]), int(table[other, one])
-    )
+def settings_of(model: Any, head: str) -> dict[str, Any]:
+    """Return the numbers that a fit settled, by name."""
+    if head == AUTO:
+        return asdict(model.choice_)
+    return {
+        "lam": float(model.lam_),
+        "lam_source": str(model.lam_source_),
+        "l2": float(model.l2_),
+        "l2_source": str(model.l2_source_),
+        "temperature": float(model.temperature_),
+        "converged": bool(model.converged_),
+        "standardized": bool(model.standardize),
+    }

@@ -24,6 +24,7 @@ def read_examples(
     split: str | None = None,
     needs_label: bool = True,
     embedder: Embedder | None = None,
+    skip_bad: bool = False,
 ) -> Examples:
     """Read the rows of a source.
 
@@ -41,6 +42,8 @@ def read_examples(
         Whether rows without labels are refused.
     embedder : Embedder, optional
         Gives pictures and texts their features; one may serve several sources.
+    skip_bad : bool
+        Leave out pictures that cannot be read.
 
     Raises
     ------
@@ -51,6 +54,8 @@ def read_examples(
     kind = Path(source).suffix.lower()
     if split is not None and not _is_bank(source):
         raise FirthshotError(f"{source} is no bank: leave out the split {split}.", "split")
+    if source.endswith("/") and not Path(source).exists():
+        raise FirthshotError(f"There is no folder {source}: check the path.")
     if Path(source).is_file():
         refuse_foreign(Path(source))
     if kind == ".txt" and embedder.takes_texts:
@@ -58,7 +63,9 @@ def read_examples(
     _refuse_unknown(source, embedder)
     encoded = encoded_kind(source, columns, embedder)
     if encoded is not None:
-        return read_encoded(source, encoded, columns, embedder, needs_label=needs_label)
+        return read_encoded(
+            source, encoded, columns, embedder, needs_label=needs_label, skip_bad=skip_bad
+        )
     _refuse_for_features(source, embedder.given, columns)
     if kind in TABLES:
         return read_examples_table(Path(source), columns, needs_label=needs_label)

@@ -66,6 +66,17 @@ def lines_table(text: str, columns: Columns, source: str) -> pl.DataFrame | None
     return None if separator is None else parse_separated("\n".join(lines), separator, None, source)
 
 
+def looks_like_texts(table: pl.DataFrame, columns: Columns) -> bool:
+    """Tell whether the only column beside label and id holds words, or that called text does."""
+    import polars as pl
+
+    special = {columns.label, columns.id or "id", *columns.drop}
+    special |= {name for name in table.columns if name.lower() == "id" or index_column(name)}
+    rest = [name for name in table.columns if name not in special]
+    named = rest if len(rest) == 1 else [name for name in rest if name == "text"]
+    return bool(named) and table.schema[named[0]] == pl.String and not numeric(table[named[0]])
+
+
 def numeric(column: pl.Series) -> bool:
     """Tell whether a column of text holds nothing but numbers."""
     import polars as pl
@@ -88,7 +99,7 @@ def _column(
         return str(columns.id), ()  # the only words there are: they name themselves
     if model is None:
         return text_column(table, source, None, tuple(others)), ()
-    if len(rest) != 1:
+    if len(rest) != 1 or _are_labels(table[rest[0]]):
         raise FirthshotError(
             f"{source} has no column {model!r}, which held the model's texts, but "
             f"{listed(map(repr, table.columns))}: name the column of texts.",
@@ -99,6 +110,11 @@ def _column(
         "column of words, was read instead."
     )
     return rest[0], (note,)
+
+
+def _are_labels(column: pl.Series) -> bool:
+    """Tell whether words are rather classes than texts: by their name, or because they repeat."""
+    return column.name.lower() == "label" or 2 * column.n_unique() <= len(column)
 
 
 def _others(table: pl.DataFrame, columns: Columns) -> set[str]:

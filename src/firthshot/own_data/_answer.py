@@ -1,0 +1,141 @@
+"""The short answer of a fit, in sentences: for a terminal, a notebook and the head of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firthshot.errors import listed
+
+if TYPE_CHECKING:
+    from firthshot.own_data._report import FitReport
+    from firthshot.own_data.assessment import Assessment
+
+WORTHWHILE = 0.01  # a gain of accuracy that more rows are worth
+SHOWN = 3
+HELD = {"features": "rows", "image": "pictures", "text": "texts"}
+
+
+def title_line(report: FitReport) -> str:
+    """Return what was fitted: the source, its rows and classes."""
+    counts = list(report.counts.values())
+    each = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    made = "" if report.encoder is None else f", encoded by {report.encoder}"
+    return (
+        f"{report.source}: {report.rows} {HELD[report.kind]}, {report.features} "
+        f"feature{'s' * (report.features != 1)}, {len(counts)} classes of {each}{made}"
+    )
+
+
+def answer_lines(report: FitReport) -> list[tuple[str, str]]:
+    """Return names and sentences: head, accuracy, rivals, Firth, mistakes, labels, more rows."""
+    head = [("head", " ".join(report.why))]
+    found = report.assessment
+    if found is None:
+        return [*head, ("accuracy", "cannot be tested: every class has one row. Add a second.")]
+    return [
+        *head,
+        ("accuracy", accuracy_words(found)),
+        ("instead", rivals_words(found)),
+        ("Firth", firth_words(found)),
+        ("confused", confused_words(found)),
+        ("labels", labels_words(report)),
+        ("more rows", more_words(found)),
+    ]
+
+
+def accuracy_words(found: Assessment) -> str:
+    """Return the accuracy that new rows will see, and from what it is known."""
+    one = found.estimate
+    single = ""
+    if one.single:
+        are = "class has" if one.single == 1 else "classes have"
+        alone = one.single_accuracy or 0.0
+        single = (
+            f" {one.single} {are} one row and cannot be left out; "
+            f"{'it counts' if one.single == 1 else 'they count'} with the {100 * alone:.0f} % "
+            "that other classes reach with one row."
+        )
+    return (
+        f"{100 * one.accuracy:.1f} % expected of new rows ({100 * one.low:.0f} to "
+        f"{100 * one.high:.0f}), from {one.rows} left-out rows.{single}"
+    )
+
+
+def rivals_words(found: Assessment) -> str:
+    """Return the accuracy of other methods on the same left-out rows."""
+    others = ", ".join(f"{one.name} {100 * one.accuracy:.1f}" for one in found.rivals)
+    return f"On the left-out rows: this head {100 * found.estimate.measured:.1f} %, {others}."
+
+
+def firth_words(found: Assessment) -> str:
+    """Return what Firth's penalty adds, and whether that can be told from nothing."""
+    without = found.rival("λ = 0")
+    if without is None:
+        return "The head has no λ."
+    gain, nats, rows = without.points, without.nats, len(found.left)
+    scores = (
+        f"{100 * gain.mean:+.1f} points against λ = 0, log-loss {without.log_loss:.3f} → "
+        f"{found.log_loss:.3f}"
+    )
+    if not gain.certain and not nats.certain:
+        return f"{scores}: not distinguishable from nothing with {rows} rows."
+    better = (gain.mean if gain.certain else nats.mean) > 0
+    return f"{scores}: it {'helps' if better else 'costs'} here ({rows} left-out rows)."
+
+
+def confused_words(found: Assessment) -> str:
+    """Return the pair of classes that is taken for one another most often."""
+    mixed = found.mixed_up
+    if mixed is None:
+        return "No two classes: every left-out row was right."
+    ways = [
+        f"{a!r} taken for {b!r} {times(n)}"
+        for a, b, n in (
+            (mixed.one, mixed.other, mixed.one_as_other),
+            (mixed.other, mixed.one, mixed.other_as_one),
+        )
+        if n
+    ]
+    return ", ".join(ways) + "."
+
+
+def labels_words(report: FitReport) -> str:
+    """Return how many labels look wrong, and the first of them by name."""
+    found = report.assessment
+    assert found is not None
+    if not found.doubts:
+        return "None looks wrong."
+    first = [
+        f"{name} ({found.classes[one.label]}, rather {found.classes[one.other]})"
+        for name, one in zip(report.doubtful[:SHOWN], found.doubts, strict=False)
+    ]
+    rest = len(found.doubts) - len(first)
+    more = f" and {rest} more" if rest else ""
+    look = "1 looks" if len(found.doubts) == 1 else f"{len(found.doubts)} look"
+    return f"{look} wrong: {', '.join(first)}{more}."
+
+
+def more_words(found: Assessment) -> str:
+    """Return whether more rows would help, and of which class first."""
+    gain = found.more.accuracy - found.estimate.accuracy
+    expected = (
+        f"Twice as many: {100 * found.more.accuracy:.0f} % ({100 * found.more.low:.0f} to "
+        f"{100 * found.more.high:.0f})"
+    )
+    if gain < WORTHWHILE:
+        return f"{expected}, hardly a gain."
+    worst = listed((repr(name) for name in weakest(found)), most=2)
+    return f"{expected}. Begin with {worst}." if worst else f"{expected}."
+
+
+def weakest(found: Assessment) -> list[str]:
+    """Return the two classes with the most mistakes of left-out rows, if any."""
+    mistakes = found.confusion.sum(axis=1) - found.confusion.diagonal()
+    shares = mistakes / found.confusion.sum(axis=1).clip(1)
+    order = shares.argsort(kind="stable")[::-1][:2]
+    return [str(found.classes[k]) for k in order if shares[k] > 0]
+
+
+def times(count: int) -> str:
+    """Return a count in words: once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

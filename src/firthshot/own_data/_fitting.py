@@ -1,0 +1,144 @@
+"""`firthshot.fit`: from pictures, texts or rows to a model that answers for itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from firthshot.errors import FirthshotError, ScaleWarning
+from firthshot.own_data._encoded import Embedder
+from firthshot.own_data._examples import Columns, Examples, refuse_contradictions
+from firthshot.own_data._heads import AUTO, make_head
+from firthshot.own_data._inputs import take_examples
+from firthshot.own_data._model import FittedModel
+from firthshot.own_data._report import report_fit
+from firthshot.progress import ambient_listener
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+SCALED = (
+    "Columns vary on very different scales, so that they were brought to one (mean 0, spread 1) "
+    "for fitting; the model takes them as they are. standardize=False leaves that away."
+)
+
+
+def fit(
+    source: Any,
+    y: ArrayLike | None = None,
+    *,
+    head: str = AUTO,
+    label: str = "label",
+    text: str | None = None,
+    id: str | None = None,  # noqa: A002
+    drop: Sequence[str] = (),
+    encoder: str | None = None,
+    split: str | None = None,
+    skip_bad: bool = False,
+    **parameters: Any,
+) -> FittedModel:
+    """Fit a classifier to a few labelled pictures, texts or rows.
+
+    Parameters
+    ----------
+    source : str, Path, list, data frame or array
+        A folder of class folders of pictures; a table of texts or of features (.csv, .tsv,
+        .parquet, .jsonl); a feature file (.npz, …); the name of a bank; or, in memory, a list of
+        picture files or of texts, a data frame, or an array (n_samples, n_features).
+    y : array-like of shape (n_samples,), optional
+        The labels, where ``source`` does not hold them.
+    head : {"auto", "linear", "cosine", "mlp"}
+        "auto" is `FewShotClassifier`; the others are the explicit Firth heads.
+    label, text, id : str
+        Columns of a table: the class of each row, the text to embed, and what names the row.
+    drop : sequence of str
+        Columns to leave out.
+    encoder : str, optional
+        Name or path of the encoder of pictures or texts; else the default one.
+    split : str, optional
+        Only this split of a bank.
+    skip_bad : bool
+        Leave out pictures that cannot be read; else they are refused, all of them by name.
+    **parameters
+        Parameters of the head, such as ``lam``, ``l2`` or ``class_weight`` ("balanced" or "none").
+
+    Returns
+    -------
+    FittedModel
+        With `predict`, `predict_proba`, `novelty_score`, `report`, `save` and `update`.
+
+    Examples
+    --------
+    >>> model = firthshot.fit("photos/")                       # doctest: +SKIP
+    >>> model.predict(["new/1.jpg", "new/2.jpg"])              # doctest: +SKIP
+    """
+    refuse_contradictions(label, drop, text)
+    make_head(head, parameters)  # refuses before anything is read
+    columns = Columns(label, id, tuple(drop), text=text)
+    embedder = Embedder(encoder, listener=ambient_listener())
+    examples = take_examples(source, y, columns, embedder, split=split, skip_bad=skip_bad)
+    return fit_examples(examples, head, parameters, embedder)
+
+
+def fit_examples(
+    examples: Examples, head: str, parameters: dict[str, Any], embedder: Embedder
+) -> FittedModel:
+    """Fit a head to examples, and assess it by them."""
+    _refuse_equal_rows(examples)
+    estimator = make_head(head, parameters, examples)
+    notes = _fitted(estimator, examples)
+    if head != AUTO and estimator.standardize and "standardize" not in parameters:
+        notes.append(SCALED)
+    report = report_fit(estimator, examples, head)
+    report = replace(report, remarks=[*_skipped(examples), *notes, *report.remarks])
+    return FittedModel(estimator, examples, head, parameters, embedder, report)
+
+
+def _skipped(examples: Examples) -> list[str]:
+    """Say which files were left out."""
+    if not examples.bad:
+        return []
+    from firthshot.errors import listed
+
+    count = "1 file was" if len(examples.bad) == 1 else f"{len(examples.bad)} files were"
+    return [f"{count} left out, as no picture that can be read: {listed(examples.bad, most=20)}."]
+
+
+def _refuse_equal_rows(examples: Examples) -> None:
+    if len(examples) > 1 and not (examples.features != examples.features[0]).any():
+        raise FirthshotError(
+            f"All rows of {examples.source} are equal: nothing can be learned from them."
+        )
+
+
+def _fitted(estimator: Any, examples: Examples) -> list[str]:
+    """Fit, and return what the estimator warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ScaleWarning)  # the report has it
+        try:
+            estimator.fit(examples.as_input(), examples.labels)
+        except FirthshotError as error:
+            raise error.reworded(f"{examples.source} cannot be fitted: {error}") from None
+    return [_in_our_words(warning, examples) for warning in caught]
+
+
+def _in_our_words(warning: Any, examples: Examples) -> str:
+    """Return a warning with what a table's owner can do about it."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    from firthshot.errors import Advice
+
+    told = str(warning.message)
+    if not issubclass(warning.category, ConvergenceWarning) or "max_iter" not in told:
+        return told
+    largest = int(abs(examples.features).max(axis=0).argmax())
+    column = repr(examples.names[largest]) if examples.names else str(largest + 1)
+    return Advice(
+        f"The solver stopped before reaching its tolerance; the largest numbers are in column "
+        f"{column}: bring the columns to one scale, or leave that column out.",
+        "standardize",
+        "drop",
+    )

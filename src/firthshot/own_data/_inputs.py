@@ -1,0 +1,135 @@
+"""From what a user holds in Python to `Examples`: names of sources, lists, frames, arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.errors import FirthshotError
+from firthshot.own_data._encoded import Embedder, embed_table_texts
+from firthshot.own_data._examples import Columns, Examples
+from firthshot.own_data._files import embed_files
+from firthshot.own_data._sources import read_examples
+from firthshot.own_data._tables import table_examples
+from firthshot.own_data._texts import looks_like_texts
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PYTHON = "the given rows"
+
+
+def take_examples(
+    data: Any,
+    y: Any,
+    columns: Columns,
+    embedder: Embedder,
+    *,
+    split: str | None = None,
+    needs_label: bool = True,
+    skip_bad: bool = False,
+) -> Examples:
+    """Return the rows of anything: a source, a list of pictures or texts, a frame, an array.
+
+    Parameters
+    ----------
+    data : str, Path, sequence of them, data frame or array
+    y : array-like or None
+        The labels, where the data do not hold them.
+    columns, embedder, split, needs_label, skip_bad : as for `read_examples`
+    """
+    if isinstance(data, str | Path):
+        if y is not None:
+            raise FirthshotError(f"{data} holds its own labels: leave out y.")
+        return read_examples(
+            str(data),
+            columns,
+            split=split,
+            needs_label=needs_label,
+            embedder=embedder,
+            skip_bad=skip_bad,
+        )
+    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
+        found = _frame_examples(_as_polars(data), y, columns, embedder, needs_label)
+    elif len(data) and all(isinstance(one, str | Path) for one in data):
+        found = _listed_examples(list(data), embedder, skip_bad)
+    else:
+        found = Examples(PYTHON, _numbers(data))
+    if y is not None:
+        found = replace(found, labels=_labels(y, found))
+    if needs_label and found.labels is None:
+        raise FirthshotError("The rows have no labels: give y.")
+    return found
+
+
+def _as_polars(frame: Any) -> pl.DataFrame:
+    import polars as pl
+
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if hasattr(frame, "to_dict") and hasattr(frame, "iloc"):  # of pandas
+        return pl.DataFrame({str(name): frame[name].tolist() for name in frame.columns})
+    return pl.DataFrame(frame)
+
+
+def _frame_examples(
+    frame: pl.DataFrame, y: Any, columns: Columns, embedder: Embedder, needs_label: bool
+) -> Examples:
+    needs = needs_label and y is None
+    if columns.text is not None or embedder.takes_texts or looks_like_texts(frame, columns):
+        return embed_table_texts(frame, PYTHON, columns, embedder, needs)
+    return table_examples(frame, PYTHON, columns, needs_label=needs)
+
+
+def _listed_examples(items: list[str | Path], embedder: Embedder, skip_bad: bool) -> Examples:
+    """Return pictures or texts of a list: files of pictures by their names, else texts."""
+    from firthshot.backbones.embed import embed
+    from firthshot.backbones.images import ENDINGS
+
+    pictures = not embedder.takes_texts and all(
+        Path(one).suffix.lower() in ENDINGS for one in items
+    )
+    if pictures:
+        return embed_files([Path(one) for one in items], None, PYTHON, embedder, skip_bad=skip_bad)
+    texts, encoder = [str(one) for one in items], embedder.encoder("text")
+    return Examples(
+        PYTHON,
+        embed(texts, encoder, listener=embedder.listener),
+        ids=np.array(texts),
+        id_name="text",
+        kind="text",
+        encoder=encoder.spec or encoder.name,
+        fingerprint=encoder.fingerprint,
+        texts=tuple(texts),
+    )
+
+
+def _numbers(data: Any) -> np.ndarray:
+    from firthshot.own_data._tables import refuse_not_finite
+
+    try:
+        features = np.asarray(data.toarray() if hasattr(data, "toarray") else data)
+        if features.dtype not in (np.float32, np.float64):
+            features = features.astype(np.float64)
+    except (TypeError, ValueError):
+        raise FirthshotError(
+            "The rows are no numbers: give an array of shape (rows, features), a data frame, texts "
+            "or pictures."
+        ) from None
+    if features.ndim != 2 or not features.size:
+        raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
+    refuse_not_finite(features, PYTHON)
+    return features
+
+
+def _labels(y: Any, found: Examples) -> np.ndarray:
+    labels = np.asarray(y)
+    wanted = len(found) + len(found.bad)
+    if labels.shape != (wanted,):
+        raise FirthshotError(
+            f"y has shape {labels.shape}: give one label for each of {wanted} rows."
+        )
+    return labels[found.taken] if found.bad else labels

@@ -1,0 +1,100 @@
+"""Two methods on the same left-out rows: what each gains, and whether chance explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from firthshot.arrays import Array
+from firthshot.own_data.assessment.rows import LabelledFit, LeftOutRows
+
+Z = 1.96
+UNEVEN = 2  # times as many rows as the smallest class has
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A mean difference over rows and its 95 % interval; above zero is better."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def certain(self) -> bool:
+        """Tell whether zero lies outside the interval."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class RivalScore:
+    """Another method on the left-out rows, and what the fitted one gains over it.
+
+    Attributes
+    ----------
+    name : what the method is called
+    accuracy, log_loss : of the other method
+    points : what the fitted one gains in accuracy, a share; nats : in log-loss
+    """
+
+    name: str
+    accuracy: float
+    log_loss: float
+    points: Gain
+    nats: Gain
+
+
+def rival_score(task: LabelledFit, name: str, ours: LeftOutRows, theirs: LeftOutRows) -> RivalScore:
+    """Compare two methods row by row."""
+    return RivalScore(
+        name,
+        task.mean(theirs.right, theirs.labels),
+        task.mean(theirs.loss, theirs.labels),
+        _gain(task, ours.right - theirs.right, ours.labels),
+        _gain(task, theirs.loss - ours.loss, ours.labels),
+    )
+
+
+def _gain(task: LabelledFit, differences: Array, labels: Array) -> Gain:
+    """Return the mean of differences; a further row of difference 1 holds its interval open."""
+    mean = task.mean(differences, labels)
+    shares = _shares(task, labels)
+    largest = min(float(np.abs(differences).max(initial=0.0)), 1.0) or 1.0
+    variance = float(shares**2 @ (differences - mean) ** 2) + (largest * shares.max()) ** 2
+    half = Z * float(np.sqrt(variance))
+    return Gain(mean, mean - half, mean + half)
+
+
+def _shares(task: LabelledFit, labels: Array) -> Array:
+    if not task.alike:
+        return np.full(len(labels), 1 / len(labels))
+    counts = np.bincount(labels, minlength=len(task.classes))
+    return np.asarray(1 / ((counts > 0).sum() * counts[labels]))
+
+
+def rivals(task: LabelledFit) -> dict[str, Any]:
+    """Return what one would take instead, by name: all unfitted."""
+    from sklearn.base import clone
+    from sklearn.linear_model import LogisticRegression
+
+    from firthshot.own_data.assessment.means import NearestMean
+
+    found: dict[str, Any] = {
+        "LogisticRegression()": LogisticRegression(),
+        "nearest class mean": NearestMean(),
+    }
+    if "lam" in task.estimator.get_params():
+        found["λ = 0"] = clone(task.estimator).set_params(lam=0.0)
+    if task.alike and task.counts.max() >= UNEVEN * task.counts.min():
+        found["no class weights"] = _unweighted(task.estimator)
+    return found
+
+
+def _unweighted(estimator: Any) -> Any:
+    """Return the estimator for new rows that are as uneven as those to fit."""
+    from sklearn.base import clone
+
+    name = "class_prior" if "class_prior" in estimator.get_params() else "class_weight"
+    return clone(estimator).set_params(**{name: "training" if name == "class_prior" else None})

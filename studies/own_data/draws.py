@@ -1,0 +1,53 @@
+"""Draws of labelled rows from banks, as users have them: few, and often unequal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from firthshot import Bank, load_bank
+
+BANKS = ("clinc150-minilm", "cifarfs-efficientnet-lite0", "mini-resnet10", "cub-resnet10")
+HELD_OUT = 40  # rows of a class, at most
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Rows to fit, and held-out rows of the same classes."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    held_features: np.ndarray
+    held_labels: np.ndarray
+    shots: str
+
+
+def draws(name: str, number: int) -> Iterator[Draw]:
+    """Yield draws of a bank: 5 to 20 classes of 2 to 12 rows, equal, unequal or some of one row."""
+    bank = load_bank(name)
+    for trial in range(number):
+        rng = np.random.default_rng([trial, len(name)])
+        kind = ("2", "3", "5", "8", "12", "2-16", "1-6")[trial % 7]
+        ways = int(rng.choice([5, 10, 20]))
+        low, _, high = kind.partition("-")
+        counts = rng.integers(int(low), int(high or low) + 1, ways)
+        yield draw_rows(bank, rng, counts, kind)
+
+
+def draw_rows(bank: Bank, rng: np.random.Generator, counts: np.ndarray, kind: str) -> Draw:
+    """Return so many rows of random novel classes, and others of the same."""
+    groups = bank.class_rows("novel")
+    chosen = rng.choice(len(groups), min(len(counts), len(groups)), replace=False)
+    known, held = [], []
+    for k, count in zip(chosen, counts, strict=False):
+        rows = rng.permutation(groups[k])
+        known.append(rows[:count])
+        held.append(rows[count:][:HELD_OUT])
+    return Draw(*_features(bank, known), *_features(bank, held), kind)
+
+
+def _features(bank: Bank, groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.concatenate(groups)
+    return np.asarray(bank.features[rows], np.float32), bank.labels[rows]
