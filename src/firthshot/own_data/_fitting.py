@@ -92,8 +92,22 @@ def fit_examples(
     if head != AUTO and estimator.standardize and "standardize" not in parameters:
         notes.append(SCALED)
     report = report_fit(estimator, examples, head)
-    report = replace(report, remarks=[*_skipped(examples), *notes, *report.remarks])
+    report = replace(
+        report,
+        remarks=[*_skipped(examples), *notes, *report.remarks],
+        encoder=_encoder_words(examples, embedder),
+    )
     return FittedModel(estimator, examples, head, parameters, embedder, report)
+
+
+def _encoder_words(examples: Examples, embedder: Embedder) -> str | None:
+    """Return the encoder, and how large it sees pictures."""
+    if examples.kind != "image" or examples.encoder is None:
+        return examples.encoder
+    from firthshot.backbones.encoders import split_spec
+
+    place, side = split_spec(examples.encoder)[0], embedder.encoder("image").side
+    return place if side is None else f"{place}, pictures of {side} px"
 
 
 def _skipped(examples: Examples) -> list[str]:

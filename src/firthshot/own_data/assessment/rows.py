@@ -101,7 +101,7 @@ class LeftOutRows:
     @cached_property
     def right(self) -> Array:
         """Return which rows are predicted right, (R,), as numbers."""
-        return (self.predicted == self.labels).astype(np.float64)
+        return np.asarray(self.predicted == self.labels, np.float64)
 
     @cached_property
     def own(self) -> Array:
@@ -111,7 +111,7 @@ class LeftOutRows:
     @cached_property
     def loss(self) -> Array:
         """Return −log of the probability of each row's own label, (R,)."""
-        return -np.log(np.maximum(self.own, LEAST, dtype=np.float64))
+        return np.asarray(-np.log(np.maximum(self.own, LEAST)))
 
 
 def rounds_of(task: LabelledFit) -> list[Array]:
