@@ -17,6 +17,7 @@ BENCHES = {
     "estimators": "fit linear heads here and with scikit-learn's LogisticRegression",
     "jeffreys": "fit exact Firth regressions here and with other packages",
     "calibration": "train on calibrated tasks here and with numpy and scikit-learn",
+    "extract": "turn pictures into features here and with the plain loop of transformers",
     "sweep": "measure what a run costs beside training, its memory, and a cluster's part",
 }
 
@@ -40,6 +41,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         bench.add_argument("--quick", action="store_true", help="fewer cases: a look in minutes")
         if name == "engine":
             _add_engine_options(bench)
+        if name == "extract":
+            bench.add_argument("--pictures", type=Path, required=True, help="folder of them")
     return parser.parse_args(words)
 
 
