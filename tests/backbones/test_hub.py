@@ -303,6 +303,44 @@ def test_torch_is_not_imported_when_every_embedding_is_cached(
     assert Path("b.firth").is_file()
 
 
+def test_fit_and_predict_know_the_encoders(
+    photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fit = ["fit", "zoo", "--model", "zoo.firth", "--device", "cpu", "--offline", "--encoder"]
+    refused = CliRunner().invoke(app, [*fit, "hf:tiny/other"])
+    assert "downloads are off" in str(refused.exception)
+    assert CliRunner().invoke(app, [*fit, "hf:tiny/clip"]).exit_code == 0
+    commit = commit_of("tiny/clip")
+    assert firthshot.load("zoo.firth").estimator.encoder_name_ == f"hf:tiny/clip@{commit}"
+    predict = ["predict", "zoo.firth", str(photos[0]), "--offline"]
+    assert CliRunner().invoke(app, predict).exit_code == 0
+    other = CliRunner().invoke(app, [*predict, "--encoder", "hf:tiny/dinov2"])
+    assert f"but hf:tiny/dinov2@{commit_of('tiny/dinov2')} has" in str(other.exception)
+
+
+def colours(paths: list[Path]) -> list[np.ndarray]:
+    """Encode pictures by their colours."""
+    return [np.asarray(Image.open(path)).mean((0, 1)) for path in paths]
+
+
+def test_fit_takes_a_function_or_a_model(photos: list[Path], tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    names = [path.parent.name for path in photos]
+    model = firthshot.fit(photos, names, encoder=colours)
+    assert model.predict(photos[:2]).shape == (2,)
+    model.save(tmp_path / "c.firth")
+    with pytest.raises(FirthshotError, match=r"with the Python function .*colours: give it as"):
+        firthshot.load(tmp_path / "c.firth").predict(photos)
+    again = firthshot.load(tmp_path / "c.firth", encoder=colours)
+    np.testing.assert_array_equal(again.predict(photos), model.predict(photos))
+    sentences = SentenceTransformer(str(Path(load_encoder("st:tiny/bert").files[0]).parent))
+    texts = ["my card", "my lost card", "hello", "hello hello"]
+    model = firthshot.fit(texts, ["a", "a", "b", "b"], encoder=sentences)
+    assert model.predict(["card"]).tolist() in (["a"], ["b"])
+
+
 def test_a_full_disk_is_said_before_anything_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     free = SimpleNamespace(free=10)
     monkeypatch.setattr(_hub.shutil, "disk_usage", lambda _: free)

@@ -12,7 +12,7 @@ _HOMES = {
     "architectures": "make_backbone",
     "datasets": "open_dataset",
     "embed": "embed embed_pictures embed_texts",
-    "encoders": "Encoder EncoderOptions digest_module load_encoder torch_encoder",
+    "encoders": "Encoder EncoderOptions digest_module encoding load_encoder torch_encoder",
     "images": "Preparation",
 }
 __all__ = sorted(" ".join(_HOMES.values()).split())  # noqa: PLE0605

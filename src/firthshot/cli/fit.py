@@ -14,10 +14,12 @@ import typer
 from firthshot.cli._options import (
     Architecture,
     BankSplit,
+    Device,
     Drop,
     EncoderName,
     EncoderSize,
     IdColumn,
+    Offline,
     PixelMean,
     PixelStd,
     SkipBad,
@@ -115,10 +117,14 @@ def fit(
             help="Keep the features of the rows in the model, which --update and --unknown need.",
         ),
     ] = True,
+    device: Device = "auto",
+    offline: Offline = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Fit a classifier to labelled rows, say how good it is, and write it to a file."""
+    from firthshot.backbones.encoders import encoding
+
     target = _target(source, model, update, report)
     given = {
         "lam": lam,
@@ -135,7 +141,7 @@ def fit(
         "split": split,
     }
     reading |= {"label": label, "skip_bad": skip_bad}
-    with listening(quiet=quiet):
+    with listening(quiet=quiet), encoding(device=device, offline=offline):
         if update is not None:
             fitted = _grown(update, source, reading, settings, head)
         else:

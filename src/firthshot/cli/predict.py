@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firthshot.cli._options import BankSplit, Drop, IdColumn, SkipBad, check_target
+from firthshot.cli._options import (
+    BankSplit,
+    Device,
+    Drop,
+    IdColumn,
+    Offline,
+    SkipBad,
+    check_target,
+)
 from firthshot.cli._progress import listening
 from firthshot.cli._screen import echo, echo_data, plain, screen
 from firthshot.cli._screen import table as make_table
@@ -61,6 +69,8 @@ def predict(
         ),
     ] = None,
     skip_bad: SkipBad = False,
+    device: Device = "auto",
+    offline: Offline = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the predictions only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
 ) -> None:
@@ -69,6 +79,7 @@ def predict(
     Without --out, standard output gets a table (terminal), CSV (pipe) or JSON lines (--json).
     Pictures go to --out part by part: the same command goes on where it was stopped.
     """
+    from firthshot.backbones.encoders import encoding
     from firthshot.own_data import (
         KINDS,
         PictureRun,
@@ -80,7 +91,7 @@ def predict(
 
     if out is not None:
         check_target("--out", out, {"input": [*sources], "model": [model]}, KINDS)
-    with listening(quiet=quiet):
+    with listening(quiet=quiet), encoding(device=device, offline=offline):
         loaded = load(model, encoder)
         refuse_contradictions(label, drop or (), text or loaded.estimator.text_name_)
         if unknown is not None:

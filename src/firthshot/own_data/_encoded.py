@@ -34,10 +34,6 @@ class Embedder:
         The encoder that a model was fitted with: another is refused.
     listener : ProgressListener, optional
         Hears what is downloaded, and how many pictures or texts are embedded.
-    device : {"auto", "cpu", "cuda", "mps"}
-        Where to run it.
-    offline : bool
-        Download nothing.
     """
 
     def __init__(
@@ -45,13 +41,14 @@ class Embedder:
         given: Any = None,
         mark: EncoderMark | None = None,
         listener: ProgressListener = SILENT,
-        *,
-        device: str = "auto",
-        offline: bool = False,
     ) -> None:
         self.given, self.mark, self.listener = given, mark, listener
-        self._how: dict[str, Any] = {"device": device, "offline": offline, "listener": listener}
         self._loaded: dict[Encoded | None, Encoder] = {}
+
+    @property
+    def _hearing(self) -> ProgressListener | None:
+        """Who hears of downloads: standard error, where nobody listens."""
+        return None if self.listener is SILENT else self.listener
 
     def encoder(self, kind: Encoded) -> Encoder:
         """Return the encoder of the model, the one that is named, or the default."""
@@ -67,7 +64,7 @@ class Embedder:
 
         if kind not in self._loaded:
             wanted = DEFAULTS[kind] if self.given is None else self.given
-            self._loaded[kind] = load_encoder(wanted, kind=kind, **self._how)
+            self._loaded[kind] = load_encoder(wanted, kind=kind, listener=self._hearing)
         return self._loaded[kind]
 
     def _of_model(self) -> Encoder:
@@ -75,7 +72,7 @@ class Embedder:
 
         assert self.mark is not None
         if None not in self._loaded:
-            self._loaded[None] = recall_encoder(self.mark, self.given, **self._how)
+            self._loaded[None] = recall_encoder(self.mark, self.given, listener=self._hearing)
         return self._loaded[None]
 
     def try_picture(self, picture: Path) -> np.ndarray | None:

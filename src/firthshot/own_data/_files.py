@@ -49,7 +49,9 @@ def embed_files(
     collect : add bad files to this list, and leave what to do about them to the caller
     """
     encoder = embedder.encoder("image")
-    features, taken, bad = [np.empty((0, encoder.dim), np.float32)], [], []
+    features: list[np.ndarray] = []
+    taken: list[int] = []
+    bad: list[str] = []
     for start, rows, part in _parts(paths, embedder):
         features.append(part)
         taken += [start + row for row in rows]
@@ -63,7 +65,7 @@ def embed_files(
     kept = np.array(taken, np.intp)
     return Examples(
         source,
-        np.concatenate(features),
+        np.concatenate(features) if features else np.empty((0, encoder.dim), np.float32),
         None if labels is None else labels[kept],
         ids=np.array([paths[row].as_posix() for row in taken]),
         id_name="picture",

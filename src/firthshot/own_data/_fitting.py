@@ -34,7 +34,7 @@ def fit(
     text: str | None = None,
     id: str | None = None,  # noqa: A002
     drop: Sequence[str] = (),
-    encoder: str | None = None,
+    encoder: Any = None,
     split: str | None = None,
     skip_bad: bool = False,
     **parameters: Any,
@@ -55,8 +55,10 @@ def fit(
         Columns of a table: the class of each row, the text to embed, and what names the row.
     drop : sequence of str
         Columns to leave out.
-    encoder : str, optional
-        Name or path of the encoder of pictures or texts; else the default one.
+    encoder : str or object, optional
+        Name or path of the encoder of pictures or texts, such as ``hf:facebook/dinov2-small``; an
+        `Encoder` of `load_encoder`; a torch or sentence-transformers model; or a function from a
+        list to an array. Else the default one.
     split : str, optional
         Only this split of a bank.
     skip_bad : bool

@@ -56,14 +56,14 @@ class FittedModel:
             _remember_origin(estimator, examples)
 
     @classmethod
-    def load(cls, path: str | Path, encoder: str | None = None) -> Self:
+    def load(cls, path: str | Path, encoder: Any = None) -> Self:
         """Read a model that `save` or `firthshot fit` wrote, or any estimator's file.
 
         Parameters
         ----------
         path : str or Path
-        encoder : str, optional
-            Where the model's encoder is now, if it has moved.
+        encoder : str or object, optional
+            Where the model's encoder is now, if it has moved; or the object it was fitted with.
         """
         from firthshot.backbones.embed import EncoderMark
         from firthshot.estimators import load_model
@@ -293,13 +293,13 @@ def _kept_examples(estimator: Any) -> Examples | None:
     )
 
 
-def load(path: str | Path, encoder: str | None = None) -> FittedModel:
+def load(path: str | Path, encoder: Any = None) -> FittedModel:
     """Read a model of `firthshot.fit`: it takes pictures, texts or rows, as it was fitted.
 
     Parameters
     ----------
     path : str or Path
-    encoder : str, optional
-        Where the model's encoder is now, if it has moved.
+    encoder : str or object, optional
+        Where the model's encoder is now, if it has moved; or the object it was fitted with.
     """
     return FittedModel.load(path, encoder)

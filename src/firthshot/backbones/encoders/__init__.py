@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +39,8 @@ from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from firthshot.progress import ProgressListener
 
 __all__ = [
@@ -51,6 +55,7 @@ __all__ = [
     "KnownEncoder",
     "Network",
     "digest_module",
+    "encoding",
     "installed",
     "join_spec",
     "load_encoder",
@@ -60,12 +65,26 @@ __all__ = [
 ]
 
 
+_ALONE = Loading()
+_usual: ContextVar[Loading] = ContextVar("loading", default=_ALONE)
+
+
+@contextmanager
+def encoding(*, device: str = "auto", offline: bool = False) -> Iterator[None]:
+    """Let encoders that are loaded meanwhile run on a device, and download nothing if offline."""
+    token = _usual.set(Loading(device=device, offline=offline))
+    try:
+        yield
+    finally:
+        _usual.reset(token)
+
+
 def load_encoder(
     spec: Any,
     *,
     kind: Kind | None = None,
-    device: str = "auto",
-    offline: bool = False,
+    device: str | None = None,
+    offline: bool | None = None,
     listener: ProgressListener | None = None,
     **options: Any,
 ) -> Encoder:
@@ -83,10 +102,10 @@ def load_encoder(
         sentence-transformers model, or a function from a list to an array.
     kind : {"image", "text"}, optional
         What is to be encoded; an encoder of the other kind is refused.
-    device : {"auto", "cpu", "cuda", "mps"}
-        Where to run it; accelerators compute in half precision.
-    offline : bool
-        Refuse a model that is not on this machine at once.
+    device : {"auto", "cpu", "cuda", "mps"}, optional
+        Where to run it; accelerators compute in half precision. Else as `encoding` says, or auto.
+    offline : bool, optional
+        Refuse a model that is not on this machine at once. Else as `encoding` says, or False.
     listener : ProgressListener, optional
         Hears what is downloaded; else standard error does.
     **options
@@ -99,8 +118,14 @@ def load_encoder(
     FirthshotError
         When there is no such encoder, its package is missing, or its file is unusable.
     """
-    say = Loading().say if listener is None else listener.say
-    loading = Loading(_options(kind, options), device, offline, say)
+    usual = _usual.get()
+    loading = replace(
+        usual,
+        options=_options(kind, options),
+        device=device or usual.device,
+        offline=usual.offline if offline is None else offline,
+        say=usual.say if listener is None else listener.say,
+    )
     if isinstance(spec, str | Path):
         encoder = _named(str(spec), loading)
     else:
