@@ -273,9 +273,10 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         return {name: getattr(self, name) for name in FITTED}
 
     def _scores(self, X: ArrayLike) -> Array:
-        """Return logits (n, K) of new rows."""
+        """Return logits (n, K) of new rows, corrected for `class_prior`."""
         check_is_fitted(self)
-        return self._logits(self._new_rows(X), self._fitted_parameters())
+        found = self._logits(self._new_rows(X), self._fitted_parameters())
+        return found if self._prior_shift is None else found + self.temperature_ * self._prior_shift
 
     def _tempered(self, X: ArrayLike) -> Array:
         """Return logits (n, K) of new rows over the temperature."""

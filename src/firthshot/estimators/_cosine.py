@@ -38,7 +38,7 @@ class FirthCosineClassifier(FirthClassifier):
 
     Parameters
     ----------
-    lam, prior, class_weight, calibrate, standardize, max_iter
+    lam, prior, class_weight, class_prior, calibrate, standardize, max_iter
         As in `FirthClassifier`.
     l2 : float, "scale" or "loo", default="scale"
         The L2 coefficient on the norms g; "scale" as in `FirthClassifier`, for rows of length s.

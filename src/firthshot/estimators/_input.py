@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from firthshot.arrays import FLOATS, Array, is_plain
 from firthshot.errors import FirthshotError, ScaleWarning
+from firthshot.estimators._class_prior import class_frequencies
 from firthshot.estimators._columns import ColumnScale, column_scale, wide_columns
 from firthshot.estimators._support import (
     Support,
@@ -63,14 +64,17 @@ def check_solver(tol: Any, max_iter: Any) -> None:
 class Input:
     """What lets an estimator take rows: plain arrays without ado, all else by `validate_data`.
 
-    Expected parameters: ``prior`` and ``class_weight``, and ``standardize`` where a head has it.
+    Expected parameters: ``prior`` and ``class_weight``, and ``standardize`` and ``class_prior``
+    where a head has them.
     """
 
     prior: Any
     class_weight: Any
     standardize: bool = False
+    class_prior: Any = None
     column_scale_: ColumnScale | None = None
 
+    _prior_shift: Array | None = None  # (K,), added to logits that are over the temperature
     _accepts_sparse: ClassVar[bool] = False
 
     def _prepare(self, X: Any) -> Any:
@@ -100,9 +104,19 @@ class Input:
         if reset:
             self._warn_of_columns(X)
             self.column_scale_ = column_scale(X, weights) if self.standardize else None
+        shots = np.bincount(labels, weights)
         weights = weigh_classes(self.class_weight, classes, labels, weights)
+        if reset:
+            self._note_prior(shots, np.bincount(labels, weights))
         X = self._as_seen(X)
         return Support(X, labels, weights, class_prior(self.prior, labels, len(classes), weights))
+
+    def _note_prior(self, shots: Array, trained: Array) -> None:
+        """Keep what corrects logits trained on some weights of the classes for `class_prior`."""
+        self._prior_shift = None
+        if self.class_prior is not None:
+            wanted = class_frequencies(self.class_prior, self.classes_, shots)
+            self._prior_shift = np.log(wanted) - np.log(trained / trained.sum())
 
     def _as_seen(self, X: Any) -> Any:
         """Return validated rows with columns on one scale, if wished, as the head sees them."""

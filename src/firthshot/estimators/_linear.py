@@ -63,6 +63,10 @@ class FirthClassifier(HeadEstimator):
     class_weight : "balanced", dict or None, default="balanced"
         Classes count alike by default, however many rows they have. None lets frequent classes
         count more, as scikit-learn's objective does (``studies/unequal_shots``).
+    class_prior : None, "uniform", "training", dict or array of shape (n_classes,), default=None
+        How frequent classes will be among new rows: all alike, as in the rows to fit, or as given
+        (by label, or in the order of ``classes_``). Logits are corrected for it. None takes them
+        as ``class_weight`` weighs them.
     calibrate : bool, default=True
         Divide logits by a temperature, fitted to rows of the support set that were left out (some
         of every class at once, at most five times), before they become probabilities. Where there
@@ -102,6 +106,7 @@ class FirthClassifier(HeadEstimator):
     prior: Any = "uniform"
     fit_intercept: bool = True
     class_weight: Any = "balanced"
+    class_prior: Any = None
     calibrate: bool = True
     standardize: bool = False
     tol: float = 1e-6

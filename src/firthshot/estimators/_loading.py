@@ -20,6 +20,7 @@ from firthshot.estimators._columns import ColumnScale
 from firthshot.estimators._input import COEFFICIENT_WORDS
 from firthshot.estimators._saving import (
     CHECKSUM,
+    CLASSES,
     COLUMNS,
     FITTED,
     FORMAT,
@@ -141,7 +142,7 @@ def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
     model.record_ = _record(meta)
     if hasattr(model, "_shapes"):
         _restore_head(model, fitted, groups)
-    elif groups[LOO_PATH] or groups[COLUMNS]:
+    elif groups[LOO_PATH] or groups[COLUMNS] or groups[CLASSES]:
         raise FirthshotError("it holds arrays that its kind of model does not have")
     else:
         model._restore(fitted, groups[PARAMETERS])
@@ -152,8 +153,11 @@ def _restore_head(model: Any, fitted: Any, groups: dict[str, dict[str, Array]]) 
     """Give one of the explicit heads its fitted numbers and arrays, or refuse them."""
     parameters, path, d = groups[PARAMETERS], groups[LOO_PATH], model.n_features_in_
     numbers = _fitted_numbers(fitted)
-    _check_shapes(parameters, model._shapes(d, len(model.classes_)))
+    K = len(model.classes_)
+    _check_shapes(parameters, model._shapes(d, K))
     model.column_scale_ = _column_scale(groups[COLUMNS], d, model.standardize)
+    _check_shapes(groups[CLASSES], {} if model.class_prior is None else {"shift": (K,)})
+    model._prior_shift = groups[CLASSES].get("shift")
     if path:
         model.loo_path_ = path
     model._fitted_names = tuple(parameters)
@@ -233,7 +237,8 @@ def _record(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 def _grouped(tensors: dict[str, Array]) -> dict[str, dict[str, Array]]:
     """Return the tensors by group and name."""
-    groups: dict[str, dict[str, Array]] = {PARAMETERS: {}, LOO_PATH: {}, COLUMNS: {}, SUPPORT: {}}
+    kinds = (PARAMETERS, LOO_PATH, COLUMNS, CLASSES, SUPPORT)
+    groups: dict[str, dict[str, Array]] = {kind: {} for kind in kinds}
     for whole, values in tensors.items():
         group, _, name = whole.partition("/")
         if group not in groups or not name:

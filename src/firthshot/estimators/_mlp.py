@@ -52,7 +52,7 @@ class FirthMLPClassifier(HeadEstimator):
         lower than for one layer.
     hidden : tuple of int, default=(100, 50)
         Widths of the hidden layers, one or more.
-    prior, class_weight, calibrate, standardize
+    prior, class_weight, class_prior, calibrate, standardize
         As in `FirthClassifier`; to calibrate costs up to five more fits.
     tol : float, default=1e-3
         The descent ends when the largest entry of the gradient, of the objective divided by
@@ -75,6 +75,7 @@ class FirthMLPClassifier(HeadEstimator):
     prior: Any = "uniform"
     hidden: tuple[int, ...] = (100, 50)
     class_weight: Any = "balanced"
+    class_prior: Any = None
     calibrate: bool = True
     standardize: bool = False
     tol: float = 1e-3

@@ -1,8 +1,9 @@
 """A fitted estimator as one file: safetensors for the arrays, JSON for the rest, no pickle.
 
 A ``.firth`` file holds one tensor per fitted array (``parameters/coef_``, …, ``loo_path/nll``, …,
-and with ``standardize`` ``columns/mean`` and ``columns/spread``; ``support/features`` and
-``support/labels`` where `firthshot.fit` kept its rows) and one metadata entry,
+with ``standardize`` ``columns/mean`` and ``columns/spread``, with ``class_prior``
+``classes/shift``; ``support/features`` and ``support/labels`` where `firthshot.fit` kept its rows)
+and one metadata entry,
 ``firthshot-model``: the JSON text of format version, firthshot version, class name, parameters,
 labels with their type, number and names of the features, encoder, the fitted numbers, and, where
 they are known, the names of the label and the text column and a SHA-256 of all else.
@@ -34,7 +35,8 @@ Shapes = dict[str, tuple[int, ...]]
 
 FORMAT = 2
 META_KEY, CHECKSUM = "firthshot-model", "sha256"
-PARAMETERS, LOO_PATH, COLUMNS, SUPPORT = "parameters", "loo_path", "columns", "support"
+PARAMETERS, LOO_PATH, COLUMNS = "parameters", "loo_path", "columns"
+CLASSES, SUPPORT = "classes", "support"
 # What a model remembers of where its features come from: entry of the file, and attribute.
 ORIGIN = {
     "encoder": "encoder_name_",
@@ -144,6 +146,7 @@ def _tensors(model: Any) -> dict[str, Array]:
     groups = {
         PARAMETERS: model._fitted_parameters(),
         COLUMNS: {} if model.column_scale_ is None else vars(model.column_scale_),
+        CLASSES: {} if model._prior_shift is None else {"shift": model._prior_shift},
         LOO_PATH: getattr(model, "loo_path_", {}),
         SUPPORT: model.support_,
     }
