@@ -44,9 +44,12 @@ def main() -> None:
 
         build_all(given.sources, given.out)
     elif given.command == "run":
-        for who, by in (("rivals", by_rivals), ("ours", by_ours)):
-            if given.only in (None, who):
-                run(given.results, who, by, given.trials, given.final, core=given.core)
+        scorers = {
+            who: by
+            for who, by in (("rivals", by_rivals), ("ours", by_ours))
+            if given.only in (None, who)
+        }
+        run(given.results, scorers, given.trials, given.final, core=given.core)
     else:
         print(write_table(given.results))
 

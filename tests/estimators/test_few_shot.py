@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.datasets import load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -31,6 +31,15 @@ def test_it_follows_scikit_learn(estimator, check):
     check(estimator)
 
 
+def proportions(return_X_y=True):
+    """Return rows of very different length, whose directions are the classes."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 90)
+    shapes = np.array([[5.0, 3.0, 2.0], [3.0, 5.0, 2.0], [4.0, 4.0, 3.0]])
+    X = shapes[y] * np.exp(random.normal(size=(90, 1))) * np.exp(0.05 * random.normal(size=(90, 3)))
+    return X, y
+
+
 def sentences(shots, n_classes=5, queries=20):
     """Return rows, labels and queries of some intents of the embedded bank."""
     bank = load_bank("clinc150-minilm")
@@ -47,13 +56,21 @@ def sentences(shots, n_classes=5, queries=20):
 
 
 @pytest.mark.parametrize(
-    ("data", "columns"), [(load_wine, "scaled"), (load_iris, "plain"), (load_digits, "unit")]
+    ("data", "columns"), [(load_wine, "scaled"), (load_digits, "unit"), (proportions, "unit")]
 )
 def test_columns_follow_the_rows(data, columns):
     X, y = data(return_X_y=True)
     model = FewShotClassifier().fit(X[::3], y[::3])
     assert model.choice_.columns == columns
+    assert sum(model.choice_.weights.values()) <= 1 + 1e-12
     assert model.score(X[1::3], y[1::3]) > 0.9
+
+
+def test_noise_is_not_believed():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 8)), np.arange(60) % 2
+    model = FewShotClassifier().fit(X, y)
+    assert model.predict_proba(random.normal(size=(200, 8))).max(axis=1).mean() < 0.7
 
 
 def test_rules_settle_one_row_a_class_and_left_out_rows_settle_more():
@@ -166,6 +183,15 @@ def test_rows_that_are_all_equal_give_the_prior_and_say_so():
     assert len(model.explain().splitlines()) == 5
 
 
+def test_a_label_that_occurs_once_is_learned_and_stays_with_the_rules():
+    X, y, Q, truth = sentences([6, 6, 6, 6, 1])
+    model = FewShotClassifier().fit(X, y)
+    assert model.choice_.left_out == 24
+    rare = truth == y[-1]
+    assert (model.predict(Q[rare]) == y[-1]).mean() > 0.5
+    assert "1 to 6 rows each" in model.explain()
+
+
 def test_one_row_each_of_two_classes():
     model = FewShotClassifier().fit(np.array([[0.0, 0.0], [1.0, 1.0]]), ["no", "yes"])
     assert model.predict([[0.1, 0.0], [0.9, 1.2]]).tolist() == ["no", "yes"]
@@ -253,6 +279,7 @@ def test_in_a_pipeline_a_grid_and_cross_validation():
     assert make_pipeline(MinMaxScaler(), FewShotClassifier()).fit(X, y).score(X, y) > 0.95
     search = GridSearchCV(FewShotClassifier(), {"columns": ["auto", "plain"]}, cv=3).fit(X, y)
     assert search.best_params_ == {"columns": "auto"}
+    assert search.best_estimator_.choice_.columns == "scaled"
     assert cross_val_score(FewShotClassifier(), X, y, cv=3).mean() > 0.9
 
 
@@ -282,12 +309,12 @@ def test_a_saved_sparse_model_predicts_the_same(tmp_path):
     ("name", "change"),
     [
         ("labels", lambda values: values + 1),
+        ("labels", lambda values: values + 0.5),
         ("weights", lambda values: -values),
-        ("sharpness", lambda values: values[:-1]),
-        ("basis", lambda values: values[:, :-1]),
-        ("mean", lambda values: values[:-1]),
+        ("weights", lambda values: values[:-1]),
+        ("rows", lambda values: values[:, :-1]),
         ("rows", lambda values: values * np.nan),
-        ("prior", None),
+        ("rows", None),
     ],
 )
 def test_an_impossible_state_is_refused(tmp_path, name, change):

@@ -10,58 +10,71 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from firthshot.estimators import FirthClassifier
-from firthshot.estimators._few_shot import blend, logistic
-from firthshot.estimators._few_shot.gaussian import fit_gaussian
-from firthshot.estimators._few_shot.heads import left_out_rounds, ridge, rounds_of, scatter_of
+from firthshot.estimators._few_shot import blend, heads, logistic
+from firthshot.estimators._few_shot.gaussian import fit_gaussian, fit_means, spread_of
+from firthshot.estimators._few_shot.heads import FirthPenalty, fit_heads, ridge
 from firthshot.estimators._few_shot.neighbours import Neighbours
-from firthshot.estimators._few_shot.rows import LabelledRows, place
+from firthshot.estimators._few_shot.rows import place
+from firthshot.estimators._few_shot.sets import Sets, sets_of
 from oracles.linear_optimum import draw
 
 
+def all_of(labels, weights=None):
+    """Return the one set of all rows."""
+    labels = np.asarray(labels)
+    weights = np.ones(len(labels)) if weights is None else weights
+    nothing = np.empty((0, 0), int)
+    return Sets(labels, weights[None], nothing, int(labels.max()) + 1)
+
+
 def examples(n, d, K, seed=0):
+    """Return rows whose mean over classes is zero, and their set."""
     X, y = draw(n, d, K, seed=seed)
-    alike = LabelledRows(X, y, np.ones(n), K).alike
-    return LabelledRows(X - alike @ X / alike.sum(), y, np.ones(n), K)
+    sets = all_of(y)
+    return X - sets.alike[0] @ X / n, sets
+
+
+def scatter_of(X, weights):
+    return ((X.T * weights) @ X)[None, None]
 
 
 # Coordinates
 
 
 @pytest.mark.parametrize("kind", ["unit", "scaled", "plain"])
-@pytest.mark.parametrize(("n", "d"), [(8, 30), (30, 8)])
+@pytest.mark.parametrize(("n", "d"), [(8, 70), (30, 8)])
 def test_coordinates_keep_distances(kind, n, d):
     X, y = draw(n, d, 3)
     new = np.random.default_rng(1).normal(size=(5, d))
-    where = place(X, y, np.ones(n), 3, kind)
-    rows, outside = where.apply(X), where.apply(new)
-    np.testing.assert_allclose(rows[:, -1], 0, atol=1e-6)
+    where = place(X, all_of(y), kind)
+    rows, others = where.apply(X, np.zeros(n)), where.apply(new, np.zeros(5))
     prepared = {
         "unit": lambda A: A / np.linalg.norm(A, axis=1, keepdims=True),
         "scaled": lambda A: A / where.spread,
         "plain": lambda A: A,
     }[kind]
     expected = np.linalg.norm(prepared(new)[:, None] - prepared(X), axis=2) / where.size
-    found = np.linalg.norm(outside[:, None] - rows, axis=2)
-    np.testing.assert_allclose(found, expected, rtol=1e-7)
+    found = np.linalg.norm(others[:, None] - rows, axis=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 # Heads
 
 
 def test_the_firth_head_is_that_of_firth_classifier():
-    known = examples(40, 6, 4)
-    l2, lam = ridge(known), 0.3
-    rows = np.column_stack([known.rows, np.ones(40)])
+    X, sets = examples(40, 6, 4)
+    l2, lam = ridge(X, sets), 0.3
+    rows = np.column_stack([X, np.ones(40)])[None, None]
     problem = logistic.Problem(
-        rows, np.eye(4)[known.labels] + lam / 4, known.alike[None], lam, l2,
-        scatter_of(known, known.alike),
+        rows, sets.one_hot + lam / 4, sets.alike, lam, np.full((1, 1, 1, 1), l2),
+        scatter_of(X, sets.alike[0])[0],
     )  # fmt: skip
-    W = logistic.solve(problem, problem.inverse(), tolerance=1e-10)[0]
+    W = logistic.solve(problem, tolerance=1e-10)[0, 0]
     oracle = FirthClassifier(lam=lam, class_weight="balanced", calibrate=False, tol=1e-10)
-    oracle.fit(known.rows, known.labels)
+    oracle.fit(X, sets.labels)
     assert oracle.l2_ == pytest.approx(l2)
-    logits = known.rows @ W[:-1] + W[-1]
-    expected = oracle.decision_function(known.rows)
+    logits = X @ W[:-1] + W[-1]
+    expected = oracle.decision_function(X)
     np.testing.assert_allclose(
         logits - logits.mean(1, keepdims=True),
         expected - expected.mean(1, keepdims=True),
@@ -69,40 +82,47 @@ def test_the_firth_head_is_that_of_firth_classifier():
     )
 
 
-def test_several_sets_of_weights_are_several_fits():
-    known = examples(30, 5, 3)
-    rows = np.column_stack([known.rows, np.ones(30)])
+@pytest.mark.parametrize("large", [1, 10**9])
+def test_several_kinds_and_sets_of_weights_are_several_fits(monkeypatch, large):
+    monkeypatch.setattr(logistic, "LARGE", large)
+    X, sets = examples(30, 5, 3)
     random = np.random.default_rng(0)
+    kinds = np.stack([X, X * random.uniform(0.5, 2, 5)])
+    rows = np.concatenate([kinds, np.ones((2, 30, 1))], axis=2)[:, None]
     weights = random.integers(0, 3, (4, 30)) + 0.5
-    problem = logistic.Problem(
-        rows, np.eye(3)[known.labels], weights, 0.0, 0.5, scatter_of(known, known.alike)
+    l2 = np.array([0.5, 2.0])[:, None, None, None]
+    scatter = kinds.mT @ kinds
+    together = logistic.solve(
+        logistic.Problem(rows, sets.one_hot, weights, 0.0, l2, scatter), tolerance=1e-9
     )
-    together = logistic.solve(problem, problem.inverse(), tolerance=1e-9)
-    for one, found in zip(weights, together, strict=True):
+    for s, b in np.ndindex(2, 4):
+        alone = logistic.Problem(
+            rows[s : s + 1], sets.one_hot, weights[b : b + 1], 0.0, l2[s : s + 1], scatter[:1]
+        )
 
-        def value(flat, one=one):
-            alone = logistic.Problem(*vars(problem).values())
-            object.__setattr__(alone, "weights", one[None])
-            f, g = alone.value_and_gradient(flat.reshape(1, 6, 3))
-            return f[0], g.ravel()
+        def value(flat, alone=alone):
+            f, g = alone.value_and_gradient(flat.reshape(1, 1, 6, 3))
+            return f[0, 0], g.ravel()
 
         best = minimize(value, np.zeros(18), jac=True, options={"gtol": 1e-9})
-        assert value(found.ravel())[0] <= best.fun + 1e-8
+        assert value(together[s, b].ravel())[0] <= best.fun + 1e-8
 
 
 def test_the_gaussian_head_is_the_density_it_says():
-    known = examples(60, 4, 3)
-    head = fit_gaussian(known, scatter_of(known, known.weights), 4)
-    covariance = np.linalg.inv(head.whitening @ head.whitening.T)
+    X, sets = examples(60, 4, 3)
+    head = fit_gaussian(spread_of(X[None], sets), scatter_of(X, sets.weights[0]), 4)
+    whitening, directions = head.whitening[0, 0], float(head.directions[0, 0, 0, 0])
+    covariance = np.linalg.inv(whitening @ whitening.T)
+    widening = head.widening[0, 0, 0]
     new = np.random.default_rng(1).normal(size=(7, 4))
     expected = np.stack(
         [
-            multivariate_normal(head.centre + away, widening * covariance).logpdf(new)
-            for away, widening in zip(head.away, head.widening, strict=True)
+            multivariate_normal(head.centre[0, 0, 0] + away, wide * covariance).logpdf(new)
+            for away, wide in zip(head.away[0, 0], widening, strict=True)
         ],
         axis=1,
     )
-    found = head.logits(new) - 0.5 * (4 - head.directions) * np.log(head.widening)
+    found = head.logits(new)[0, 0] - 0.5 * (4 - directions) * np.log(widening)
     np.testing.assert_allclose(
         found - found[:, :1], expected - expected[:, :1], rtol=1e-6, atol=1e-6 * abs(expected).max()
     )
@@ -111,26 +131,65 @@ def test_the_gaussian_head_is_the_density_it_says():
 def test_unequal_shots_widen_classes_of_few_rows_and_draw_their_means():
     X, y = draw(40, 5, 2)
     kept = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:2]]
-    known = LabelledRows(X[kept], y[kept], np.ones(len(kept)), 2)
-    head = fit_gaussian(known, scatter_of(known, known.weights), 5)
-    assert head.widening[1] > head.widening[0] > 1
-    length = np.linalg.norm(known.class_means - head.centre, axis=1)
-    drawn = np.linalg.norm(head.away, axis=1) / length
+    X, sets = X[kept], all_of(y[kept])
+    spread = spread_of(X[None], sets)
+    head = fit_gaussian(spread, scatter_of(X, sets.weights[0]), 5)
+    widening = head.widening[0, 0, 0]
+    assert widening[1] > widening[0] > 1
+    length = np.linalg.norm(spread.means[0, 0] - head.centre[0, 0], axis=1)
+    drawn = np.linalg.norm(head.away[0, 0], axis=1) / length
     assert drawn[1] < drawn[0] < 1
 
 
-def test_neighbours_range_from_the_nearest_row_to_the_nearest_mean():
-    known = examples(30, 4, 3)
+def test_means_of_equal_shots_choose_the_nearest():
+    X, sets = examples(30, 4, 3)
+    sets = all_of(np.arange(30) % 3)
+    spread = spread_of(X[None], sets)
     new = np.random.default_rng(1).normal(size=(50, 4))
-    distance = np.linalg.norm(new[:, None] - known.rows, axis=2)
-    narrow = Neighbours(known, 1e-3).logits(new).argmax(1)
-    np.testing.assert_array_equal(narrow, known.labels[distance.argmin(1)])
-    wide = Neighbours(known, 1e6).logits(new).argmax(1)
-    spread = np.stack([np.square(distance[:, known.labels == k]).mean(1) for k in range(3)], axis=1)
-    np.testing.assert_array_equal(wide, spread.argmin(1))
+    head = fit_means(spread, 4)
+    found = head.logits(new)[0, 0].argmax(1)
+    distance = np.linalg.norm(new[:, None] - head.centre[0, 0] - head.away[0, 0], axis=2)
+    np.testing.assert_array_equal(found, distance.argmin(1))
 
 
-# Rounds
+def test_neighbours_range_from_the_nearest_row_to_the_nearest_mean():
+    X, sets = examples(30, 4, 3)
+    new = np.random.default_rng(1).normal(size=(50, 4))
+    distance = np.linalg.norm(new[:, None] - X, axis=2)
+
+    def chosen(width):
+        head = Neighbours(X, sets.averaging[0].T, np.zeros((1, 30)), np.full((1, 1), width))
+        return head.logits(new).argmax(1)
+
+    np.testing.assert_array_equal(chosen(1e-3), sets.labels[distance.argmin(1)])
+    spread = np.stack([np.square(distance[:, sets.labels == k]).mean(1) for k in range(3)], axis=1)
+    np.testing.assert_array_equal(chosen(1e6), spread.argmin(1))
+
+
+@pytest.mark.parametrize("name", heads.HEADS)
+def test_left_out_rows_are_judged_by_heads_without_them(name):
+    X, y = draw(24, 5, 3)
+    kinds = np.stack([X, X / X.std(axis=0)])
+    sets = sets_of(X[:, 0], y, np.ones(24), 3)
+    penalty = FirthPenalty(0.1, np.array([0.5, 0.7]))
+    together = fit_heads(kinds, sets, (name,), penalty, 5).left_out
+    at = 0
+    for left in sets.left:
+        rows = left[left >= 0]
+        kept = np.setdiff1d(np.arange(24), rows)
+        alone = fit_heads(kinds[:, kept], all_of(y[kept]), (name,), penalty, 5).heads
+        for s in range(2):
+            expected = alone[s][name].logits(kinds[s, rows])
+            found = together[s, 0, at : at + len(rows)]
+            np.testing.assert_allclose(
+                found - found.mean(1, keepdims=True),
+                expected - expected.mean(1, keepdims=True),
+                atol=0.02 if name == "firth" else 1e-6,  # the Firth head is solved roughly
+            )
+        at += len(rows)
+
+
+# Sets
 
 
 @settings(max_examples=60, deadline=None)
@@ -139,32 +198,43 @@ def test_rounds_are_disjoint_and_leave_every_class_a_row(labels, seed):
     labels = np.unique(labels, return_inverse=True)[1]
     along = np.random.default_rng(seed).integers(0, 12, len(labels)).astype(float)
     K = int(labels.max()) + 1
-    known = LabelledRows(along[:, None], labels, np.ones(len(labels)), K)
-    rounds = left_out_rounds(along, known)
-    rows = np.concatenate([np.empty(0, int), *rounds])
+    sets = sets_of(along, labels, np.ones(len(labels)), K)
+    rows = sets.left_out()
     assert len(np.unique(rows)) == len(rows)
-    for left in rounds:
-        kept = np.setdiff1d(np.arange(len(labels)), left)
+    for weights in sets.weights[1:]:
+        kept, left = np.flatnonzero(weights), np.flatnonzero(weights == 0)
         assert set(labels[kept]) == set(range(K))
         copies = [(labels[i], along[i]) for i in left]
         assert not set(copies) & {(labels[i], along[i]) for i in kept}
 
 
-def test_rounds_come_back_from_their_numbers():
-    turns = np.array([0, 2, -1, 1, 0, 2])
-    found = [rows.tolist() for rows in rounds_of(turns)]
-    assert found == [[0, 4], [3], [1, 5]]
-    assert rounds_of(np.full(3, -1)) == []
+def test_evidence_is_worth_what_its_poorest_classes_let_it():
+    def worth(shots):
+        labels = np.repeat(np.arange(len(shots)), shots)
+        along = np.random.default_rng(0).normal(size=len(labels))
+        sets = sets_of(along, labels, np.ones(len(labels)), len(shots))
+        weights, left = sets.evidence(), sets.labels[sets.left_out()]
+        totals = np.bincount(left, weights, minlength=len(shots))[np.unique(left)]
+        np.testing.assert_allclose(totals, totals.mean() if len(totals) else 0.0)
+        return float(weights.sum())
+
+    assert worth([5, 5]) == pytest.approx(10)
+    assert worth([2, 16]) == pytest.approx(4 * 2 * 16 / 18)  # Kish: (Σw)² / Σw²
+    assert worth([1, 25]) == 0
+    assert worth([1, 5, 5]) == pytest.approx(10 / 2)
+    assert worth([1, 1]) == 0
 
 
 # The blend
 
 
 def test_no_evidence_leaves_the_rule():
-    prior = np.array([2.0, 1.0])
-    flat = np.zeros((2, 5, 3))
-    found = blend.settle(flat, np.zeros(5, int), np.ones(5), prior)
-    np.testing.assert_allclose(found, prior, rtol=1e-6)
+    start = np.array([[2.0, 1.0], [0.5, 3.0]])
+    found, _ = blend.settle(np.zeros((2, 2, 5, 3)), np.zeros(5, int), np.ones(5), start)
+    np.testing.assert_allclose(found, start, rtol=1e-6)
+    found, loss = blend.settle(np.ones((2, 2, 0, 3)), np.zeros(0, int), np.ones(0), start)
+    np.testing.assert_allclose(found, start, rtol=1e-6)
+    np.testing.assert_array_equal(loss, 0)
 
 
 def test_left_out_rows_move_the_blend_to_the_head_that_knows():
@@ -172,32 +242,48 @@ def test_left_out_rows_move_the_blend_to_the_head_that_knows():
     labels = random.integers(0, 3, 200)
     knows = np.eye(3)[labels] + 0.4 * random.normal(size=(200, 3))
     guesses = random.normal(size=(200, 3))
-    prior = np.array([3.0, 3.0])
-    a = blend.settle(np.stack([knows, guesses]), labels, np.ones(200), prior)
-    assert a[0] / a[1] > 5
-    kept = blend.settle(np.stack([knows, guesses]), labels, np.ones(200), prior, apart=0.0)
-    assert kept[0] == pytest.approx(kept[1])
+    start = np.array([[3.0, 3.0]])
+    a, _ = blend.settle(np.stack([[knows, guesses]]), labels, np.ones(200), start)
+    assert a[0, 0] / a[0, 1] > 5
+    kept, _ = blend.settle(np.stack([[knows, guesses]]), labels, np.ones(200), start, apart=0.0)
+    assert kept[0, 0] == pytest.approx(kept[0, 1])
 
 
-def test_the_blend_is_at_the_optimum_of_its_posterior():
+def test_the_blend_is_at_the_optimum_of_its_posterior(monkeypatch):
+    monkeypatch.setattr(blend, "CLOSE", 1e-7)
     random = np.random.default_rng(1)
     labels = random.integers(0, 3, 30)
-    logits = np.eye(3)[labels] + random.normal(size=(3, 30, 3))
-    weights, prior = random.uniform(0.5, 2, 30), np.array([1.0, 2.0, 0.5])
+    logits = np.eye(3)[labels] + random.normal(size=(2, 3, 30, 3))
+    weights, start = random.uniform(0.5, 2, 30), np.array([[1.0, 2.0, 0.5], [2.0, 1.0, 1.0]])
 
-    def loss(u):
-        value = blend._likelihood(logits, labels, weights, np.exp(u))[0]
-        away = u - np.log(prior)
+    def loss(u, s):
+        value = blend._likelihood(logits[s : s + 1], labels, weights, np.exp(u)[None])[0][0]
+        away = u - np.log(start[s])
         together = away.mean() ** 2 / blend.TOGETHER**2
         apart = ((away - away.mean()) ** 2).sum() / blend.APART**2
         return value + 0.5 * (together + apart)
 
-    best = minimize(loss, np.log(prior), options={"gtol": 1e-9})
-    found = blend.settle(logits, labels, weights, prior)
-    np.testing.assert_allclose(np.log(found), best.x, atol=1e-4)
+    found, value = blend.settle(logits, labels, weights, start)
+    for s in range(2):
+        best = minimize(loss, np.log(start[s]), (s,), options={"gtol": 1e-9})
+        np.testing.assert_allclose(np.log(found[s]), best.x, atol=1e-4)
+        assert value[s] == pytest.approx(best.fun)
+
+
+def test_kinds_of_columns_count_as_left_out_rows_say():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 60)
+    knows = 3 * np.eye(3)[labels] + random.normal(size=(60, 3))
+    guesses = random.normal(size=(60, 3))
+    kinds = np.stack([guesses, knows])[:, None]
+    start, alike = np.ones((2, 1)), np.zeros(3)
+    found = blend.blend(kinds, labels, np.ones(60), start, alike, fixed=False)
+    assert found.weights[1] > 0.99
+    lost = blend.blend(kinds[:1], labels, np.ones(60), start[:1], alike[1:], fixed=False)
+    assert lost.weights[0] < 0.6  # knowing nothing does as well as guesses
 
 
 def test_the_margin_is_what_a_class_has_at_its_own_mean():
     logits = np.array([[3.0, 1.0, 1.0], [0.0, 5.0, 0.0], [2.0, 2.0, 4.0]])
-    assert blend.margin(logits) == pytest.approx((2 + 5 + 2) / 3)
-    assert blend.margin(-logits) == 0
+    assert heads.margin(logits) == pytest.approx((2 + 5 + 2) / 3)
+    assert heads.margin(-logits) == 0

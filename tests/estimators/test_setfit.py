@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from firthshot.estimators import FirthClassifier, FirthCosineClassifier, FirthMLPClassifier
+from firthshot.estimators import (
+    FewShotClassifier,
+    FirthClassifier,
+    FirthCosineClassifier,
+    FirthMLPClassifier,
+)
 
 setfit = pytest.importorskip("setfit")
 
@@ -39,7 +44,9 @@ def examples():
     return texts, [name for name, group in TEXTS.items() for _ in group]
 
 
-@pytest.mark.parametrize("head", [FirthClassifier, FirthCosineClassifier, FirthMLPClassifier])
+@pytest.mark.parametrize(
+    "head", [FewShotClassifier, FirthClassifier, FirthCosineClassifier, FirthMLPClassifier]
+)
 @pytest.mark.parametrize("kind", ["names", "numbers"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_setfit_trains_and_asks_the_head(head, kind, normalize):

@@ -1,12 +1,14 @@
-"""How sharply each head speaks in the blend: rules first, left-out rows as they come.
+"""How much each head and each kind of columns counts: rules first, left-out rows as they come.
 
-The blend's logits are Σ_h a_h z_h. Each head's z is divided by its own margin: how much more it
-gives a class at its own mean than the other classes there. On that scale the best Σ a depends on
-the features and hardly on the numbers of classes and rows (`studies/few_shot`), so that one number
-serves as a rule. Left-out rows correct it: log a_h has a Gaussian prior around the rule.
+Within a kind of columns the logits are Σ_h a_h z_h. Each head's z is divided by its own margin: how
+much more it gives a class at its own mean than the other classes there. A rule sets a_h, and log
+a_h has a Gaussian prior around it, which left-out rows correct. The kinds of columns, and a kind
+that knows nothing, are then mixed by what left-out rows say of them.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,71 +16,128 @@ from firthshot.arrays import Array
 from firthshot.objective import log_softmax
 
 # Settled by studies/few_shot on base and validation classes and on public tables.
-SHARPNESS = {"unit": 8.0, "scaled": 3.0, "plain": 3.0}  # Σ a, by what was done to the rows
-SHARES = {"firth": 1.5, "gaussian": 1.0, "means": 1.0, "neighbours": 0.5}  # of Σ a
-TOGETHER, APART = 0.7, 0.7  # spread of log a, of all heads together and of one against the others
+SHARES = {"firth": 1.5, "gaussian": 1.5, "means": 1.0, "neighbours": 0.3}
+SHARPEST = 8.0  # Σ a, on the margin scale
+TOGETHER, APART = 0.7, 1.0  # spread of log a, of all heads together and of one against the others
+USUAL = 1.0  # head start of scaled columns among the kinds of a table, in log-odds
+EVIDENCE = 0.5  # share of the left-out log-likelihood that speaks for a kind of columns
+LEAST = 0.02  # weight below which a kind is left away
 DOUBT = 0.25  # rows: the share of N rows that no head foresees, kept for every class alike
-STEPS, CLOSE = 30, 1e-7
+STEPS, CLOSE = 30, 1e-2
 
 
-def margin(logits: Array) -> float:
-    """Return how much more a head gives classes at their own means, from (K, K) logits there."""
-    n = len(logits)
-    own = float(np.trace(logits)) / n
-    others = (float(logits.sum()) / n - own) / (n - 1)
-    return max(own - others, 0.0)
+@dataclass(frozen=True)
+class Blend:
+    """What was settled for S kinds of columns and H heads.
+
+    Attributes
+    ----------
+    sharpness : (S, H), the a_h
+    weights : (S,), of the kinds; what they lack to 1 is for all classes alike
+    """
+
+    sharpness: Array
+    weights: Array
 
 
-def settle(
-    logits: Array, labels: Array, weights: Array, prior: Array, *, apart: float = APART
-) -> Array:
-    """Return the most likely a_h, (H,), after some left-out rows.
+def rule(shares: Array, margins: Array, *, table: bool, fixed: bool) -> Array:
+    """Return the a_h before any row is left out, (S, H).
+
+    A head is not made surer than it is itself, as its margin says. With an embedding that is so
+    for the proportions of the heads alone: together they are as sure as usual.
+    """
+    a = shares * np.clip(margins, 1e-3, SHARPEST)
+    total = a.sum(axis=1, keepdims=True)
+    proportions = np.broadcast_to(shares, a.shape) if fixed else a / total
+    return np.asarray(proportions * (total if table else SHARPEST))
+
+
+def blend(
+    left_out: Array, labels: Array, evidence: Array, start: Array, head_start: Array, *, fixed: bool
+) -> Blend:
+    """Return what rule and left-out rows settle together.
 
     Parameters
     ----------
-    logits : (H, R, K), of left-out rows by heads without them, divided by their margins
+    left_out : (S, H, R, K), logits of left-out rows on the margin scale
+    labels, evidence : (R,), with weights
+    start : (S, H), what the rule says
+    head_start : (S + 1,), log-odds of the kinds before, the last of which knows nothing
+    fixed : whether the proportions of the heads stay
+    """
+    sharpness, loss = settle(left_out, labels, evidence, start, 0.0 if fixed else APART)
+    nothing = float(evidence.sum()) * np.log(left_out.shape[-1])
+    odds = head_start - EVIDENCE * np.append(loss, nothing)
+    weights = np.exp(odds - odds.max())
+    weights[:-1] *= weights[:-1] > LEAST * weights[:-1].sum()
+    return Blend(sharpness, weights[:-1] / weights.sum())
+
+
+def settle(
+    logits: Array, labels: Array, weights: Array, start: Array, apart: float = APART
+) -> tuple[Array, Array]:
+    """Return the most likely a_h (S, H) after some left-out rows, and the loss there (S,).
+
+    Parameters
+    ----------
+    logits : (S, H, R, K), of left-out rows by heads without them
     labels, weights : (R,)
-    prior : (H,), the a_h before
+    start : (S, H), the a_h before
     apart : spread of log a_h against the other heads'; 0 keeps their proportions
     """
-    prior = np.maximum(prior, 1e-6)
-    n, start = len(prior), np.log(prior)
+    n, first = start.shape[1], np.log(np.maximum(start, 1e-6))
     common = np.full((n, n), 1 / n)
-    precision = common / (n * TOGETHER**2)
-    if apart:
-        precision = precision + (np.eye(n) - common) / apart**2
-    directions = np.eye(n) if apart else np.ones((n, 1))
-    u, value = start, np.inf
-    step = np.zeros(n)
+    precision = common / (n * TOGETHER**2) + ((np.eye(n) - common) / apart**2 if apart else 0.0)
+    ways = np.eye(n) if apart else np.ones((n, 1))
+    u, value = first, np.full(len(start), np.inf)
+    step = np.zeros_like(u)
+    if not weights.sum():
+        return np.exp(u), np.zeros(len(start))
     for _ in range(STEPS):
         for _ in range(20):
             tried = u + step
             loss, gradient, hessian = _likelihood(logits, labels, weights, np.exp(tried))
-            away = tried - start
-            loss += 0.5 * float(away @ precision @ away)
-            if loss <= value + 1e-12:
+            away = tried - first
+            loss += 0.5 * np.vecdot(away, away @ precision)
+            worse = loss > value + 1e-12
+            if not worse.any():
                 break
-            step = step / 2
+            step[worse] /= 2
         u, value = tried, loss
-        slope = directions.T @ (gradient + precision @ (u - start))
-        step = -directions @ np.linalg.solve(
-            directions.T @ (hessian + precision) @ directions, slope
-        )
-        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
-        if float(np.abs(step).max()) < CLOSE:
+        slope = (gradient + away @ precision) @ ways
+        step = -np.linalg.solve(ways.T @ (hessian + precision) @ ways, slope[..., None])[..., 0]
+        step = step @ ways.T
+        largest = np.abs(step).max(axis=1, keepdims=True)
+        if largest.max() < CLOSE:
             break
-    return np.exp(u)
+        step *= np.minimum(1.0, 2.0 / np.maximum(largest, 1e-300))
+    return np.exp(u), value
 
 
 def _likelihood(
     logits: Array, labels: Array, weights: Array, a: Array
-) -> tuple[float, Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Return −log likelihood, its gradient by log a, and a positive part of its Hessian."""
     at = np.arange(len(labels))
-    log_p = log_softmax(np.tensordot(a, logits, axes=1))
+    n_kinds, n_heads, n_rows, n_classes = logits.shape
+    mixed = a[:, None] @ logits.reshape(n_kinds, n_heads, -1)
+    log_p = mixed.reshape(n_kinds, n_rows, n_classes)
+    log_p -= log_p.max(axis=-1, keepdims=True)
     p = np.exp(log_p)
-    expected = (p * logits).sum(axis=2)
-    gradient = a * ((expected - logits[:, at, labels]) @ weights)
+    total = p.sum(axis=-1, keepdims=True)
+    log_p -= np.log(total)
+    p = (p / total)[:, None]
+    expected = np.vecdot(p, logits)
+    gradient = a * ((expected - logits[:, :, at, labels]) @ weights)
     centred = (logits - expected[..., None]) * np.sqrt(p * weights[:, None])
-    flat = centred.reshape(len(a), -1)
-    return float(-weights @ log_p[at, labels]), gradient, np.outer(a, a) * (flat @ flat.T)
+    flat = centred.reshape(n_kinds, n_heads, -1)
+    hessian = a[:, :, None] * a[:, None] * (flat @ flat.mT)
+    return -log_p[:, at, labels] @ weights, gradient, hessian
+
+
+def mixed(log_p: list[Array], weights: Array, log_prior: Array, n_rows: float) -> Array:
+    """Return log probabilities (n, K) by those of the kinds, corrected for the classes' prior."""
+    doubt = DOUBT / n_rows
+    nothing = doubt + (1 - doubt) * (1 - float(weights.sum()))
+    p = sum(w * np.exp(one) for w, one in zip(weights, log_p, strict=True))
+    return log_softmax(np.log((1 - doubt) * p + nothing / len(log_prior)) + log_prior)

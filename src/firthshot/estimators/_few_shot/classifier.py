@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,17 +12,28 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from firthshot.arrays import FLOATS, Array, is_plain
 from firthshot.errors import FirthshotError
+from firthshot.estimators._class_prior import class_frequencies
 from firthshot.estimators._few_shot import words
-from firthshot.estimators._few_shot.blend import APART, DOUBT, SHARES, SHARPNESS, settle
-from firthshot.estimators._few_shot.heads import (
-    HEADS,
-    FirthPenalty,
-    fit_heads,
-    left_out_rounds,
-    ridge,
+from firthshot.estimators._few_shot.blend import (
+    SHARES,
+    SHARPEST,
+    USUAL,
+    Blend,
+    blend,
+    mixed,
+    rule,
+    settle,
 )
-from firthshot.estimators._few_shot.rows import KINDS, LabelledRows, place
-from firthshot.estimators._few_shot.state import restored, saved_arrays
+from firthshot.estimators._few_shot.heads import HEADS, FirthPenalty, fit_heads, ridge
+from firthshot.estimators._few_shot.rows import (
+    EMBEDDING,
+    KINDS,
+    dense_part,
+    place,
+    refuse_overflow,
+    suitable_kinds,
+)
+from firthshot.estimators._few_shot.sets import sets_of
 from firthshot.estimators._input import Input
 from firthshot.estimators._left_out import LeftOut
 from firthshot.estimators._saving import Saving
@@ -40,16 +51,17 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
 
     Four heads are fitted to the rows: logistic regression with Firth bias reduction, a Gaussian
     with one shrunk covariance for all classes, class means, and neighbours. Their log
-    probabilities are added up, each with a sharpness of its own. With few rows, rules set these;
-    rows that are left out in turn correct them, the more, the more rows there are. Classes count
-    alike, however many rows they have. `explain` says what was settled.
+    probabilities are added up, each with a sharpness of its own. For a table this is done with
+    scaled columns, with unit rows and with rows as they are, and the three are mixed. With few
+    rows, rules decide; rows that are left out in turn correct them, the more, the more rows there
+    are. Classes count alike, however many rows they have. `explain` says what was settled.
 
     Parameters
     ----------
     columns : {"auto", "unit", "scaled", "plain"}, default="auto"
         What is done to rows first. "unit" brings them to length 1, "scaled" divides columns by
-        their spread, "plain" does neither. "auto" scales where columns are of unlike spread, and
-        else takes unit rows from 64 columns on.
+        their spread, "plain" does neither. "auto" takes unit rows from 64 columns on, and with
+        fewer columns mixes all three.
     heads : "auto", a sequence of names or a dict of shares by name, default="auto"
         Of "firth", "gaussian", "means" and "neighbours". A dict fixes the shares.
     lam : float or "shots", default="shots"
@@ -65,16 +77,15 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
     ----------
     classes_ : ndarray of shape (n_classes,)
     choice_ : Choice
-        What was settled: ``columns``, ``shares``, ``sharpness``, ``lam``, ``l2``, ``left_out``.
-    left_out_ : LeftOut or None
+        What was settled: ``columns``, ``weights``, ``shares``, ``sharpness``, ``lam``, ``l2``,
+        ``left_out``.
+    left_out_ : LeftOut
         What the blend says of rows that were left out: ``accuracy`` and ``nll`` are estimates for
-        new rows, from somewhat fewer rows than there are. None in a loaded model.
+        new rows, from somewhat fewer rows than there are.
     class_prior_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where the features have names
     """
-
-    left_out_: LeftOut | None
 
     _accepts_sparse: ClassVar[bool] = True
 
@@ -107,18 +118,10 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         """
         self._check_parameters()
         rows, labels, weights = self._labelled(X, y, sample_weight)
-        K, d = len(self.classes_), rows.shape[1]
-        self._place = place(rows, labels, weights, K, self.columns)
-        self._examples = LabelledRows(self._place.apply(rows), labels, weights, K)
-        self.class_prior_ = self._prior()
-        self._penalty = self._settled_penalty()
-        along = np.asarray(rows @ np.sin(np.arange(1, d + 1)), np.float64)
-        self._rounds = left_out_rounds(along, self._examples)
-        self._heads, left = fit_heads(
-            self._examples, tuple(self._shares()), self._penalty, d, self._rounds
-        )
-        self._settle(left)
-        if not any(head.margin for head in self._heads.values()):
+        self._columns = None if isinstance(rows, np.ndarray) else np.unique(rows.indices)
+        self._rows = dense_part(rows, self._columns)[0]
+        self._settle(labels, weights)
+        if not any(head.margin for heads in self._heads for head in heads.values()):
             warnings.warn(
                 "Nothing in the rows tells the classes apart, as when all rows are equal: "
                 "every new row gets the probabilities of class_prior.",
@@ -174,57 +177,75 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         total = sum(shares.values())
         return {name: shares[name] / total for name in HEADS if shares.get(name)}
 
+    def _settle(self, labels: Array, weights: Array) -> None:
+        """Fit every head in every kind of columns, and settle how much each counts."""
+        dense, K = self._rows, len(self.classes_)
+        refuse_overflow(dense)
+        columns = np.arange(dense.shape[1]) if self._columns is None else self._columns
+        along = dense @ np.sin(columns + 1)
+        self._sets = sets = sets_of(along, labels, weights, K)
+        self.class_prior_ = class_frequencies(self.class_prior, self.classes_, sets.counts[0])
+        self._places = [
+            place(dense, sets, kind, sparse=self._columns is not None) for kind in self._kinds()
+        ]
+        nothing = np.zeros(len(dense))
+        self._examples = np.stack([one.apply(dense, nothing) for one in self._places])
+        self._penalty = self._settled_penalty()
+        shares = self._shares()
+        fitted = fit_heads(self._examples, sets, tuple(shares), self._penalty, self.n_features_in_)
+        fixed = isinstance(self.heads, Mapping)
+        start = rule(
+            np.array([*shares.values()]), fitted.margins, table=self._is_table, fixed=fixed
+        )
+        self._blend = self._blended(fitted.left_out, start, fixed=fixed)
+        self._heads = fitted.heads
+        self._left_out_logits = fitted.left_out
+        self._note_choice(shares)
+
+    def _kinds(self) -> tuple[str, ...]:
+        if self.columns != "auto":
+            return (self.columns,)
+        return suitable_kinds(self._rows, self.n_features_in_, sparse=self._columns is not None)
+
+    @property
+    def _is_table(self) -> bool:
+        return self.n_features_in_ < EMBEDDING and self._columns is None
+
     def _settled_penalty(self) -> FirthPenalty:
-        examples = self._examples
-        shots = float(examples.weights.sum()) / examples.n_classes
+        sets = self._sets
+        shots = float(sets.weights[0].sum()) / sets.n_classes
         lam = shots**-2 if isinstance(self.lam, str) else float(self.lam)
-        return FirthPenalty(lam, ridge(examples) if isinstance(self.l2, str) else float(self.l2))
+        by_rows = isinstance(self.l2, str)
+        l2 = [ridge(one, sets) if by_rows else float(self.l2) for one in self._examples]
+        return FirthPenalty(lam, np.array(l2))
 
-    def _settle(self, left: Array) -> None:
-        """Set how sharply each head speaks, from the rule and from left-out rows (H, R, K)."""
-        examples = self._examples
-        rows = np.concatenate([np.empty(0, np.intp), *self._rounds])
-        a = np.array(list(self._shares().values())) * SHARPNESS[self._place.kind]
-        labels, weights = examples.labels[rows], examples.weights[rows]
-        if len(rows):
-            fixed = isinstance(self.heads, Mapping)
-            a = settle(left, labels, _alike(labels, weights), a, apart=0.0 if fixed else APART)
-        self._sharpness = a
-        self.left_out_ = LeftOut(rows, labels, weights, self._doubted(np.tensordot(a, left, 1)))
-        self._note_choice()
-
-    def _note_choice(self) -> None:
-        a = self._sharpness
-        self.choice_ = words.Choice(
-            columns=self._place.kind,
-            shares=dict(zip(self._heads, (a / a.sum()).tolist(), strict=True)),
-            sharpness=float(a.sum()),
-            lam=self._penalty.lam,
-            l2=self._penalty.l2,
-            left_out=sum(len(rows) for rows in self._rounds),
+    def _blended(self, left_out: Array, start: Array, *, fixed: bool) -> Blend:
+        """Return sharpness and weights, from the rule and from left-out rows (S, H, R, K)."""
+        sets = self._sets
+        kinds = [one.kind for one in self._places]
+        head_start = [USUAL * (kind == "scaled" and len(kinds) > 1) for kind in kinds]
+        head_start.append(0.0 if self._is_table else -np.inf)
+        return blend(
+            left_out,
+            sets.labels[sets.left_out()],
+            sets.evidence(),
+            start,
+            np.array(head_start),
+            fixed=fixed,
         )
 
-    def _prior(self) -> Array:
-        """Return the frequencies of classes among new rows."""
-        given, K = self.class_prior, len(self.classes_)
-        if isinstance(given, str):
-            if given not in ("uniform", "training"):
-                raise FirthshotError(
-                    f"class_prior is {given!r}; give 'uniform', 'training' or probabilities."
-                )
-            counts = np.ones(K) if given == "uniform" else self._examples.counts
-            return np.asarray(counts / counts.sum())
-        if isinstance(given, Mapping):
-            missing = [label for label in self.classes_.tolist() if label not in given]
-            if missing:
-                raise FirthshotError(f"class_prior has no probability of class {missing[0]!r}.")
-            given = [given[label] for label in self.classes_.tolist()]
-        values = np.asarray(given, np.float64)
-        if values.shape != (K,) or not (values > 0).all() or not np.isfinite(values).all():
-            raise FirthshotError(
-                f"class_prior is {given!r}; give {K} probabilities above zero, one for each class."
-            )
-        return np.asarray(values / values.sum())
+    def _note_choice(self, names: Iterable[str]) -> None:
+        weights, best = self._blend.weights, int(self._blend.weights.argmax())
+        a = self._blend.sharpness[best]
+        self.choice_ = words.Choice(
+            columns=self._places[best].kind,
+            weights={one.kind: float(w) for one, w in zip(self._places, weights, strict=True)},
+            shares=dict(zip(names, (a / a.sum()).tolist(), strict=True)),
+            sharpness=float(a.sum()),
+            lam=self._penalty.lam,
+            l2=float(self._penalty.l2[best]),
+            left_out=self._sets.left_out().size,
+        )
 
     # Telling
 
@@ -235,10 +256,18 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             self.choice_,
             self.columns,
             self.n_features_in_,
-            self._examples.counts,
+            self._sets.counts[0],
             self.class_prior_,
             self.firth_effect(),
         )
+
+    @property
+    def left_out_(self) -> LeftOut:
+        """What the blend says of rows that were left out."""
+        sets, rows = self._sets, self._sets.left_out()
+        kinds = zip(self._blend.sharpness, self._left_out_logits, strict=True)
+        log_p = [log_softmax(np.tensordot(a, z, 1)) for a, z in kinds]
+        return LeftOut(rows, sets.labels[rows], sets.weights[0][rows], self._mixed(log_p))
 
     def firth_effect(self) -> words.FirthEffect:
         """Return what Firth bias reduction adds on these rows, from rows that are left out.
@@ -247,10 +276,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         Both are calibrated on the left-out rows.
         """
         check_is_fitted(self)
-        with_it, without = (
-            self._firth_alone(FirthPenalty(lam, self._penalty.l2))
-            for lam in (self._penalty.lam, 0.0)
-        )
+        with_it, without = (self._firth_alone(lam) for lam in (self._penalty.lam, 0.0))
         return words.FirthEffect(
             lam=self._penalty.lam,
             rows=len(with_it.rows),
@@ -260,37 +286,38 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             log_loss_without=without.nll,
         )
 
-    def _firth_alone(self, penalty: FirthPenalty) -> LeftOut:
+    def _firth_alone(self, lam: float) -> LeftOut:
         """Return what the Firth head says of left-out rows, calibrated; classes count alike."""
-        examples = self._examples
-        rows = np.concatenate([np.empty(0, np.intp), *self._rounds])
-        _, left = fit_heads(examples, ("firth",), penalty, self.n_features_in_, self._rounds)
-        labels, weights = (
-            examples.labels[rows],
-            _alike(examples.labels[rows], examples.weights[rows]),
+        sets, best = self._sets, int(self._blend.weights.argmax())
+        penalty = FirthPenalty(lam, self._penalty.l2[best : best + 1])
+        fitted = fit_heads(
+            self._examples[best : best + 1], sets, ("firth",), penalty, self.n_features_in_
         )
-        prior = np.array([SHARPNESS[self._place.kind]])
-        a = settle(left, labels, weights, prior) if len(rows) else prior
-        return LeftOut(rows, labels, weights, np.tensordot(a, left, 1))
+        rows, weights = sets.left_out(), sets.evidence()
+        start = np.full((1, 1), SHARPEST)
+        a, _ = settle(fitted.left_out, sets.labels[rows], weights, start)
+        counted = weights if weights.sum() else sets.weights[0][rows]
+        return LeftOut(rows, sets.labels[rows], counted, a[0, 0] * fitted.left_out[0, 0])
 
     # Predicting
 
-    def _prepare(self, X: Any) -> Array:
-        return self._place.apply(X)
-
     def _log_probabilities(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        rows = self._new_rows(X)
-        heads = zip(self._sharpness, self._heads.values(), strict=True)
-        return self._doubted(sum(a * head.logits(rows) for a, head in heads))
+        new = dense_part(self._new_rows(X), self._columns)
+        log_p = []
+        kinds = zip(
+            self._places, self._heads, self._blend.sharpness, self._blend.weights, strict=True
+        )
+        for one, heads, sharpness, weight in kinds:
+            rows = one.apply(*new) if weight else np.empty((0, 0))
+            parts = zip(sharpness, heads.values(), strict=True)
+            logits = sum(a * head.logits(rows) for a, head in parts) if weight else 0.0
+            log_p.append(log_softmax(logits) if weight else np.zeros((len(new[0]), 1)))
+        return self._mixed(log_p)
 
-    def _doubted(self, logits: Any) -> Array:
-        """Return log probabilities by the blend's logits, the prior and a little doubt."""
-        doubt = DOUBT / float(self._examples.weights.sum())
-        log_prior = np.log(self.class_prior_)
-        log_p = log_softmax(np.asarray(logits) + log_prior)
-        mixed: Array = np.logaddexp(log_p + np.log1p(-doubt), np.log(doubt) + log_prior)
-        return mixed
+    def _mixed(self, log_p: list[Array]) -> Array:
+        n_rows = float(self._sets.weights[0].sum())
+        return mixed(log_p, self._blend.weights, np.log(self.class_prior_), n_rows)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return log probabilities, or for two classes their difference, (n_samples,)."""
@@ -313,24 +340,44 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
     # Saving
 
     def _fitted_parameters(self) -> dict[str, Array]:
-        return saved_arrays(
-            self._place, self._examples, self._rounds, self._heads, self._sharpness
-        ) | {"prior": self.class_prior_}
+        """Return the rows, from which a loaded model is fitted again."""
+        arrays = {
+            "rows": self._rows,
+            "labels": self._sets.labels.astype(np.float64),
+            "weights": self._sets.weights[0],
+        }
+        if self._columns is not None:
+            arrays["columns"] = self._columns.astype(np.float64)
+        return arrays
 
     def _fitted_numbers(self) -> dict[str, Any]:
-        return {"kind": self._place.kind, "size": self._place.size, **vars(self._penalty)}
+        return {}
 
-    def _restore(self, numbers: Any, arrays: dict[str, Array]) -> None:
-        """Take the fitted state out of a file, or refuse what no fit can give."""
-        K, names = len(self.classes_), tuple(self._shares())
-        state = restored(numbers, arrays, names, self.n_features_in_, K)
-        self._place, self._examples, self._rounds = state.place, state.examples, state.rounds
-        self._penalty, self._heads, self._sharpness = state.penalty, state.heads, state.sharpness
-        self.class_prior_, self.left_out_ = state.prior, None
-        self._note_choice()
+    def _restore(self, _numbers: Any, arrays: dict[str, Array]) -> None:
+        """Fit again to the rows of a file, or refuse rows that no fit has seen."""
+        check_rows(arrays, self.n_features_in_, len(self.classes_))
+        columns = arrays.get("columns")
+        self._columns = None if columns is None else columns.astype(np.intp)
+        self._rows = arrays["rows"]
+        self._settle(arrays["labels"].astype(np.intp), arrays["weights"])
 
 
-def _alike(labels: Array, weights: Array) -> Array:
-    """Return weights of left-out rows in which classes count alike; their sum stays."""
-    totals = np.bincount(labels, weights)
-    return np.asarray(weights * (weights.sum() / ((totals > 0).sum() * totals[labels])))
+def check_rows(arrays: dict[str, Array], n_features: int, n_classes: int) -> None:
+    """Refuse arrays of a file that are no labelled rows."""
+    columns = arrays.get("columns", np.arange(n_features))
+    rows, labels, weights = (arrays.get(name) for name in ("rows", "labels", "weights"))
+    sound = (
+        set(arrays) <= {"rows", "labels", "weights", "columns"}
+        and rows is not None
+        and labels is not None
+        and weights is not None
+        and rows.ndim == 2
+        and rows.shape[1] == len(columns)
+        and labels.shape == weights.shape == (len(rows),)
+        and np.isfinite(rows).all()
+        and np.array_equal(np.unique(labels), np.arange(n_classes))
+        and ((weights > 0) & (weights < np.inf)).all()
+        and np.array_equal(np.intersect1d(columns, np.arange(n_features)), columns)
+    )
+    if not sound:
+        raise FirthshotError("its rows are not those of its classes and features")

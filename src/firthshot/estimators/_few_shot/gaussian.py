@@ -8,7 +8,8 @@ recognition). With n rows of a class and κ = within / between,
 
 Without that, classes of few rows are at a disadvantage: the noise of their means puts them farther
 away. The within-class covariance is a mixture of the pooled one and a sphere of the same trace, in
-the share of Chen et al. (2010, "oracle approximating shrinkage").
+the share of Chen et al. (2010, "oracle approximating shrinkage"). Arrays have axes for the kinds of
+columns and for the sets of rows in front, written (…).
 """
 
 from __future__ import annotations
@@ -19,113 +20,135 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from firthshot.arrays import Array
-from firthshot.estimators._few_shot.rows import LabelledRows
+from firthshot.estimators._few_shot.sets import Sets
 
 NOTHING = 1e-12  # a within-class share of all scatter that rounding alone may leave
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A fitted Gaussian head.
+    """Fitted Gaussian heads.
 
     Attributes
     ----------
-    centre : (r,); away : (K, r), the means of the classes beyond it
-    whitening : (r, r), or a number for a sphere: rows times it have unit variance inside classes
-    widening : (K,), factor on the covariance of each class
-    directions : effective number of dimensions, on which the widening acts
+    centre : (…, 1, r); away : (…, K, r), the means of the classes beyond it
+    whitening : (…, r, r), or (…, 1, 1) of a sphere: rows times it have unit variance in classes
+    widening : (…, 1, K), factor on the covariance of each class
+    directions : (…, 1, 1), effective number of dimensions, on which the widening acts
     """
 
     centre: Array
     away: Array
-    whitening: Array | float
+    whitening: Array
     widening: Array
-    directions: float
+    directions: Array
 
     def logits(self, rows: Array) -> Array:
-        """Return log densities (n, K), up to a number for each row."""
+        """Return log densities (…, n, K) of rows (…, n, r), up to a number for each row."""
         rows, means = rows - self.centre, _times(self.away, self.whitening)
-        if np.ptp(self.widening) > 0:
+        distance = _squares(means)[..., None, :]
+        if (np.ptp(self.widening, axis=-1) > 0).any():
             white = _times(rows, self.whitening)
-            distance = _squares(means) - 2 * white @ means.T + _squares(white)[:, None]
+            distance = distance - 2 * white @ means.mT + _squares(white)[..., None]
         else:  # the square of the row is the same for all classes
-            distance = _squares(means) - 2 * rows @ _times(means, self.whitening, back=True).T
+            distance = distance - 2 * rows @ _times(means, self.whitening.mT).mT
         toll = self.directions * np.log(self.widening)
         return np.asarray(-0.5 * (distance / self.widening + toll))
 
 
-def fit_gaussian(examples: LabelledRows, scatter: Array | None, dimensions: int) -> Gaussian:
+@dataclass(frozen=True)
+class Spread:
+    """Where the classes of rows (S, N, r) lie in every set, and how far rows are from them.
+
+    Attributes
+    ----------
+    means : (S, B, K, r); trace : (S, B), mean squared distance of rows from their class mean
+    """
+
+    rows: Array
+    sets: Sets
+    means: Array
+    trace: Array
+
+
+def spread_of(rows: Array, sets: Sets) -> Spread:
+    """Return means and traces; a trace that no row shows is half of the classes' own variance."""
+    means = sets.averaging @ rows[:, None]
+    whole = _squares(rows) @ sets.weights.T
+    inside = whole - (sets.counts * _squares(means)).sum(axis=2)
+    apart = _squares(means - means.mean(axis=2, keepdims=True)).sum(axis=2)
+    guess = np.where(apart > 0, apart / (2 * max(sets.n_classes - 1, 1)), 1.0)
+    known = (sets.freedom > 0) & (inside > NOTHING * whole)
+    return Spread(rows, sets, means, np.where(known, inside / np.maximum(sets.freedom, 1), guess))
+
+
+def fit_means(spread: Spread, dimensions: int) -> Gaussian:
+    """Fit the head whose covariance is a sphere."""
+    whitening = np.sqrt(dimensions / spread.trace)[..., None, None]
+    return _gaussian(spread, whitening, np.full(spread.trace.shape, float(dimensions)))
+
+
+def fit_gaussian(spread: Spread, scatter: Array, dimensions: int) -> Gaussian:
     """Fit the head.
 
     Parameters
     ----------
-    scatter : (r, r), Σ w x x' of the rows; None keeps nothing of the covariance but its trace
+    scatter : (S, B, r, r), Σ w x x' of the rows of every set
     dimensions : of the space in which the rows' coordinates were found
     """
-    means, counts = examples.class_means, examples.counts
-    centre = means.mean(axis=0)
-    away = means - centre
-    trace = within_trace(examples)
-    if not trace or scatter is None:
-        variance = (trace or one_shot_trace(examples)) / dimensions
-        whitening: Array | float = 1 / np.sqrt(variance)
-        directions = float(dimensions)
-    else:
-        within = (scatter - (means.T * counts) @ means) / examples.freedom
-        whitening, directions = _whitening(within, trace, dimensions, examples.freedom)
-    square = _squares(_times(away, whitening))
-    drawn, widening = _certainty(square, directions, counts)
-    return Gaussian(centre, drawn[:, None] * away, whitening, widening, directions)
+    counts, freedom = spread.sets.counts, spread.sets.freedom
+    within = scatter - (spread.means.mT * counts[:, None]) @ spread.means
+    within /= np.maximum(freedom, 1)[:, None, None]
+    shrinkage = _oas(within, spread.trace, dimensions, freedom)
+    r = within.shape[-1]
+    sphere = np.maximum(shrinkage * spread.trace / dimensions, 1e-10 * spread.trace / r)
+    within *= (1 - shrinkage)[..., None, None]
+    within[..., np.arange(r), np.arange(r)] += sphere[..., None]
+    whitening = np.empty_like(within)
+    for at in np.ndindex(shrinkage.shape):
+        root = dpotrf(within[at].T, lower=1, clean=1, overwrite_a=1)[0]
+        whitening[at] = dtrtri(root, lower=1, overwrite_c=1)[0].T
+    outside = sphere * np.square(whitening).sum(axis=(-2, -1))
+    kept = np.where(shrinkage < 1, 1 - shrinkage, 1.0)
+    directions = np.where(shrinkage < 1, (r - outside) / kept, spread.trace / sphere)
+    return _gaussian(spread, whitening, directions)
 
 
-def within_trace(examples: LabelledRows) -> float:
-    """Return the mean squared distance of rows from their class mean; 0 where it is not known."""
-    whole = float(examples.weights @ _squares(examples.rows))
-    between = float(examples.counts @ _squares(examples.class_means))
-    inside = whole - between
-    return inside / examples.freedom if examples.freedom and inside > NOTHING * whole else 0.0
+def _gaussian(spread: Spread, whitening: Array, directions: Array) -> Gaussian:
+    centre = spread.means.mean(axis=2, keepdims=True)
+    away = spread.means - centre
+    drawn, widening = _certainty(
+        _squares(_times(away, whitening)), directions[..., None], spread.sets.counts
+    )
+    return Gaussian(
+        centre,
+        drawn[..., None] * away,
+        whitening,
+        widening[..., None, :],
+        directions[..., None, None],
+    )
 
 
-def one_shot_trace(examples: LabelledRows) -> float:
-    """Return half of the total variance, as which that inside classes is then taken."""
-    away = examples.rows - examples.rows.mean(axis=0)
-    return float(_squares(away).sum()) / (2 * max(len(away) - 1, 1)) or 1.0
-
-
-def _whitening(within: Array, trace: float, dimensions: int, freedom: float) -> tuple[Array, float]:
-    """Return C'⁻¹ for the shrunk covariance C C', and tr(Σ⁻¹ within)."""
-    shrinkage = _oas(within, trace, dimensions, freedom)
-    sphere = max(shrinkage * trace / dimensions, 1e-10 * trace / len(within))
-    covariance = (1 - shrinkage) * within
-    covariance[np.diag_indices(len(within))] += sphere
-    inverse = dtrtri(dpotrf(covariance, lower=1, clean=1)[0], lower=1)[0]
-    if shrinkage < 1:
-        outside = sphere * float(np.square(inverse).sum())
-        return inverse.T, (len(within) - outside) / (1 - shrinkage)
-    return inverse.T, trace / sphere
-
-
-def _oas(covariance: Array, trace: float, dimensions: int, freedom: float) -> float:
+def _oas(covariance: Array, trace: Array, dimensions: int, freedom: Array) -> Array:
     """Return the share of the sphere."""
-    squares, d = float(np.square(covariance).sum()), dimensions
+    squares, d = np.square(covariance).sum(axis=(-2, -1)), dimensions
     against = (freedom + 1 - 2 / d) * (squares - trace**2 / d)
-    return 1.0 if against <= 0 else min(1.0, ((1 - 2 / d) * squares + trace**2) / against)
+    wanted = (1 - 2 / d) * squares + trace**2
+    return np.where(against > wanted, wanted / np.where(against > 0, against, 1.0), 1.0)
 
 
-def _certainty(square: Array, directions: float, counts: Array) -> tuple[Array, Array]:
-    """Return how much of each mean stands, and the widening of its class, (K,) each."""
-    n = len(counts)
-    between = float((square - directions / counts).mean()) * n / max(n - 1, 1)
-    between = max(between, 1e-6 * float(square.mean()), 1e-12)
-    ratio = directions / between
+def _certainty(square: Array, directions: Array, counts: Array) -> tuple[Array, Array]:
+    """Return how much of each mean stands, and the widening of its class, (…, K) each."""
+    n = counts.shape[-1]
+    between = (square - directions / counts).mean(axis=-1, keepdims=True) * n / max(n - 1, 1)
+    least = np.maximum(1e-6 * square.mean(axis=-1, keepdims=True), 1e-12)
+    ratio = directions / np.maximum(between, least)
     return counts / (counts + ratio), 1 + 1 / (counts + ratio)
 
 
-def _times(rows: Array, whitening: Array | float, *, back: bool = False) -> Array:
-    if isinstance(whitening, float):
-        return np.asarray(rows * whitening)
-    return np.asarray(rows @ (whitening.T if back else whitening))
+def _times(rows: Array, matrix: Array) -> Array:
+    return np.asarray(rows * matrix if matrix.shape[-1] == 1 else rows @ matrix)
 
 
 def _squares(rows: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+    return np.vecdot(rows, rows)

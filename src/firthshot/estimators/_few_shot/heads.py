@@ -3,50 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.estimators._few_shot.blend import margin
-from firthshot.estimators._few_shot.gaussian import fit_gaussian
+from firthshot.estimators._few_shot.gaussian import (
+    Gaussian,
+    Spread,
+    fit_gaussian,
+    fit_means,
+    spread_of,
+)
 from firthshot.estimators._few_shot.logistic import Problem, solve
 from firthshot.estimators._few_shot.neighbours import fit_neighbours
-from firthshot.estimators._few_shot.rows import LabelledRows
+from firthshot.estimators._few_shot.sets import Sets
 
 HEADS = ("firth", "gaussian", "means", "neighbours")
 
 LEAST_RIDGE = 0.25  # of the mean squared distance, as in `_support.scale_l2`
 LEAST_MARGIN = 1e-9  # below, a head tells no classes apart
-ROUGHLY = 1e-3  # tolerance of heads that only left-out rows see
-ROUNDS, ENOUGH = 5, 100  # rounds of left-out rows, and rows after which there is no further round
 
 
 class BlendHead(Protocol):
     """What the blend asks of a head."""
 
     def logits(self, rows: Array) -> Array:
-        """Return (n, K) of rows (n, r)."""
+        """Return (…, n, K) of rows (…, n, r)."""
 
 
 @dataclass(frozen=True)
 class FirthHead:
-    """A fitted linear head: weights (r + 1, K), the last row the intercepts."""
+    """Fitted linear heads: weights (…, r + 1, K), the last row the intercepts."""
 
     weights: Array
 
     def logits(self, rows: Array) -> Array:
-        """Return (n, K) of rows (n, r)."""
-        return np.asarray(rows @ self.weights[:-1] + self.weights[-1])
+        """Return (…, n, K) of rows (…, n, r)."""
+        return np.asarray(rows @ self.weights[..., :-1, :] + self.weights[..., -1:, :])
 
 
 @dataclass(frozen=True)
 class FirthPenalty:
-    """λ and the ridge of the Firth head, settled."""
+    """λ and the ridge of the Firth head, settled: the ridge for every kind of columns, (S,)."""
 
     lam: float
-    l2: float
+    l2: Array
 
 
 @dataclass(frozen=True)
@@ -62,151 +65,110 @@ class Scaled:
         return found / self.margin if self.margin > 0 else np.zeros_like(found)
 
 
-def scaled(head: BlendHead, examples: LabelledRows) -> Scaled:
-    """Return a head on the scale that all heads of the blend share."""
-    found = margin(head.logits(examples.class_means))
-    return Scaled(head, found if found > LEAST_MARGIN else 0.0)
+@dataclass(frozen=True)
+class Fitted:
+    """What was fitted to rows (S, N, r).
+
+    Attributes
+    ----------
+    heads : for every kind of columns the heads of all rows, by name
+    margins : (S, H), of these heads
+    left_out : (S, H, R, K), what heads without them say of the left-out rows, on the margin scale
+    """
+
+    heads: list[dict[str, Scaled]]
+    margins: Array
+    left_out: Array
 
 
-def scatter_of(examples: LabelledRows, weights: Array) -> Array:
-    """Return Σ w x x' of the rows, (r, r)."""
-    return np.asarray((examples.rows.T * weights) @ examples.rows)
-
-
-def ridge(examples: LabelledRows) -> float:
-    """Return the l2 of `FirthClassifier`'s "scale", for rows whose weighted mean is zero."""
-    total = float(examples.weights.sum())
-    covariance = scatter_of(examples, examples.alike / total)
-    trace, squares = float(np.trace(covariance)), float(np.square(covariance).sum())
+def ridge(rows: Array, sets: Sets) -> float:
+    """Return the l2 of `FirthClassifier`'s "scale", for rows (N, r) whose weighted mean is zero."""
+    total = float(sets.weights[0].sum())
+    share = np.sqrt(sets.alike[0] / total)[:, None] * rows
+    few = share @ share.T if len(rows) < rows.shape[1] else share.T @ share
+    trace, squares = float(np.trace(few)), float(np.vdot(few, few))
     if not squares:
         return 1.0
     directions = min(1.0, trace**2 / squares / (total - 1)) if total > 2 else 1.0
-    return trace * max(LEAST_RIDGE, min(directions, float(np.sqrt(examples.n_classes / total))))
+    return trace * max(LEAST_RIDGE, min(directions, float(np.sqrt(sets.n_classes / total))))
 
 
-def fit_firth(
-    examples: LabelledRows,
-    chosen: Sequence[tuple[Array, LabelledRows]],
-    penalty: FirthPenalty,
-    scatter: Array,
-) -> list[FirthHead]:
-    """Fit the Firth head to several selections of the rows, the first of them all rows.
-
-    Parameters
-    ----------
-    chosen : masks (N,) and the rows that they keep; classes count alike in each
-    """
-    rows = np.column_stack([examples.rows, np.ones(len(examples.rows))])
-    targets = np.eye(examples.n_classes)[examples.labels] + penalty.lam / examples.n_classes
-    weights = np.zeros((len(chosen), len(rows)))
-    for row, (mask, kept) in zip(weights, chosen, strict=True):
-        row[mask] = kept.alike
-    problem = Problem(rows, targets, weights[:1], penalty.lam, penalty.l2, scatter)
-    inverse = problem.inverse()
-    first = solve(problem, inverse)
-    if len(chosen) == 1:
-        return [FirthHead(first[0])]
-    start = np.repeat(first, len(chosen) - 1, axis=0)
-    others = solve(replace(problem, weights=weights[1:]), inverse, start, ROUGHLY)
-    return [FirthHead(one) for one in (*first, *others)]
+def margin(logits: Array) -> Array:
+    """Return how much more a head gives classes at their own means, from (…, K, K) logits there."""
+    K = logits.shape[-1]
+    own = np.einsum("...kk->...", logits) / K
+    others = (logits.sum(axis=(-2, -1)) / K - own) / (K - 1)
+    found = own - others
+    return np.where(found > LEAST_MARGIN, found, 0.0)
 
 
 def fit_heads(
-    examples: LabelledRows,
-    names: Sequence[str],
-    penalty: FirthPenalty,
-    dimensions: int,
-    rounds: Sequence[Array],
-) -> tuple[dict[str, Scaled], Array]:
-    """Fit the named heads to all rows, and without the rows of each round.
-
-    Returns
-    -------
-    dict of Scaled
-        The heads of all rows, by name.
-    array of shape (H, R, K)
-        What heads without them say of the left-out rows, round after round.
-    """
-    everything = np.ones(len(examples.rows), bool)
-    masks = [everything, *(_without(everything, left) for left in rounds)]
-    chosen = [(mask, examples.take(mask) if len(rounds) else examples) for mask in masks]
-    chosen[0] = (everything, examples)
-    scatter = scatter_of(examples, examples.weights)
-    found: dict[str, list[Scaled]] = {}
-    for name in names:
-        heads: list[BlendHead] = []
-        if name == "firth":
-            heads += fit_firth(examples, chosen, penalty, scatter)
-        elif name == "neighbours":
-            heads += [fit_neighbours(kept) for _, kept in chosen]
-        elif name == "means":
-            heads += [fit_gaussian(kept, None, dimensions) for _, kept in chosen]
-        else:
-            scatters = [scatter, *(scatter - _scatter_of_rows(examples, left) for left in rounds)]
-            heads += [
-                fit_gaussian(kept, one, dimensions)
-                for (_, kept), one in zip(chosen, scatters, strict=True)
-            ]
-        found[name] = [scaled(head, kept) for head, (_, kept) in zip(heads, chosen, strict=True)]
-    left_out = [
-        [head.logits(examples.rows[left]) for head, left in zip(heads[1:], rounds, strict=True)]
-        for heads in found.values()
-    ]
-    nothing = np.empty((0, examples.n_classes))
-    return (
-        {name: heads[0] for name, heads in found.items()},
-        np.array([np.concatenate([nothing, *one]) for one in left_out]),
-    )
-
-
-def _without(everything: Array, left: Array) -> Array:
-    kept = everything.copy()
-    kept[left] = False
-    return kept
-
-
-def _scatter_of_rows(examples: LabelledRows, rows: Array) -> Array:
-    return np.asarray((examples.rows[rows].T * examples.weights[rows]) @ examples.rows[rows])
-
-
-def left_out_rounds(along: Array, examples: LabelledRows) -> list[Array]:
-    """Return the rows to leave out in each round: disjoint, and never a whole class.
-
-    The j-th distinct row of a class is left out in round j modulo the number of rounds, with its
-    copies: a weight of two and a row given twice are the same. A class of one distinct row stays.
-    There is no further round once 100 rows have been left out.
+    rows: Array, sets: Sets, names: Sequence[str], penalty: FirthPenalty, dimensions: int
+) -> Fitted:
+    """Fit the named heads to every set of rows (S, N, r), in all kinds of columns.
 
     Parameters
     ----------
-    along : (N,), where rows lie on some direction: equal for equal rows, and hardly for others
+    dimensions : of the space in which the rows' coordinates were found
     """
-    rank = _rank_in_class(along, examples.labels)
-    distinct = np.zeros(examples.n_classes, np.int64)
-    np.maximum.at(distinct, examples.labels, rank + 1)
-    n_rounds = min(ROUNDS, int(distinct.max()))
-    turns = np.where(distinct[examples.labels] > 1, rank % n_rounds, -1)
-    found, left = [], 0.0
-    for rows in rounds_of(turns):
-        if left >= ENOUGH:
-            break
-        left += float(examples.weights[rows].sum())
-        found.append(rows)
+    spread = spread_of(rows, sets)
+    scatter = _scatters(rows, sets)
+    found = {name: _fit(name, spread, scatter, penalty, dimensions) for name in names}
+    asked = np.concatenate([spread.means[:, 1:], rows[:, sets.left]], axis=2)
+    K, valid = sets.n_classes, sets.left >= 0
+    left_out = []
+    for head in found.values():
+        logits = _taken(head, np.s_[:, 1:]).logits(asked)
+        scale = margin(logits[..., :K, :])[..., None, None]
+        scaled = np.where(scale > 0, logits[..., K:, :] / np.where(scale > 0, scale, 1.0), 0.0)
+        left_out.append(scaled[:, valid])
+    first = {name: _taken(head, np.s_[:, 0]) for name, head in found.items()}
+    margins = [margin(head.logits(spread.means[:, 0])) for head in first.values()]
+    return Fitted(
+        [
+            {
+                name: Scaled(_taken(head, s), m[s])
+                for (name, head), m in zip(first.items(), margins, strict=True)
+            }
+            for s in range(len(rows))
+        ],
+        np.stack(margins, axis=1),
+        np.stack(left_out, axis=1),
+    )
+
+
+def _fit(
+    name: str, spread: Spread, scatter: Array, penalty: FirthPenalty, dimensions: int
+) -> BlendHead:
+    if name == "firth":
+        return fit_firth(spread.rows, spread.sets, penalty, scatter[:, 0])
+    if name == "gaussian":
+        return fit_gaussian(spread, scatter, dimensions)
+    return fit_means(spread, dimensions) if name == "means" else fit_neighbours(spread)
+
+
+def fit_firth(rows: Array, sets: Sets, penalty: FirthPenalty, scatter: Array) -> FirthHead:
+    """Fit the Firth head to every set; classes count alike in each."""
+    with_ones = np.concatenate([rows, np.ones((*rows.shape[:2], 1))], axis=2)[:, None]
+    targets = sets.one_hot + penalty.lam / sets.n_classes
+    l2 = penalty.l2[:, None, None, None]
+    return FirthHead(solve(Problem(with_ones, targets, sets.alike, penalty.lam, l2, scatter)))
+
+
+def _scatters(rows: Array, sets: Sets) -> Array:
+    """Return Σ w x x' of every set, (S, B, r, r): of all rows, then less those left out."""
+    weighted = rows * np.sqrt(sets.weights[0])[:, None]
+    found = np.empty((len(rows), len(sets.weights), rows.shape[2], rows.shape[2]))
+    found[:, 0] = weighted.mT @ weighted
+    for number, left in enumerate(sets.left, 1):
+        some = weighted[:, left[left >= 0]]
+        found[:, number] = found[:, 0] - some.mT @ some
     return found
 
 
-def rounds_of(turns: Array) -> list[Array]:
-    """Return the rows of each round from the number of each row's round, (N,); -1 is none."""
-    return [np.flatnonzero(turns == number) for number in range(int(turns.max()) + 1)]
+def _taken(head: Any, at: Any) -> Any:
+    """Return a head with a part of the leading axes of its arrays."""
+    return type(head)(*(getattr(head, field.name)[at] for field in fields(head)))
 
 
-def _rank_in_class(along: Array, labels: Array) -> Array:
-    """Return the position of every row among the distinct rows of its class, (N,)."""
-    order = np.lexsort((along, labels))
-    labels, along = labels[order], along[order]
-    new_class = np.diff(labels, prepend=-1) != 0
-    apart = np.diff(along, prepend=0.0) > 1e-9 * max(float(np.abs(along).max()), 1e-300)
-    number = np.cumsum(new_class | apart)
-    first = np.maximum.accumulate(np.where(new_class, number, 0))
-    rank = np.empty(len(labels), np.int64)
-    rank[order] = number - first
-    return rank
+__all__ = ["HEADS", "FirthHead", "FirthPenalty", "Fitted", "Gaussian", "fit_heads", "ridge"]

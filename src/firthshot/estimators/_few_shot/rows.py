@@ -1,4 +1,4 @@
-"""Rows as the heads see them: columns on a scale that suits them, in as few axes as there are rows.
+"""Rows as the heads see them: columns on some scale, in as few axes as there are rows.
 
 N rows of d > N columns lie in a space of N dimensions. All heads depend on inner products alone, so
 that they work in coordinates of that space. A new row has one coordinate more: its distance from
@@ -8,72 +8,34 @@ the space.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-
-# As `_columns.wide_columns` has them.
-UNLIKE, FAR_APART = 10.0, 100.0
-EMBEDDING, UNLIKE_IN_EMBEDDING = 64, 100.0
-TOTAL_COUNTS = (
-    4.0  # rows that the total variance of a column counts for beside the within-class one
-)
-
-ROUNDING = 1e-12  # of the rows' length: rows that are closer together are equal
+from firthshot.estimators._few_shot.sets import Sets
 
 KINDS = ("unit", "scaled", "plain")
 
+# As `_columns.wide_columns` has them.
+EMBEDDING, UNLIKE_IN_EMBEDDING = 64, 100.0
+TOTAL_COUNTS = 4.0  # rows that a column's total variance counts for beside the within-class one
+ROUNDING = 1e-12  # of the rows' length: rows that are closer together are equal
 
-@dataclass(frozen=True)
-class LabelledRows:
-    """Labelled rows, all of positive weight.
 
-    Attributes
-    ----------
-    rows : (N, r); labels : (N,), 0 … K − 1; weights : (N,), numbers of rows that each stands for
-    n_classes : K
-    """
-
-    rows: Array
-    labels: Array
-    weights: Array
-    n_classes: int
-
-    @cached_property
-    def counts(self) -> Array:
-        """Return the weight of every class, (K,): its shots."""
-        return np.bincount(self.labels, self.weights, minlength=self.n_classes)
-
-    @cached_property
-    def alike(self) -> Array:
-        """Return weights (N,) that give every class the same total; their sum stays."""
-        total = self.weights.sum()
-        return np.asarray(self.weights * (total / (self.n_classes * self.counts))[self.labels])
-
-    @property
-    def freedom(self) -> float:
-        """Return rows beyond the first of every class: what within-class spread is known from."""
-        return max(0.0, float(self.weights.sum()) - self.n_classes)
-
-    @cached_property
-    def class_means(self) -> Array:
-        """Return the mean of every class, (K, r)."""
-        return np.asarray(self.averaging.T @ self.rows)
-
-    @cached_property
-    def averaging(self) -> Array:
-        """Return the share of each row in the mean of its class, (N, K), zero in other columns."""
-        shares = np.zeros((len(self.labels), self.n_classes))
-        shares[np.arange(len(self.labels)), self.labels] = self.weights / self.counts[self.labels]
-        return shares
-
-    def take(self, kept: Array) -> LabelledRows:
-        """Return some of the rows."""
-        return LabelledRows(self.rows[kept], self.labels[kept], self.weights[kept], self.n_classes)
+def dense_part(X: Any, columns: Array | None) -> tuple[Array, Array]:
+    """Return some columns as an array in float64, and the squares of the others by row."""
+    if isinstance(X, np.ndarray):
+        X = np.asarray(X, np.float64)
+        if columns is None:
+            return X, np.zeros(len(X))
+        unused = np.delete(X, columns, axis=1)  # of a head that was fitted to sparse rows
+        return X[:, columns], np.einsum("ij,ij->i", unused, unused)
+    X = X.astype(np.float64)
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    dense = np.asarray(X[:, columns].toarray())
+    return dense, np.maximum(squares - np.einsum("ij,ij->i", dense, dense), 0.0)
 
 
 @dataclass(frozen=True)
@@ -83,112 +45,87 @@ class Coordinates:
     Attributes
     ----------
     kind : "unit" (rows brought to length 1), "scaled" (columns divided by their spread) or "plain"
-    columns : (c,), which columns of sparse rows the examples use; None for all
     mean : (c,), taken from every row once it has its length or scale
     spread : (c,), what the columns are divided by before
-    basis : (c, r), orthonormal, or None where there are as many rows as columns
+    basis : (c, r), orthonormal, or None where the rows keep their columns
     size : what everything is divided by in the end, so that squared distances are about 1
+    outside : whether new rows may lie outside the space of the examples
     """
 
     kind: str
-    columns: Array | None
     mean: Array
     spread: Array
     basis: Array | None
     size: float
+    outside: bool
 
-    def apply(self, X: Any) -> Array:
-        """Return coordinates (n, r + 1) of rows, the last the distance from the examples' space."""
-        dense, outside = _dense(X, self.columns)
-        seen, outside = _brought(dense, outside, self.kind, self.spread)
+    def apply(self, dense: Array, rest: Array) -> Array:
+        """Return coordinates (n, r) of rows given by `dense_part`.
+
+        Where rows may lie outside the examples' space, the last is the distance from it.
+        """
+        seen, rest = _brought(dense, rest, self.kind, self.spread)
         seen = (seen - self.mean) / self.size
         inside = seen if self.basis is None else seen @ self.basis
-        rest = outside / self.size**2
+        if not self.outside:
+            return inside
+        rest = rest / self.size**2
         if self.basis is not None:
             rest = rest + np.einsum("ij,ij->i", seen, seen) - np.einsum("ij,ij->i", inside, inside)
         return np.column_stack([inside, np.sqrt(np.maximum(rest, 0.0))])
 
 
-def place(X: Any, labels: Array, weights: Array, n_classes: int, kind: str) -> Coordinates:
-    """Return the coordinates that suit labelled rows; ``kind`` may be "auto"."""
-    columns = None if isinstance(X, np.ndarray) else np.unique(X.indices)
-    dense, outside = _dense(X, columns)
-    refuse_overflow(dense)
-    examples = LabelledRows(dense, labels, weights, n_classes)
-    if kind == "auto":
-        kind = suitable_kind(dense, weights, X.shape[1], sparse=columns is not None)
-    spread = _spread(examples) if kind == "scaled" else np.ones(dense.shape[1])
-    seen, _ = _brought(dense, outside, kind, spread)
-    share = examples.alike / weights.sum()
+def place(dense: Array, sets: Sets, kind: str, *, sparse: bool = False) -> Coordinates:
+    """Return the coordinates of labelled rows (N, c)."""
+    spread = _spread(dense, sets) if kind == "scaled" else np.ones(dense.shape[1])
+    seen, _ = _brought(dense, np.zeros(len(dense)), kind, spread)
+    share = sets.alike[0] / sets.weights[0].sum()
     mean = share @ seen
     seen = seen - mean
     size = float(np.sqrt(share @ np.einsum("ij,ij->i", seen, seen)))
     differ = size > ROUNDING * float(np.sqrt(mean @ mean))
-    basis = np.linalg.qr(seen.T)[0] if len(seen) < seen.shape[1] else None
-    return Coordinates(kind, columns, mean, spread, basis, size if differ else 1.0)
+    many = dense.shape[1] >= EMBEDDING and len(dense) < dense.shape[1]
+    basis = np.linalg.qr(seen.T)[0] if many else None
+    return Coordinates(kind, mean, spread, basis, size if differ else 1.0, many or sparse)
 
 
-def suitable_kind(X: Array, weights: Array, n_columns: int, *, sparse: bool) -> str:
-    """Return how to bring rows to one scale, from the rows alone.
+def suitable_kinds(dense: Array, n_columns: int, *, sparse: bool) -> tuple[str, ...]:
+    """Return the ways to bring rows to one scale that are worth trying.
 
-    Columns of unlike spread are a table of several units: each is divided by its own spread. Else
-    64 columns or more are an embedding, whose rows are brought to length 1; and fewer are a table
-    of one unit, which stays as it is.
+    From 64 columns on rows are an embedding, and their length says little; columns of very unlike
+    spread make them a table of several units all the same. Of a narrow table nothing is known
+    beforehand.
     """
-    if not sparse and _unlike(X, weights):
-        return "scaled"
-    return "unit" if n_columns >= EMBEDDING else "plain"
+    if n_columns < EMBEDDING and not sparse:
+        return ("scaled", "unit", "plain")
+    return ("scaled",) if not sparse and _unlike(dense) else ("unit",)
 
 
-def _unlike(X: Array, weights: Array) -> bool:
-    share = weights / weights.sum()
-    mean = share @ X
-    spread = np.sqrt(np.maximum(share @ np.square(X - mean), 0.0))
-    varying = np.sort(spread[np.ptp(X, axis=0) > 0])
-    if not len(varying):
-        return False
-    middle, quartile = float(np.median(varying)), float(varying[(len(varying) - 1) // 4])
-    if X.shape[1] >= EMBEDDING:
-        return bool(varying[-1] > UNLIKE_IN_EMBEDDING * middle)
-    return bool(varying[-1] > min(UNLIKE * middle, FAR_APART * quartile))
+def _unlike(X: Array) -> bool:
+    spread = np.sort(X.std(axis=0)[np.ptp(X, axis=0) > 0])
+    return bool(len(spread) and spread[-1] > UNLIKE_IN_EMBEDDING * np.median(spread))
 
 
-def _spread(examples: LabelledRows) -> Array:
+def _spread(X: Array, sets: Sets) -> Array:
     """Return what divides each column: its within-class spread, held by its total one.
 
     A few rows say little of the spread inside classes; the total stands for four more.
     """
-    X, weights = examples.rows, examples.weights
-    total = float(weights.sum())
+    weights, total = sets.weights[0], float(sets.weights[0].sum())
     whole = weights @ np.square(X - weights @ X / total) / max(total - 1, 1)
-    inside = weights @ np.square(X - examples.class_means[examples.labels])
-    variance = (inside + TOTAL_COUNTS * whole) / (examples.freedom + TOTAL_COUNTS)
+    inside = weights @ np.square(X - (sets.averaging[0] @ X)[sets.labels])
+    variance = (inside + TOTAL_COUNTS * whole) / (sets.freedom[0] + TOTAL_COUNTS)
     varies = (np.ptp(X, axis=0) > 0) & (variance > 0)
     return np.sqrt(np.where(varies, variance, 1.0))
 
 
-def _dense(X: Any, columns: Array | None) -> tuple[Array, Array]:
-    """Return the used columns as an array in float64, and the squares of the others by row."""
-    if isinstance(X, np.ndarray):
-        X = np.asarray(X, np.float64)
-        if columns is None:
-            return X, np.zeros(len(X))
-        unused = np.delete(X, columns, axis=1)  # of a head that was fitted to sparse rows
-        return X[:, columns], np.einsum("ij,ij->i", unused, unused)
-    X = X.astype(np.float64)
-    used = X if columns is None else X[:, columns]
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    dense = np.asarray(used.toarray())
-    return dense, np.maximum(squares - np.einsum("ij,ij->i", dense, dense), 0.0)
-
-
-def _brought(dense: Array, outside: Array, kind: str, spread: Array) -> tuple[Array, Array]:
+def _brought(dense: Array, rest: Array, kind: str, spread: Array) -> tuple[Array, Array]:
     """Return rows with their length or their columns on one scale, and the squares outside."""
     if kind == "unit":
-        squares = np.einsum("ij,ij->i", dense, dense) + outside
+        squares = np.einsum("ij,ij->i", dense, dense) + rest
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
-        return dense / lengths[:, None], outside / lengths**2
-    return (dense / spread if kind == "scaled" else dense), outside
+        return dense / lengths[:, None], rest / lengths**2
+    return (dense / spread if kind == "scaled" else dense), rest
 
 
 def refuse_overflow(X: Array) -> None:

@@ -13,11 +13,7 @@ COLUMNS = {
     "scaled": "Columns are divided by their spread",
     "plain": "Rows stay as they are",
 }
-WHY = {
-    "unit": "because {d} columns look like an embedding",
-    "scaled": "because the columns vary on different scales",
-    "plain": "because {d} columns of similar spread look like a table of one unit",
-}
+OTHERWISE = {"unit": "unit rows", "scaled": "scaled columns", "plain": "rows as they are"}
 NAMES = {
     "firth": "Firth logistic regression",
     "gaussian": "Gaussian",
@@ -33,14 +29,16 @@ class Choice:
 
     Attributes
     ----------
-    columns : "unit", "scaled" or "plain"
-    shares : of each head in the blend, by name; they sum to 1
-    sharpness : factor on the blend's logits
-    lam, l2 : of the Firth head
-    left_out : rows that were left out to settle shares and sharpness; 0 if the rules did alone
+    columns : "unit", "scaled" or "plain": the one of most weight
+    weights : of all that were tried, by name; what they lack to 1 is for all classes alike
+    shares : of each head in the blend with these columns, by name; they sum to 1
+    sharpness : factor on that blend's logits
+    lam, l2 : of the Firth head with these columns
+    left_out : rows that were left out to settle all this; 0 if the rules did alone
     """
 
     columns: str
+    weights: dict[str, float]
     shares: dict[str, float]
     sharpness: float
     lam: float
@@ -91,16 +89,32 @@ def explain(
     choice: Choice, asked: str, n_columns: int, shots: Array, prior: Array, effect: FirthEffect
 ) -> str:
     """Return five lines: the rows, the columns, the blend, the classes, and Firth."""
-    why = WHY[choice.columns].format(d=n_columns) if asked == "auto" else "as you asked"
     return "\n".join(
         [
             f"{_number(shots.sum())} rows of {len(shots)} classes, {_range(shots)} rows each.",
-            f"{COLUMNS[choice.columns]}, {why}.",
+            f"{COLUMNS[choice.columns]}, {_why(choice, asked, n_columns)}.",
             _blend(choice),
             _classes(shots, prior),
             str(effect),
         ]
     )
+
+
+def _why(choice: Choice, asked: str, n_columns: int) -> str:
+    if asked != "auto":
+        return "as you asked"
+    if len(choice.weights) > 1:
+        tried = sorted(choice.weights, key=lambda kind: -choice.weights[kind])
+        rest = [
+            f"{OTHERWISE[kind]} {100 * choice.weights[kind]:.0f} %"
+            for kind in tried[1:]
+            if choice.weights[kind] >= NOTICEABLE
+        ]
+        by = "by left-out rows" if choice.left_out else "by the rule for tables"
+        return f"{by}; {' and '.join(rest)} have a say too" if rest else by
+    if choice.columns == "unit":
+        return f"because {n_columns} columns look like an embedding"
+    return "because the columns vary on very different scales"
 
 
 def _blend(choice: Choice) -> str:

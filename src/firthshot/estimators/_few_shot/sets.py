@@ -1,0 +1,120 @@
+"""All labelled rows, and what remains of them when some are left out in turn.
+
+Every head is fitted to all of these sets at once: arrays have an axis for the sets, of which the
+first holds all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from firthshot.arrays import Array
+
+ROUNDS, ENOUGH = 5, 60  # rounds of left-out rows, and rows after which there is no further round
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Sets of the same labelled rows, as weights.
+
+    Attributes
+    ----------
+    labels : (N,), 0 … K − 1
+    weights : (B, N), numbers of rows that each row stands for; 0 where it is left out
+    left : (B - 1, L), the rows left out of every further set; -1 fills up
+    """
+
+    labels: Array
+    weights: Array
+    left: Array
+    n_classes: int
+
+    @cached_property
+    def counts(self) -> Array:
+        """Return the weight of every class, (B, K): its shots."""
+        return np.asarray(self.weights @ self.one_hot)
+
+    @cached_property
+    def one_hot(self) -> Array:
+        """Return (N, K)."""
+        return np.eye(self.n_classes)[self.labels]
+
+    @cached_property
+    def averaging(self) -> Array:
+        """Return the share of each row in the mean of its class, (B, K, N)."""
+        own = self.one_hot.T * self.weights[:, None]
+        return np.asarray(own / own.sum(axis=2, keepdims=True))
+
+    @cached_property
+    def alike(self) -> Array:
+        """Return weights (B, N) that give every class the same total; their sum stays."""
+        total = self.weights.sum(axis=1, keepdims=True)
+        return np.asarray(self.averaging.sum(axis=1) * total / self.n_classes)
+
+    @cached_property
+    def freedom(self) -> Array:
+        """Return rows beyond the first of every class, (B,): they show within-class spread."""
+        return np.maximum(self.weights.sum(axis=1) - self.n_classes, 0.0)
+
+    def left_out(self) -> Array:
+        """Return the left-out rows, (R,), set after set."""
+        return np.asarray(self.left[self.left >= 0])
+
+    def evidence(self) -> Array:
+        """Return the weights (R,) of left-out rows as evidence.
+
+        Classes count alike. Their sum is what so many unequal weights are worth (Kish), and less
+        where classes have no row to leave out: with one class of two it is nothing.
+        """
+        rows = self.left_out()
+        if not len(rows):
+            return np.empty(0)
+        weights, labels = self.weights[0][rows], self.labels[rows]
+        totals = np.bincount(labels, weights, minlength=self.n_classes)
+        seen = int((totals > 0).sum())
+        share = weights / (totals[labels] * seen)
+        worth = 1 / float(share @ (share / weights))
+        return np.asarray(share * worth * (seen - 1) / (self.n_classes - 1))
+
+
+def sets_of(along: Array, labels: Array, weights: Array, n_classes: int) -> Sets:
+    """Return all rows and the rounds that leave some out, never a whole class.
+
+    The j-th distinct row of a class is left out in round j modulo the number of rounds, with its
+    copies: a weight of two and a row given twice are the same. A class of one distinct row stays.
+    There is no further round once 60 rows have been left out.
+
+    Parameters
+    ----------
+    along : (N,), where rows lie on some direction: equal for equal rows, and hardly for others
+    """
+    rank = _rank_in_class(along, labels)
+    distinct = np.zeros(n_classes, np.int64)
+    np.maximum.at(distinct, labels, rank + 1)
+    n_rounds = min(ROUNDS, int(distinct.max()))
+    turns = np.where(distinct[labels] > 1, rank % n_rounds, -1)
+    rounds = [np.flatnonzero(turns == number) for number in range(int(turns.max()) + 1)]
+    before = np.cumsum([0.0, *(weights[rows].sum() for rows in rounds)])
+    rounds = [rows for rows, so_far in zip(rounds, before[:-1], strict=True) if so_far < ENOUGH]
+    kept = np.tile(weights, (len(rounds) + 1, 1))
+    left = np.full((len(rounds), max(map(len, rounds), default=0)), -1)
+    for number, rows in enumerate(rounds):
+        kept[number + 1, rows] = 0.0
+        left[number, : len(rows)] = rows
+    return Sets(labels, kept, left, n_classes)
+
+
+def _rank_in_class(along: Array, labels: Array) -> Array:
+    """Return the position of every row among the distinct rows of its class, (N,)."""
+    order = np.lexsort((along, labels))
+    labels, along = labels[order], along[order]
+    new_class = np.diff(labels, prepend=-1) != 0
+    apart = np.diff(along, prepend=0.0) > 1e-9 * max(float(np.abs(along).max()), 1e-300)
+    number = np.cumsum(new_class | apart)
+    first = np.maximum.accumulate(np.where(new_class, number, 0))
+    rank = np.empty(len(labels), np.int64)
+    rank[order] = number - first
+    return rank
