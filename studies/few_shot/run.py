@@ -50,7 +50,7 @@ def by_rivals(trial: Trial, _setting: Setting) -> np.ndarray:
 
 def seconds(source: Source, setting: Setting) -> float:
     """Guess how long a trial takes: five logistic regressions and what is quick."""
-    return 0.06 + 2e-7 * sum(setting.shots) * source.X.shape[1] * setting.ways
+    return 0.06 + 2e-7 * float(sum(setting.shots) * source.X.shape[1] * setting.ways)
 
 
 def run(

@@ -276,7 +276,10 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         """Return logits (n, K) of new rows, corrected for `class_prior`."""
         check_is_fitted(self)
         found = self._logits(self._new_rows(X), self._fitted_parameters())
-        return found if self._prior_shift is None else found + self.temperature_ * self._prior_shift
+        if self._prior_shift is None:
+            return found
+        shift = np.asarray(self.temperature_ * self._prior_shift, found.dtype)
+        return np.asarray(found + shift)
 
     def _tempered(self, X: ArrayLike) -> Array:
         """Return logits (n, K) of new rows over the temperature."""

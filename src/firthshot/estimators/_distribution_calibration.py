@@ -54,6 +54,8 @@ class DistributionCalibrationClassifier(HeadEstimator):
         Ridge, the 1/C of scikit-learn. "scale" and "loo" follow the transformed support rows, as
         in `FirthClassifier`.
     prior : {"uniform", "class-frequency"} or array of shape (n_classes,), default="uniform"
+    class_prior : None, "uniform", "training", dict or array of shape (n_classes,), default=None
+        As in `FirthClassifier`.
     calibrate : bool, default=False
         Divide logits by a temperature fitted to support rows that were left out, as in
         `FirthClassifier`: at most five refits.
@@ -78,6 +80,7 @@ class DistributionCalibrationClassifier(HeadEstimator):
     lam: float | str = 0.01
     l2: float | str = 1.0
     prior: Any = "uniform"
+    class_prior: Any = None
     calibrate: bool = False
     random_state: int = 0
     tol: float = 3e-6

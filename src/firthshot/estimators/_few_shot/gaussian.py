@@ -151,4 +151,4 @@ def _times(rows: Array, matrix: Array) -> Array:
 
 
 def _squares(rows: Array) -> Array:
-    return np.vecdot(rows, rows)
+    return np.asarray(np.vecdot(rows, rows))

@@ -158,4 +158,4 @@ def _one_over(values: Array) -> Array:
 
 def _inner(a: Array, b: Array) -> Array:
     """Return the inner products of two stacks of matrices, (S, B)."""
-    return np.vecdot(a.reshape(*a.shape[:2], -1), b.reshape(*b.shape[:2], -1))
+    return np.asarray(np.vecdot(a.reshape(*a.shape[:2], -1), b.reshape(*b.shape[:2], -1)))

@@ -57,7 +57,7 @@ class Sets:
     @cached_property
     def freedom(self) -> Array:
         """Return rows beyond the first of every class, (B,): they show within-class spread."""
-        return np.maximum(self.weights.sum(axis=1) - self.n_classes, 0.0)
+        return np.asarray(np.maximum(self.weights.sum(axis=1) - self.n_classes, 0.0))
 
     def left_out(self) -> Array:
         """Return the left-out rows, (R,), set after set."""
