@@ -10,7 +10,6 @@ import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.estimators._few_shot.gaussian import (
-    Gaussian,
     Spread,
     fit_gaussian,
     fit_means,
@@ -35,7 +34,7 @@ class BlendHead(Protocol):
 
 @dataclass(frozen=True)
 class FirthHead:
-    """Fitted linear heads: weights (…, r + 1, K), the last row the intercepts."""
+    """FittedHeads linear heads: weights (…, r + 1, K), the last row the intercepts."""
 
     weights: Array
 
@@ -66,7 +65,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedHeads:
     """What was fitted to rows (S, N, r).
 
     Attributes
@@ -104,7 +103,7 @@ def margin(logits: Array) -> Array:
 
 def fit_heads(
     rows: Array, sets: Sets, names: Sequence[str], penalty: FirthPenalty, dimensions: int
-) -> Fitted:
+) -> FittedHeads:
     """Fit the named heads to every set of rows (S, N, r), in all kinds of columns.
 
     Parameters
@@ -124,7 +123,7 @@ def fit_heads(
         left_out.append(scaled[:, valid])
     first = {name: _taken(head, np.s_[:, 0]) for name, head in found.items()}
     margins = [margin(head.logits(spread.means[:, 0])) for head in first.values()]
-    return Fitted(
+    return FittedHeads(
         [
             {
                 name: Scaled(_taken(head, s), m[s])
@@ -169,6 +168,3 @@ def _scatters(rows: Array, sets: Sets) -> Array:
 def _taken(head: Any, at: Any) -> Any:
     """Return a head with a part of the leading axes of its arrays."""
     return type(head)(*(getattr(head, field.name)[at] for field in fields(head)))
-
-
-__all__ = ["HEADS", "FirthHead", "FirthPenalty", "Fitted", "Gaussian", "fit_heads", "ridge"]
