@@ -35,9 +35,11 @@ HEADS = {
     "linear": FirthClassifier(),
     "linear, scaled": FirthClassifier(standardize=True),
     "linear, no temperature": FirthClassifier(calibrate=False, fit_intercept=False),
+    "linear, class prior": FirthClassifier(class_prior="training"),
     "cosine": FirthCosineClassifier(standardize=True),
     "3-layer": FirthMLPClassifier(hidden=(7, 5), max_iter=400, tol=1e-3, standardize=True),
     "few-shot": FewShotClassifier(),
+    "few-shot, class prior": FewShotClassifier(class_prior="training"),
     "few-shot, unit": FewShotClassifier(columns="unit"),
     "few-shot, plain": FewShotClassifier(columns="plain", heads=["gaussian", "neighbours"]),
 }
@@ -48,7 +50,8 @@ HEADS = {
 @pytest.mark.parametrize("name", HEADS)
 def test_probabilities_are_the_same_everywhere(name: str, classes: int, tmp_path: Path) -> None:
     X, y = rows(classes, 4, 9)
-    model = HEADS[name].fit(X[::2], np.array(["a", "b", "c", "d"])[y[::2]])
+    some = np.r_[0, 1, 2, 3, 4 : len(y) : 2]  # unequal shots
+    model = HEADS[name].fit(X[some], np.array(["a", "b", "c", "d"])[y[some]])
     new = X.astype(np.float32)
     expected = model.predict_proba(new.astype(np.float64))
     module = model.to_torch()
@@ -63,9 +66,9 @@ def test_probabilities_are_the_same_everywhere(name: str, classes: int, tmp_path
 
 def test_few_rows_of_many_columns_and_sparse_ones(tmp_path: Path) -> None:
     """Rows then lie in a space of few dimensions, and new ones beside it."""
-    X, y = rows(3, 2, 40)
+    X, y = rows(3, 2, 80)
     X[:, 5:9] = 0
-    new = rows(3, 5, 40, seed=1)[0].astype(np.float32)
+    new = rows(3, 5, 80, seed=1)[0].astype(np.float32)
     for fitted in (FewShotClassifier().fit(X, y), FewShotClassifier().fit(csr_array(X), y)):
         path = fitted.to_onnx(tmp_path / "head.onnx")
         label, probabilities = onnxruntime.InferenceSession(path).run(None, {"features": new})

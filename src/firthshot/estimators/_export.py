@@ -106,7 +106,10 @@ def probabilities(model: Any, x: Any, ops: Operations) -> Any:
 
     if isinstance(model, FewShotClassifier):
         return _blended(model, x, ops)
-    return ops.softmax(_logits(model, _seen(model, x, ops), ops) / model.temperature_)
+    logits = _logits(model, _seen(model, x, ops), ops) / model.temperature_
+    if model._prior_shift is not None:
+        logits = logits + ops.constant(model._prior_shift)
+    return ops.softmax(logits)
 
 
 def _seen(model: Any, x: Any, ops: Operations) -> Any:
@@ -137,21 +140,30 @@ def _logits(model: Any, x: Any, ops: Operations) -> Any:
 
 
 def _blended(model: Any, x: Any, ops: Operations) -> Any:
-    from firthshot.estimators._few_shot.blend import DOUBT
+    """Return the mixture of the kinds of columns, as `blend.mixed` does."""
+    from firthshot.estimators._few_shot.blend import left_to_nothing
 
-    rows = _placed(model._place, x, ops)
-    prior = model.class_prior_
-    logits = ops.constant(np.log(prior))
-    for sharpness, scaled in zip(model._sharpness, model._heads.values(), strict=True):
-        if scaled.margin > 0:
-            logits = _head_logits(scaled.head, rows, ops) * (sharpness / scaled.margin) + logits
-    doubt = DOUBT / float(model._examples.weights.sum())
-    return ops.softmax(logits) * (1 - doubt) + ops.constant(doubt * prior)
+    blend, n_rows = model._blend, float(model._sets.weights[0].sum())
+    used = x if model._columns is None else ops.columns(x, model._columns)
+    nothing = left_to_nothing(blend.weights, n_rows)
+    found = ops.constant(np.full(len(model.classes_), nothing / len(model.classes_)))
+    for number, weight in enumerate(blend.weights):
+        if weight > 0:
+            rows = _placed(model._places[number], x, used, ops)
+            heads, sharpness = model._heads[number].values(), blend.sharpness[number]
+            logits = ops.constant(np.zeros(len(model.classes_)))
+            for a, scaled in zip(sharpness, heads, strict=True):
+                if scaled.margin > 0:
+                    found_logits = _head_logits(scaled.head, rows, ops)
+                    logits = found_logits * float(a / scaled.margin) + logits
+            share = (1 - nothing) * weight / blend.weights.sum()
+            found = ops.softmax(logits) * float(share) + found
+    raised = found * ops.constant(model.class_prior_)
+    return raised / ops.row_sum(raised)
 
 
-def _placed(place: Coordinates, x: Any, ops: Operations) -> Any:
+def _placed(place: Coordinates, x: Any, used: Any, ops: Operations) -> Any:
     """Return the coordinates of rows, as `Coordinates.apply` does."""
-    used = x if place.columns is None else ops.columns(x, place.columns)
     outside = ops.row_sum(x * x) - ops.row_sum(used * used)
     if place.kind == "unit":
         squares = ops.at_least(ops.row_sum(x * x), TINY)
@@ -159,10 +171,11 @@ def _placed(place: Coordinates, x: Any, ops: Operations) -> Any:
     elif place.kind == "scaled":
         used = used / ops.constant(place.spread)
     seen = (used - ops.constant(place.mean)) / place.size
+    inside = seen if place.basis is None else seen @ ops.constant(place.basis)
+    if not place.outside:
+        return inside
     rest = outside / place.size**2
-    inside = seen
     if place.basis is not None:
-        inside = seen @ ops.constant(place.basis)
         rest = rest + ops.row_sum(seen * seen) - ops.row_sum(inside * inside)
     return ops.joined([inside, ops.sqrt(ops.at_least(rest, 0.0))])
 
@@ -179,9 +192,9 @@ def _head_logits(head: Any, rows: Any, ops: Operations) -> Any:
 
 def _gaussian(head: Gaussian, rows: Any, ops: Operations) -> Any:
     """Return log densities, up to a number for each row."""
-    width = len(head.centre)
-    is_sphere = isinstance(head.whitening, float)
-    whitening = head.whitening * np.eye(width) if is_sphere else np.asarray(head.whitening)
+    width = head.centre.shape[1]
+    is_sphere = head.whitening.shape[-1] == 1
+    whitening = head.whitening * np.eye(width) if is_sphere else head.whitening
     means = head.away @ whitening
     white = (rows - ops.constant(head.centre)) @ ops.constant(whitening)
     squares = (means**2).sum(1)
@@ -194,8 +207,7 @@ def _gaussian(head: Gaussian, rows: Any, ops: Operations) -> Any:
 
 def _neighbours(head: Neighbours, rows: Any, ops: Operations) -> Any:
     """Return log densities, up to a number for each row."""
-    known = head.examples
-    squares = ops.row_sum(rows * rows) - rows @ ops.constant(2 * known.rows.T)
-    squares = squares + ops.constant((known.rows**2).sum(1))
-    near = ops.exp((squares - ops.row_min(squares)) * (-0.5 / head.width))
-    return ops.log(ops.at_least(near @ ops.constant(known.averaging), TINY))
+    squares = ops.row_sum(rows * rows) - rows @ ops.constant(2 * head.known.T)
+    squares = squares + ops.constant((head.known**2).sum(1))
+    near = ops.exp((squares - ops.row_min(squares)) * (-0.5 / float(head.width[0, 0])))
+    return ops.log(ops.at_least(near @ ops.constant(head.averaging), TINY))

@@ -138,6 +138,12 @@ def _likelihood(
 def mixed(log_p: list[Array], weights: Array, log_prior: Array, n_rows: float) -> Array:
     """Return log probabilities (n, K) by those of the kinds, corrected for the classes' prior."""
     doubt = DOUBT / n_rows
-    nothing = doubt + (1 - doubt) * (1 - float(weights.sum()))
     p = sum(w * np.exp(one) for w, one in zip(weights, log_p, strict=True))
-    return log_softmax(np.log((1 - doubt) * p + nothing / len(log_prior)) + log_prior)
+    nothing = left_to_nothing(weights, n_rows) / len(log_prior)
+    return log_softmax(np.log((1 - doubt) * p + nothing) + log_prior)
+
+
+def left_to_nothing(weights: Array, n_rows: float) -> float:
+    """Return the share of all classes alike, by the weights of the kinds and a little doubt."""
+    doubt = DOUBT / n_rows
+    return doubt + (1 - doubt) * (1 - float(weights.sum()))
