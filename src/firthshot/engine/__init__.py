@@ -14,7 +14,27 @@ from firthshot.objective import Penalty
 if TYPE_CHECKING:
     from firthshot.engine._run import TrialSource, record_trial, train
     from firthshot.engine._trial import Fitted, Trial, fitted_linear
-    from firthshot.engine.heads import Centroid, Cosine, LeastSquares, Linear, Mlp
+    from firthshot.engine.heads import (
+        BaseFacts,
+        BdCspn,
+        Centroid,
+        ClassWeights,
+        Cosine,
+        Gaussian,
+        GaussianBase,
+        LaplacianShot,
+        LeastSquares,
+        Linear,
+        LogitAdjustment,
+        Mlp,
+        NearestNeighbour,
+        PtMap,
+        RidgeLogistic,
+        SimpleShot,
+        SimpleShotL2N,
+        Tim,
+        TimGd,
+    )
     from firthshot.engine.heads.base import (
         Head,
         TrialShape,
@@ -30,10 +50,13 @@ if TYPE_CHECKING:
     from firthshot.engine.solvers.together import Kind, Rows, minimise_together, shared_rows
 
 __all__ = [
-    "Centroid", "Converged", "Cosine", "Fitted", "Head", "Kind", "LeastSquares", "Linear", "Mlp",
-    "Penalty", "Results", "Rows", "Sgd", "Solution", "Solver", "Status", "Trial", "TrialShape",
-    "TrialSource", "check_trainable", "fitted_linear", "minimise_together", "paper_sgd",
-    "record_trial", "register_head", "registered_heads", "shared_rows", "solve", "train",
+    "BaseFacts", "BdCspn", "Centroid", "ClassWeights", "Converged", "Cosine", "Fitted", "Gaussian",
+    "GaussianBase", "Head", "Kind", "LaplacianShot", "LeastSquares", "Linear", "LogitAdjustment",
+    "Mlp", "NearestNeighbour", "Penalty", "PtMap", "Results", "RidgeLogistic", "Rows", "Sgd",
+    "SimpleShot", "SimpleShotL2N", "Solution", "Solver", "Status", "Tim", "TimGd", "Trial",
+    "TrialShape", "TrialSource", "check_trainable", "fitted_linear", "minimise_together",
+    "paper_sgd", "record_trial", "register_head", "registered_heads", "shared_rows", "solve",
+    "train",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -41,7 +64,9 @@ __getattr__, __dir__ = lazy_names(
     {
         "_run": "TrialSource record_trial train",
         "_trial": "Fitted Trial fitted_linear",
-        "heads": "Centroid Cosine LeastSquares Linear Mlp",
+        "heads": "BaseFacts BdCspn Centroid ClassWeights Cosine Gaussian GaussianBase "
+        "LaplacianShot LeastSquares Linear LogitAdjustment Mlp NearestNeighbour PtMap "
+        "RidgeLogistic SimpleShot SimpleShotL2N Tim TimGd",
         "heads.base": "Head TrialShape check_trainable paper_sgd register_head registered_heads",
         "options": "Converged Sgd Solver",
         "results": "Results Status",

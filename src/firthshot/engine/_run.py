@@ -161,7 +161,7 @@ class TrialSource:
             located = locate_queries(self.gather(episode.query), rows, episode.query_labels)
         queries, labels, columns = located
         support = self.gather(episode.support)
-        trial = Trial(episode.trial, key, ways, support, episode.support_labels, queries)
+        trial = Trial(episode.trial, key, ways, support, episode.support_labels, queries, columns)
         if labels.max() >= ways:
             raise FirthshotError(f"It has query labels outside 0 … {ways - 1}.")
         return trial, labels, columns

@@ -20,7 +20,8 @@ class Trial:
     """Support rows X (N, d) with labels, the queries, and the key of the trial's random numbers.
 
     ``query`` may be given as rows (Q, d), so that a head can hand transformed rows to another one
-    by ``dataclasses.replace(trial, support=…, query=…)``.
+    by ``dataclasses.replace(trial, support=…, query=…)``. ``columns`` are those of the logits that
+    are asked for, where rows in between are read along.
     """
 
     number: int
@@ -29,12 +30,19 @@ class Trial:
     support: Array
     labels: Array
     query: Queries
+    columns: Array | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.query, np.ndarray):
             object.__setattr__(self, "query", Queries((self.query,)))
         if self.labels.min() < 0 or self.labels.max() >= self.n_classes:
             raise FirthshotError(f"It has labels outside 0 … {self.n_classes - 1}.")
+
+    @property
+    def asked(self) -> Array:
+        """Return the rows (Q, d) that are asked for, for heads that see all of them at once."""
+        rows = self.query.stack()
+        return rows if self.columns is None else rows[self.columns]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -74,6 +82,15 @@ def fitted_for_all(
     each = len(form.label)
     many = {name: np.repeat(w[None], each, 0).astype(logits.dtype) for name, w in weights.items()}
     return {0: Fitted(np.repeat(logits, each, axis=1), np.full(each, norm), many)}
+
+
+def scattered(trial: Trial, logits: Array) -> Array:
+    """Put logits (L, Q, K) of the asked rows into their columns, shape (K, L, Q + padding)."""
+    many, count, n_classes = logits.shape
+    placed = np.zeros((n_classes, many, trial.query.padded), trial.dtype)
+    columns = np.arange(count) if trial.columns is None else trial.columns
+    placed[:, :, columns] = logits.transpose(2, 0, 1)
+    return placed
 
 
 def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:

@@ -18,11 +18,15 @@ from firthshot.experiments.plan.layout import Plan, make_plan
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.run.folder_spec import open_folder, run_identity
 from firthshot.experiments.run.record import (
+    TIMES,
     PlanRecord,
+    Timing,
     begin_session,
     put_session,
     read_sessions,
+    read_times,
     write_plan,
+    write_record,
 )
 from firthshot.experiments.run.store import RunFolder, sweep
 from firthshot.experiments.run.workers import Compute, Done, on_threads
@@ -128,6 +132,9 @@ class _CellTask:
         self.finished = folder.finished()
         self.wanted: dict[str, Cell] = {}
         self.session, self.started = begin_session(), time.perf_counter()
+        self.times = {
+            msgspec.structs.astuple(one)[:-1]: one.seconds for one in read_times(folder.path)
+        }
 
     def run(self, summary: bool) -> RunOutcome:
         """Compute all rounds, then summarise."""
@@ -196,6 +203,11 @@ class _CellTask:
         self.outcome.classifiers += done.cell.classifiers
         seconds = self.outcome.seconds
         seconds["compute"] = seconds.get("compute", 0.0) + done.seconds
+        condition, method = done.cell.condition, done.cell.method
+        key = (condition.bank, method.head, method.family, method.prior)
+        place = (condition.ways, condition.shots, condition.scheme)
+        each = done.seconds / done.cell.classifiers
+        self.times[*key, *place] = min(each, self.times.get((*key, *place), each))
 
     def _record_session(self) -> None:
         cells = self.outcome.cells - self.outcome.resumed - len(self.outcome.failed)
@@ -204,6 +216,9 @@ class _CellTask:
             "cells": cells,
             "classifiers": self.outcome.classifiers,
         }
+        if self.times:
+            times = [Timing(*key, seconds) for key, seconds in sorted(self.times.items())]
+            write_record(self.folder.path / TIMES, times)
         if cells or not read_sessions(self.folder.path):
             put_session(self.folder.path, msgspec.structs.replace(self.session, **done))
 

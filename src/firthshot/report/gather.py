@@ -12,11 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.checks import Check, read_checks
+from firthshot.experiments.run.record import read_times
 from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
 from firthshot.experiments.summary import RunSummary, read_summary, summarise, summarise_many
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
@@ -76,6 +78,12 @@ class Gathered:
     def checks(self) -> tuple[Check, ...]:
         """Return what the runs found of start, step and optimum."""
         return tuple(check for run in self.runs for check in read_checks(run.path))
+
+    @cached_property
+    def seconds(self) -> dict[tuple[Any, ...], float]:
+        """Return the seconds of one classifier by bank, method and setting."""
+        times = [one for run in self.runs for one in read_times(run.path)]
+        return {msgspec.structs.astuple(one)[:-1]: one.seconds for one in times}
 
     @property
     def named_geometric(self) -> Iterator[tuple[str, GeometricResult]]:

@@ -43,6 +43,15 @@ class Head:
         Those that `fit` takes. A closed form takes any.
     penalised : bool
         Whether a penalty changes it. One without is trained once, with the penalty ``none``.
+    families, grid : tuple
+        The penalties that it takes, whatever a spec's are, and their coefficients; empty where it
+        takes the spec's.
+    own_solver : str
+        The solver that trains it, whatever a spec's is: ``converged``, or ``closed-form``.
+    transductive : bool
+        Whether it sees all queries at once. Reports keep such heads apart.
+    needs_base : bool
+        Whether it asks the base classes of the bank: its option ``base`` is then their `BaseFacts`.
     reference : bool
         Whether it is trained beside the others in every run, for comparison.
     exact_theory : bool
@@ -59,6 +68,11 @@ class Head:
     words: ClassVar[str] = ""
     solvers: ClassVar[tuple[type[Solver], ...]] = (Sgd, Converged)
     penalised: ClassVar[bool] = True
+    families: ClassVar[tuple[str, ...]] = ()
+    grid: ClassVar[tuple[float, ...]] = ()
+    own_solver: ClassVar[str] = ""
+    transductive: ClassVar[bool] = False
+    needs_base: ClassVar[bool] = False
     reference: ClassVar[bool] = False
     exact_theory: ClassVar[bool] = False
     published_l2: ClassVar[tuple[float, L2Kind]] = (0.0, "mean-square")

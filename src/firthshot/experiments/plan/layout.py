@@ -19,7 +19,7 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import Cell, Note, TrialCondition, condense
 from firthshot.experiments.spec.choose import open_sources
 from firthshot.experiments.spec.fields import Spec
-from firthshot.experiments.spec.methods import Method, spec_methods
+from firthshot.experiments.spec.methods import Method, head_kind, spec_methods
 from firthshot.experiments.spec.shots import asked_queries, plan_shots
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Pla
         _check_transform(spec, bank)
         source = sources[at] if sources else None
         for condition in _conditions(spec, bank, notes):
-            settings.extend(_settings(begun, bank, source, condition))
+            settings.extend(_settings(begun, bank, source, condition, notes))
     if not settings:
         reasons = "; ".join(line.rstrip(".") for line in condense(notes))
         raise FirthshotError(f"There is nothing to run ({reasons}).")
@@ -121,10 +121,15 @@ def bank_sizes(bank: Bank, split: str) -> dict[str, int]:
 
 
 def _settings(
-    spec: Spec, bank: Bank, source: Bank | None, condition: TrialCondition
+    spec: Spec, bank: Bank, source: Bank | None, condition: TrialCondition, notes: list[Note]
 ) -> Iterator[Setting]:
     sizes = bank_sizes(bank, condition.split)
     for method in spec_methods(spec, condition.shots, source):
+        if head_kind(method.head).needs_base and "base" not in bank.splits:
+            why = f"the bank has no base classes for the head {method.head!r}"
+            shots = str(condition.shots)
+            notes.append(Note("skipped", bank.name, condition.split, condition.ways, shots, why))
+            continue
         shape = condition_shape(condition, method, sizes)
         block = block_size(method, shape, spec.trials)
         if method.solver == "shared-lbfgs":  # trials that are trained together are in one cell

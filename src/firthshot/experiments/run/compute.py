@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.experiments.plan.cell import Cell, TrialCondition
-from firthshot.experiments.run.features import SplitFeatures, source_statistics, split_features
+from firthshot.experiments.run.features import (
+    SplitFeatures,
+    base_facts,
+    source_statistics,
+    split_features,
+)
 from firthshot.experiments.schema import BINS, ROW, TINY_RIDGE, TRIALS
 from firthshot.experiments.spec.shots import from_plain
 
@@ -50,7 +55,7 @@ def compute(cell: Cell, bank: Bank, threads: int = 1, source: Bank | None = None
         query=features.positions(sampled.query),
     )
     theory = theory_value(cell, features.values.shape[1], training_rows(cell, episodes))
-    results = _train(cell, features, episodes, theory, threads, source)
+    results = _train(cell, features, episodes, theory, threads, bank, source)
     columns, is_theory = _columns(cell, theory)
     exact = _theory_exact(cell, features, episodes)
     keys = cell.keys(bank)
@@ -122,12 +127,13 @@ def _train(
     episodes: Episodes,
     theory: float | None,
     threads: int,
+    bank: Bank,
     source: Bank | None,
 ) -> Results:
     from firthshot.calibration import SharedLbfgs, train_shared
     from firthshot.engine import train
 
-    method, head = cell.method, _head(cell, source)
+    method, head = cell.method, _head(cell, bank, source)
     extra = () if theory is None or theory in method.coefficients else (theory,)
     coefficients = (*method.coefficients, *extra)
     if method.solver == "shared-lbfgs":  # the published stopping rule
@@ -170,11 +176,14 @@ def _at_the_limit(
     return results
 
 
-def _head(cell: Cell, source: Bank | None) -> Any:
-    """Return the engine's head, with the statistics of the source where it needs them."""
+def _head(cell: Cell, bank: Bank, source: Bank | None) -> Any:
+    """Return the engine's head, with the statistics of base classes where it needs them."""
     drawn = cell.method.calibration
     if drawn is None or source is None:
-        return cell.method.engine_head()
+        head: Any = cell.method.engine_head()
+        if not head.needs_base:
+            return head
+        return dataclasses.replace(head, base=base_facts(bank, cell.condition.transform))
     from firthshot.calibration import CalibratedLinear
 
     statistics = source_statistics(source)

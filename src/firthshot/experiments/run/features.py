@@ -15,6 +15,7 @@ from firthshot.calibration import BaseStatistics, base_statistics, tukey
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
+    from firthshot.engine import BaseFacts
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -68,6 +69,18 @@ def source_statistics(bank: Bank) -> BaseStatistics:
     return _STATISTICS.get(bank.meta.sha256, bank)
 
 
+def base_facts(bank: Bank, transform: str) -> BaseFacts:
+    """Return what heads ask of the base classes of a bank, kept in memory."""
+    return _FACTS.get((bank.meta.sha256, transform), bank, transform)
+
+
+def _base_facts(bank: Bank, transform: str) -> BaseFacts:
+    from firthshot.engine import BaseFacts
+
+    rows = transform_split(bank, "base", transform)
+    return BaseFacts.of([rows.values[rows.positions(each)] for each in bank.class_rows("base")])
+
+
 def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     """Return the features of a split under a transform, in float32.
 
@@ -98,4 +111,5 @@ def _unit_length(block: Array) -> Array:
 
 
 _FEATURES = Cache[SplitFeatures](transform_split, lambda kept: kept.values.nbytes, 0.75e9)
+_FACTS = Cache["BaseFacts"](_base_facts, lambda kept: kept.whitening.nbytes, 0.1e9)
 _STATISTICS = Cache[BaseStatistics](base_statistics, lambda _: 1, 2)  # of two source banks

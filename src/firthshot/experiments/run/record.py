@@ -70,6 +70,27 @@ def read_plan(folder: Path) -> PlanRecord:
     )
 
 
+TIMES = "times.json"
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """Seconds of one core for one classifier: the quickest cell of a method in a setting."""
+
+    bank: str
+    head: str
+    penalty: str
+    prior: str
+    ways: int
+    shots: int
+    shots_scheme: str
+    seconds: float
+
+
+def read_times(folder: Path) -> tuple[Timing, ...]:
+    """Return the times on record, none where there is no record."""
+    return read_record(folder / TIMES, tuple[Timing, ...], "delete it", ())
+
+
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One call of ``run`` on a folder.
 

@@ -10,7 +10,7 @@ import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import CLOSED_FORM
-from firthshot.experiments.spec.fields import Spec
+from firthshot.experiments.spec.fields import ConvergedSettings, Spec
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -93,13 +93,19 @@ def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator
     from firthshot.objective import PENALTIES
 
     for head in spec.heads:
-        for family in spec.penalties if head_kind(head).penalised else ("none",):
+        for family in head_families(spec, head):
             for prior in spec.priors if PENALTIES[family].takes_prior else ("uniform",):
                 for calibration in _calibrations(spec, source):
                     method = _method(spec, head, family, prior, shots)
                     yield msgspec.structs.replace(method, calibration=calibration)
     if spec.references:
         yield from references(spec)
+
+
+def head_families(spec: Spec, head: str) -> tuple[str, ...]:
+    """Return the penalties of a head: its own, the spec's, or none where it has no use for one."""
+    kind = head_kind(head)
+    return (kind.families or spec.penalties) if kind.penalised else ("none",)
 
 
 def _calibrations(spec: Spec, source: Bank | None) -> list[Calibration | None]:
@@ -129,14 +135,15 @@ def references(spec: Spec) -> list[Method]:
 
 def _method(spec: Spec, head: str, family: str, prior: str, shots: int) -> Method:
     l2, l2_kind = _l2(spec, head, family)
+    kind = head_kind(head)
     return Method(
         head=head,
         head_options=head_options(spec, head),
-        solver=spec.solver,
+        solver=kind.own_solver or spec.solver,
         solver_options=solver_options(spec, head, shots),
         family=family,
         prior=prior,
-        coefficients=spec.grid(family),
+        coefficients=kind.grid if kind.grid and family != "none" else spec.grid(family),
         l2=l2,
         l2_kind=l2_kind,
         # The theory is about KL(U‖p): another prior has no such coefficient.
@@ -157,7 +164,10 @@ def _l2(spec: Spec, head: str, family: str) -> tuple[float, str]:
     kind = head_kind(head)
     if not kind.penalised:
         return 0.0, "mean-square"
-    published = kind.published_l2 if family != "l2" else (0.0, "mean-square")
+    own = family != "l2" or bool(kind.families)
+    published = kind.published_l2 if own else (0.0, "mean-square")
+    if kind.families:  # the spec's is for heads that take the spec's penalties
+        return published
     return published[0] if spec.l2 is None else spec.l2, spec.l2_kind or published[1]
 
 
@@ -165,10 +175,12 @@ def solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
     """Return the settings of the solver: the spec's over those published for the head."""
     from firthshot.engine import Converged
 
-    if spec.solver == "shared-lbfgs":
+    solver = head_kind(head).own_solver or spec.solver
+    if solver in ("shared-lbfgs", CLOSED_FORM):
         return {}
-    if spec.solver == "converged":
-        return _merge(asdict(Converged()), spec.converged)
+    if solver == "converged":
+        own = spec.converged if spec.solver == "converged" else ConvergedSettings()
+        return _merge(asdict(Converged()), own)
     published = asdict(head_kind(head)().published_sgd(shots))
     published.pop("score_after")
     return _merge(published, spec.sgd)

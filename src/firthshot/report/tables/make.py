@@ -33,6 +33,7 @@ from firthshot.report.tables.cells import (
     place,
     table,
 )
+from firthshot.report.tables.rivals import rival_tables
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import capital, head_name, listed
 
@@ -47,6 +48,7 @@ def make_tables(gathered: Gathered) -> list[Table]:
     found += [made for part in parts if (made := _published(part))]
     found += _methods(gathered)
     found += [calibration_table(part) for part in parts]
+    found += rival_tables(gathered)
     found += contrast_tables(gathered)
     return [*found, *geometric_tables(gathered)]
 

@@ -1,0 +1,113 @@
+"""All methods of a bank on the same trials, best first: the table for a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firthshot.experiments.schema import METHOD
+from firthshot.experiments.statistics import ALPHA, holm
+from firthshot.report.plots.groups import Row, labels, method_name
+from firthshot.report.tables.cells import WIDTH, Number, Table, p_value, percent, place, table
+from firthshot.report.verdict import Condition
+from firthshot.report.verdict.outcomes import turned
+from firthshot.report.wording import head_name
+
+if TYPE_CHECKING:
+    from firthshot.report.gather import Gathered
+
+FEWEST = 4  # heads, with the two references: fewer have tables enough
+_NOTE = (
+    "Accuracy on the novel classes in %, each method at its own λ chosen on the validation "
+    "classes. Difference: paired by trial, to the best inductive method of the setting; ± are "
+    "half-widths of 95 % intervals; * significant after Holm's correction over this table. "
+    "Transductive methods see all queries at once and are ranked apart. ms: one classifier on one "
+    "core, sampling and scoring included."
+)
+
+
+def rival_tables(gathered: Gathered) -> Iterator[Table]:
+    """Return a table for every bank on which many heads were trained."""
+    chosen = gathered.summary.chosen.to_dicts()
+    banks = list(dict.fromkeys((row["bank"], row["transform"]) for row in chosen))
+    keys = [{"bank": bank, "transform": transform} for bank, transform in banks]
+    for (bank, transform), label in zip(banks, labels(keys), strict=True):
+        own = [row for row in chosen if (row["bank"], row["transform"]) == (bank, transform)]
+        if len({row["head"] for row in own}) >= FEWEST:
+            yield _table(own, gathered, f"rivals-{label}", f"All methods on {bank}")
+
+
+def _table(rows: list[Row], gathered: Gathered, name: str, title: str) -> Table:
+    settings: dict[Condition, list[Row]] = {}
+    for row in rows:
+        settings.setdefault(Condition.of(row), []).append(row)
+    contrasts = _contrasts(gathered, rows[0]["bank"], rows[0]["transform"])
+    lines = [
+        line
+        for condition in sorted(settings)
+        for line in _ranked(settings[condition], condition, contrasts)
+    ]
+    p = holm(np.array([np.nan if line["p"] is None else line["p"] for line in lines]))
+    shown = [_shown(line, corrected, gathered) for line, corrected in zip(lines, p, strict=True)]
+    return table(name, title, shown, _NOTE, keep=("Sig.",))
+
+
+def _ranked(
+    rows: list[Row], condition: Condition, contrasts: dict[tuple[Any, ...], Row]
+) -> Iterator[Row]:
+    """Yield the methods of a setting with rank and difference, inductive ones first."""
+    ordered = sorted(rows, key=lambda row: (is_transductive(row["head"]), -row["accuracy"]))
+    best = next((row for row in ordered if not is_transductive(row["head"])), ordered[0])
+    ranks = {False: 0, True: 0}
+    for row in ordered:
+        kind = is_transductive(row["head"])
+        ranks[kind] += 1
+        against = contrasts.get((condition, _method(row), _method(best)), {})
+        beside = {"difference": against.get("difference"), "ci": against.get("difference_ci")}
+        yield {**row, **beside, "p": against.get("p_wilcoxon"), "rank": ranks[kind], "kind": kind}
+
+
+def _shown(line: Row, p: float, gathered: Gathered) -> Row:
+    penalty = "" if line["penalty"] == "none" else f" + {method_name(line)}"
+    seconds = gathered.seconds.get(tuple(line[name] for name in TIMED))
+    tested = line["p"] is not None
+    return place(line, with_bank=False) | {
+        "Kind": "transductive" if line["kind"] else "inductive",
+        "Rank": line["rank"],
+        "Method": f"{head_name(line['head'])}{penalty}",
+        "Accuracy": percent(line["accuracy"]),
+        f"Accuracy{WIDTH}": percent(line["accuracy_ci"]),
+        "Difference": percent(line["difference"], signed=True),
+        f"Difference{WIDTH}": percent(line["ci"]),
+        "Sig.": "*" if tested and p < ALPHA else "",
+        "p (Holm)": p_value(p) if tested else None,
+        "ms": None if seconds is None else Number(1000 * seconds, 2),
+    }
+
+
+TIMED = ("bank", "head", "penalty", "prior", "ways", "shots", "shots_scheme")
+
+
+def is_transductive(head: str) -> bool:
+    """Tell whether a head sees all queries at once; one that is not known here does not."""
+    from firthshot.engine import registered_heads
+
+    known = registered_heads()
+    return head in known and known[head].transductive
+
+
+def _method(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in METHOD)
+
+
+def _contrasts(gathered: Gathered, bank: str, transform: str) -> dict[tuple[Any, ...], Row]:
+    """Return the contrasts of a bank by setting and both methods, from either side."""
+    found = {}
+    for row in gathered.summary.contrasts.to_dicts():
+        if (row["bank"], row["transform"]) == (bank, transform):
+            for one in (row, turned(row)):
+                other = tuple(one[f"against_{name}"] for name in METHOD)
+                found[Condition.of(one), _method(one), other] = one
+    return found
