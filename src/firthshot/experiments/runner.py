@@ -18,6 +18,7 @@ from firthshot.experiments.plan.layout import Plan, make_plan
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.run.folder_spec import open_folder, run_identity
 from firthshot.experiments.run.record import (
+    TIMED,
     TIMES,
     PlanRecord,
     Timing,
@@ -217,7 +218,8 @@ class _CellTask:
             "classifiers": self.outcome.classifiers,
         }
         if self.times:
-            times = [Timing(*key, seconds) for key, seconds in sorted(self.times.items())]
+            lines = [[*key, seconds] for key, seconds in sorted(self.times.items())]
+            times = [Timing(**dict(zip(TIMED, line, strict=True))) for line in lines]
             write_record(self.folder.path / TIMES, times)
         if cells or not read_sessions(self.folder.path):
             put_session(self.folder.path, msgspec.structs.replace(self.session, **done))

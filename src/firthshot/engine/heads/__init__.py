@@ -8,7 +8,7 @@ from firthshot.engine.heads.base import register_head
 from firthshot.engine.heads.base_classes import BaseFacts
 from firthshot.engine.heads.centroid import Centroid
 from firthshot.engine.heads.cosine import Cosine
-from firthshot.engine.heads.gaussian import Gaussian, GaussianBase
+from firthshot.engine.heads.gaussian import BaseGaussian, SharedGaussian
 from firthshot.engine.heads.least_squares import LeastSquares
 from firthshot.engine.heads.linear import Linear
 from firthshot.engine.heads.mlp import Mlp
@@ -20,14 +20,30 @@ from firthshot.engine.heads.transductive import BdCspn, LaplacianShot, PtMap
 
 _HEADS = (
     *(Linear, Cosine, Mlp, Centroid, LeastSquares),
-    *(SimpleShot, SimpleShotL2N, NearestNeighbour, Gaussian, GaussianBase),
+    *(SimpleShot, SimpleShotL2N, NearestNeighbour, SharedGaussian, BaseGaussian),
     *(RidgeLogistic, ClassWeights, LogitAdjustment),
     *(BdCspn, LaplacianShot, PtMap, Tim, TimGd),
 )
 __all__ = [
-    "BaseFacts", "BdCspn", "Centroid", "ClassWeights", "Cosine", "Gaussian", "GaussianBase",
-    "LaplacianShot", "LeastSquares", "Linear", "LogitAdjustment", "Mlp", "NearestNeighbour",
-    "PtMap", "RidgeLogistic", "SimpleShot", "SimpleShotL2N", "Tim", "TimGd",
+    "BaseFacts",
+    "BaseGaussian",
+    "BdCspn",
+    "Centroid",
+    "ClassWeights",
+    "Cosine",
+    "LaplacianShot",
+    "LeastSquares",
+    "Linear",
+    "LogitAdjustment",
+    "Mlp",
+    "NearestNeighbour",
+    "PtMap",
+    "RidgeLogistic",
+    "SharedGaussian",
+    "SimpleShot",
+    "SimpleShotL2N",
+    "Tim",
+    "TimGd",
 ]  # fmt: skip
 
 for _head in _HEADS:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Gaussian(Head):
+class SharedGaussian(Head):
     """Classes of equal weight that share one covariance, shrunk towards a sphere.
 
     Rows are brought to unit length first, unless ``unit`` is False.
@@ -76,7 +76,7 @@ class Gaussian(Head):
 
 
 @dataclass(frozen=True)
-class GaussianBase(Gaussian):
+class BaseGaussian(SharedGaussian):
     """The Gaussian head seen through the base classes: their covariance takes the sphere's place.
 
     Rows are whitened by the covariance inside the base classes first; how much of the support's own

@@ -157,13 +157,13 @@ class PtMap(Transductive):
             plan *= len(plan) / plan.shape[1] / np.maximum(plan.sum(0), _LEAST)
             if np.abs(rows - plan.sum(1)).max() < _SINKHORN_CLOSE:
                 break
-        return plan
+        return np.asarray(plan)
 
 
 def squared_distances(rows: Array, others: Array) -> Array:
     """Return squared distances (n, m) of rows (n, d) and others (m, d)."""
     squares = (rows**2).sum(1)[:, None] + (others**2).sum(1) - 2 * rows @ others.T
-    return np.maximum(squares, 0.0)
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 def _nearest(rows: Array, count: int) -> Array:
@@ -171,8 +171,8 @@ def _nearest(rows: Array, count: int) -> Array:
     distances = squared_distances(rows, rows)
     np.fill_diagonal(distances, np.inf)
     graph, near = np.zeros_like(distances), min(count - 1, len(rows) - 1)
-    which = np.argpartition(distances, near - 1, axis=1)[:, :near] if near else np.empty((0, 0))
     if near:
+        which = np.argpartition(distances, near - 1, axis=1)[:, :near]
         np.put_along_axis(graph, which, 1.0, axis=1)
     return graph
 

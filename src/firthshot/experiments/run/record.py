@@ -86,6 +86,9 @@ class Timing(msgspec.Struct, frozen=True):
     seconds: float
 
 
+TIMED = Timing.__struct_fields__
+
+
 def read_times(folder: Path) -> tuple[Timing, ...]:
     """Return the times on record, none where there is no record."""
     return read_record(folder / TIMES, tuple[Timing, ...], "delete it", ())

@@ -1,0 +1,272 @@
+"""The rivals against their papers written out plainly, scikit-learn, and easy-few-shot-learning."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+
+from firthshot import load_bank, sample_episodes
+from firthshot.engine import (
+    BaseFacts,
+    BaseGaussian,
+    BdCspn,
+    ClassWeights,
+    Converged,
+    LaplacianShot,
+    LogitAdjustment,
+    NearestNeighbour,
+    Penalty,
+    PtMap,
+    RidgeLogistic,
+    SharedGaussian,
+    SimpleShot,
+    SimpleShotL2N,
+    Tim,
+    TimGd,
+    registered_heads,
+    train,
+)
+from firthshot.engine.heads.gaussian import ledoit_wolf
+from firthshot.engine.heads.tim import _Episode
+from firthshot.errors import FirthshotError
+from oracles.easy_few_shot import is_installed, method
+from oracles.rivals import (
+    laplacian_assignments,
+    nearest_means,
+    rectified_prototypes,
+    tim_objective,
+    transported,
+    unit,
+)
+
+TRIALS, WAYS = 8, 5
+
+
+@pytest.fixture(scope="module")
+def features():
+    return load_bank("clinc150-minilm").features.astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def episodes(request):
+    bank = load_bank("clinc150-minilm")
+    return sample_episodes(bank, "novel", ways=WAYS, shots=request.param, trials=TRIALS, queries=9)
+
+
+def noisy(features):
+    """Return rows that are hard to classify, so that methods differ."""
+    random = np.random.default_rng(0)
+    return (features + 0.09 * random.normal(size=features.shape)).astype(np.float32)
+
+
+def predicted(features, episodes, head, penalty=None):
+    """Return the predictions of every trial, (Q,) each, at the last coefficient."""
+    found = train(features, episodes, head, Converged(), penalty or Penalty(), keep="predictions")
+    assert not found.problems()
+    return [one[-1] for one in found.kept["predictions"]]
+
+
+def parts(features, episode):
+    rows = (features[of].astype(float) for of in (episode.support, episode.query))
+    return (*rows, episode.support_labels)
+
+
+def assert_same(features, episodes, head, expected, least=0.995):
+    ours = predicted(features, episodes, head)
+    same = [
+        np.mean(mine == expected(*parts(features, e)))
+        for mine, e in zip(ours, episodes, strict=True)
+    ]
+    assert np.mean(same) >= least
+
+
+def test_simpleshot(features, episodes):
+    features = noisy(features)
+    base = BaseFacts.of([features[:40], features[40:90]])
+    assert_same(features, episodes, SimpleShotL2N(),
+                lambda S, Q, y: nearest_means(unit(S), y, unit(Q)))  # fmt: skip
+    centre = np.concatenate([features[:40], features[40:90]]).mean(0)
+    assert_same(features, episodes, SimpleShot(base),
+                lambda S, Q, y: nearest_means(unit(S - centre), y, unit(Q - centre)))  # fmt: skip
+
+
+def test_nearest_neighbour(features, episodes):
+    assert_same(noisy(features), episodes, NearestNeighbour(),
+                lambda S, Q, y: y[(unit(Q) @ unit(S).T).argmax(1)])  # fmt: skip
+
+
+def test_bd_cspn_and_laplacian_shot(features, episodes):
+    features = noisy(features)
+
+    def bd_cspn(S, Q, y):
+        prototypes = rectified_prototypes(unit(S), y, unit(Q))
+        return (unit(Q) @ unit(prototypes).T).argmax(1)
+
+    def laplacian(S, Q, y):
+        prototypes = rectified_prototypes(unit(S), y, unit(Q))
+        return laplacian_assignments(unit(Q), prototypes, 3, 0.7, 20).argmax(1)
+
+    assert_same(features, episodes, BdCspn(), bd_cspn)
+    assert_same(features, episodes, LaplacianShot(), laplacian)
+
+
+def test_pt_map(features, episodes):
+    features = np.abs(noisy(features))  # as after a ReLU
+    assert_same(features, episodes, PtMap(),
+                lambda S, Q, y: transported(unit(np.sqrt(S)), y, unit(np.sqrt(Q)), 10, 0.2, 10.0)
+                .argmax(1))  # fmt: skip
+
+
+@pytest.mark.parametrize("shrinkage", [0.1, 0.7])
+def test_the_gaussian_head_is_scikit_learns(features, episodes, shrinkage):
+    """Fixed shrinkage, classes of equal weight; also with more rows than dimensions."""
+    if episodes.support.shape[1] == WAYS:
+        pytest.skip("one shot leaves scikit-learn no covariance")
+    for width in (384, 12):
+        few = noisy(features)[:, :width]
+        priors = np.full(WAYS, 1 / WAYS)
+        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage, priors=priors)
+        assert_same(few, episodes, SharedGaussian(shrinkage, unit=False),
+                    lambda S, Q, y, lda=lda: lda.fit(S, y).predict(Q), least=1.0)  # fmt: skip
+
+
+def test_the_share_of_the_sphere_is_ledoit_and_wolfs():
+    from sklearn.covariance import ledoit_wolf as theirs
+
+    rows = np.random.default_rng(0).normal(size=(30, 12)) * np.arange(1, 13)
+    variance = float((rows**2).mean())
+    assert ledoit_wolf(rows, variance) == pytest.approx(theirs(rows, assume_centered=True)[1])
+
+
+def test_the_base_covariance_takes_the_spheres_place(features, episodes):
+    """At one shot it alone decides: the nearest mean after whitening by it."""
+    features = noisy(features)
+    classes = [features[at : at + 30].astype(float) for at in range(0, 300, 30)]
+    base = BaseFacts.of(classes)
+    inside = np.concatenate([unit(each) - unit(each).mean(0) for each in classes])
+    covariance = inside.T @ inside / (len(inside) - len(classes))
+    mixed = 0.5 * covariance + 0.5 * np.trace(covariance) / 384 * np.eye(384)
+    np.testing.assert_allclose(base.whitening @ mixed @ base.whitening, np.eye(384), atol=1e-8)
+    if episodes.support.shape[1] > WAYS:
+        return
+    assert_same(features, episodes, BaseGaussian(base=base), lambda S, Q, y: nearest_means(
+        unit(S) @ base.whitening, y, unit(Q) @ base.whitening))  # fmt: skip
+    with pytest.raises(FirthshotError, match=r"shrinkage = 2.* must lie in"):
+        SharedGaussian(2.0)
+
+
+def test_ridge_heads_are_scikit_learns(features):
+    bank = load_bank("clinc150-minilm")
+    shots = [1, 2, 4, 8]
+    episodes = sample_episodes(bank, "novel", ways=4, shots=shots, trials=4, queries=9)
+    penalty = Penalty("l2", (0.0, 2.0), l2_kind="ridge")
+    features = noisy(features)
+    logits = {}
+    for head, weight in ((RidgeLogistic(), None), (ClassWeights(), "balanced")):
+        found = train(features, episodes, head, Converged(), penalty, dtype="float64",
+                      keep=("predictions", "weights"))  # fmt: skip
+        for at, episode in enumerate(episodes):
+            S, Q, y = parts(features, episode)
+            model = LogisticRegression(C=0.5, class_weight=weight, tol=1e-8, max_iter=2000)
+            theirs = model.fit(S, y)
+            assert (found.kept["predictions"][at][1] == theirs.predict(Q)).all()
+            logits[head.name, at] = found.kept["weights"][at]["intercept"][1]
+    adjusted = train(features, episodes, LogitAdjustment(), Converged(), penalty, dtype="float64",
+                     keep="weights")  # fmt: skip
+    for at, episode in enumerate(episodes):
+        counts = np.bincount(episode.support_labels)
+        moved = logits["ridge-logistic", at] - adjusted.kept["weights"][at]["intercept"][1]
+        np.testing.assert_allclose(moved, np.log(counts / counts.sum()), atol=1e-12)
+
+
+def episode_of(features, episode, lams=(0.0,)):
+    S, Q, y = parts(features, episode)
+    targets = np.stack([np.eye(WAYS)[y] + lam / WAYS for lam in lams])
+    return _Episode(unit(S), unit(Q), targets, 1 + np.array(lams))
+
+
+def test_tim_descends_its_objective(features, episodes):
+    """The gradient is that of the paper's objective, with Firth too; ADM lowers it as well."""
+    episode = episode_of(noisy(features)[:, :9], episodes[0], (0.0, 1.5))
+    means = np.stack(
+        [episode.support[episode.targets[0].argmax(1) == c].mean(0) for c in range(WAYS)]
+    )
+    gd, adm = TimGd(), Tim(ce=0.1, alpha=0.1)
+    found = gd.gradient(episode, np.stack([means, means]))
+
+    def objective(w, at):
+        return tim_objective(w.reshape(WAYS, -1), episode.support, episode.targets[at],
+                             episode.asked, 15.0, 0.1, 0.1)  # fmt: skip
+
+    for at in range(2):
+        expected = approx_fprime(means.ravel(), objective, 1e-7, at)
+        np.testing.assert_allclose(found[at].ravel(), expected, atol=2e-4 * np.abs(expected).max())
+    for head in (gd, adm):
+        end = head.moved(episode, np.stack([means, means]))
+        for at in range(2):
+            assert objective(end[at].ravel(), at) < objective(means.ravel(), at)
+
+
+@pytest.mark.parametrize("name", [n for n, kind in registered_heads().items() if kind.transductive])
+def test_transductive_heads_see_the_queries_and_nothing_else(features, episodes, name):
+    """Rows between the queries that are read along change nothing; other queries do."""
+    head = registered_heads()[name]()
+    features = noisy(features)
+    alone = predicted(features, episodes, head)
+    changed = features.copy()
+    asked = np.unique(np.concatenate([np.concatenate([e.support, e.query]) for e in episodes]))
+    changed[np.setdiff1d(np.arange(len(features)), asked)] = 1.0
+    assert all(
+        (a == b).all() for a, b in zip(alone, predicted(changed, episodes, head), strict=True)
+    )
+    assert "transductive" in head.words
+
+
+def test_what_heads_say_of_themselves():
+    kinds = registered_heads()
+    assert {name for name, kind in kinds.items() if kind.transductive} == {
+        "bd-cspn", "laplacian-shot", "pt-map", "tim", "tim-gd"
+    }  # fmt: skip
+    assert {name for name, kind in kinds.items() if kind.needs_base} == {
+        "simpleshot",
+        "gaussian-base",
+    }
+    for kind in kinds.values():
+        if kind.needs_base:
+            assert "base" in {field.name for field in dataclasses.fields(kind)}
+
+
+@pytest.mark.skipif(not is_installed(), reason="pip install --no-deps easyfsl")
+def test_easy_few_shot_learning_predicts_the_same(features, episodes):
+    import torch
+
+    prototypes = method("prototypical_networks", "PrototypicalNetworks")
+    bd_cspn, pt_map = method("bd_cspn", "BDCSPN"), method("pt_map", "PTMAP")
+    laplacian = method("laplacian_shot", "LaplacianShot")
+
+    features = np.abs(noisy(features))
+
+    def by(make, prepare=lambda rows: rows):
+        def expected(S, Q, y):
+            theirs = make()
+            rows = (torch.as_tensor(prepare(each), dtype=torch.float32) for each in (S, Q))
+            support, asked = rows
+            theirs.process_support_set(support, torch.as_tensor(y))
+            return theirs(asked).argmax(1).numpy()
+
+        return expected
+
+    pairs = (
+        (SimpleShotL2N(), by(lambda: prototypes(feature_normalization=2.0))),
+        (BdCspn(), by(lambda: bd_cspn(feature_normalization=2.0))),
+        (LaplacianShot(), by(lambda: laplacian(feature_normalization=2.0))),
+        # Their power transform of squared unit roots gives our unit roots.
+        (PtMap(), by(pt_map, lambda rows: unit(np.sqrt(rows)) ** 2)),
+    )
+    for head, expected in pairs:
+        assert_same(features, episodes, head, expected)
