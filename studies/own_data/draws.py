@@ -51,3 +51,8 @@ def draw_rows(bank: Bank, rng: np.random.Generator, counts: np.ndarray, kind: st
 def _features(bank: Bank, groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     rows = np.concatenate(groups)
     return np.asarray(bank.features[rows], np.float32), bank.labels[rows]
+
+
+def mean_over_classes(values: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean of values in which classes count alike."""
+    return float(np.mean([values[labels == k].mean() for k in np.unique(labels)]))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,67 +12,11 @@ from typer.testing import CliRunner
 
 import firthshot.backbones.encoders as encoders
 from firthshot.backbones.embed import EncoderMark
-from firthshot.backbones.encoders import Encoder, Network
-from firthshot.backbones.images import Preparation
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
 from firthshot.estimators import load_model
 from firthshot.own_data import Columns, Embedder, embed_lines, read_examples
-
-COLOURS = {"red": (220, 30, 30), "green": (30, 220, 30), "blue": (30, 30, 220)}
-WORDS = ("card", "rain", "bread")
-
-
-def letters(texts: list[str]) -> np.ndarray:
-    return np.array([[text.count(word) for word in WORDS] for text in texts], np.float32)
-
-
-PICTURES = Encoder(
-    "image",
-    "efficientnet-lite0",
-    3,
-    "f-image",
-    Network(lambda pixels: pixels.mean((2, 3)), Preparation(8)),
-    side=8,
-)
-TEXTS = Encoder("text", "minilm-l6-v2", 3, "f-text", Network(letters))
-
-
-@pytest.fixture(autouse=True)
-def small_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put encoders of a few lines in the place of the real ones."""
-
-    def load(spec: str, **_: Any) -> Encoder:
-        if spec not in ("efficientnet-lite0", "minilm-l6-v2"):
-            return replace(PICTURES, fingerprint="f-other")
-        return PICTURES if spec == "efficientnet-lite0" else TEXTS
-
-    monkeypatch.setattr(encoders, "load_encoder", load)
-    monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    """Return a folder of three classes with five noisy pictures each."""
-    rng = np.random.default_rng(0)
-    for name, colour in COLOURS.items():
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(5):
-            pixels = np.clip(rng.normal(colour, 25, (10, 14, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
-    return tmp_path / "photos"
-
-
-@pytest.fixture
-def intents(tmp_path: Path) -> Path:
-    rows = [
-        (f"{word} number {n} {word * (n % 2)}", f"about {word}") for word in WORDS for n in range(4)
-    ]
-    with (tmp_path / "intents.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("text", "label"), *rows])
-    return tmp_path / "intents.csv"
+from own_data.small_encoders import COLOURS, TEXTS, WORDS
 
 
 def run(*words: Any, text: str | bytes | None = None) -> Any:

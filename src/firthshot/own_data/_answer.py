@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from firthshot.own_data.assessment import Assessment
 
 WORTHWHILE = 0.01  # a gain of accuracy that more rows are worth
-SHOWN = 3
+SHOWN = 2
+MANY = 0.2  # share of the left-out rows: more contradictions are the features', not the labels'
 HELD = {"features": "rows", "image": "pictures", "text": "texts"}
 
 
@@ -111,6 +112,11 @@ def labels_words(report: FitReport) -> str:
     ]
     rest = len(found.doubts) - len(first)
     more = f" and {rest} more" if rest else ""
+    if len(found.doubts) > MANY * len(found.left):
+        return (
+            f"{len(found.doubts)} rows look like another class, too many to blame the labels. "
+            f"First: {', '.join(first)}."
+        )
     look = "1 looks" if len(found.doubts) == 1 else f"{len(found.doubts)} look"
     return f"{look} wrong: {', '.join(first)}{more}."
 

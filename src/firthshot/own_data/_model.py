@@ -111,10 +111,14 @@ class FittedModel:
 
     def take(self, data: Any) -> Examples:
         """Return data as rows of the model's features."""
-        columns = self.columns()
-        if isinstance(data, str) and self.embedder.takes_texts and not Path(data).exists():
+        if isinstance(data, str) and self._takes_texts and not Path(data).exists():
             data = [data]
-        return take_examples(data, None, columns, self.embedder, needs_label=False)
+        return take_examples(data, None, self.columns(), self.embedder, needs_label=False)
+
+    @property
+    def _takes_texts(self) -> bool:
+        known = self.examples
+        return self.embedder.takes_texts if known is None else known.kind == "text"
 
     def columns(self, label: str | None = None, **others: Any) -> Columns:
         """Return which columns of a table the model asks for."""

@@ -2,8 +2,8 @@
 
 The rule is that of confident learning (Northcutt et al. 2021, the method of cleanlab): a label is
 doubted where left-out fits give another class at least the probability that this class has, on
-average, on its own rows. A second look leaves the doubted rows out of all fits: wrong labels in
-the fit hide one another.
+average, on its own rows. A second look leaves the doubted rows out of all fits, because wrong
+labels in a fit hide one another; its probabilities are held against the averages of the first.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ def doubted_labels(task: LabelledFit, left: LeftOutRows, rounds: list[Array]) ->
     """Return the rows whose labels look wrong, the most doubtful first."""
     if not len(left):
         return []
-    suspects = _suspects(left, _usual(left))
+    usual = _usual(left)
+    suspects = _suspects(left, usual)
     if suspects.any():
         left = _without_suspects(task, left.rows[suspects], rounds)
-        suspects = _suspects(left, _usual(left, ~suspects))
+        suspects = _suspects(left, usual)
     order = np.flatnonzero(suspects)
     best = left.probabilities[order, left.predicted[order]]
     order = order[np.argsort(left.own[order] - best, kind="stable")]
@@ -56,12 +57,11 @@ def doubted_labels(task: LabelledFit, left: LeftOutRows, rounds: list[Array]) ->
     ]
 
 
-def _usual(left: LeftOutRows, trusted: Array | None = None) -> Array:
-    """Return the mean probability of each class on its own (trusted) rows, (K,)."""
-    kept = np.ones(len(left), bool) if trusted is None else trusted
+def _usual(left: LeftOutRows) -> Array:
+    """Return the mean probability of each class on its own rows, (K,)."""
     K = left.probabilities.shape[1]
-    counts = np.bincount(left.labels[kept], minlength=K)
-    totals = np.bincount(left.labels[kept], left.own[kept], K)
+    counts = np.bincount(left.labels, minlength=K)
+    totals = np.bincount(left.labels, left.own, K)
     return np.where(counts > 0, totals / np.maximum(counts, 1), np.inf)
 
 

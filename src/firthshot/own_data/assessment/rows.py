@@ -58,15 +58,27 @@ class LabelledFit:
         np.maximum.at(most, self.labels, self.rank + 1)
         return most
 
+    @cached_property
+    def turned(self) -> Array:
+        """Return the rows in as few coordinates as they span, with the same inner products."""
+        if self.features.shape[1] <= len(self):
+            return self.features
+        return np.asarray(np.linalg.qr(np.asarray(self.features, np.float64).T)[1].T)
+
     def probabilities(self, known: Array, asked: Array, estimator: Any = None) -> Array:
-        """Return what an estimator that was fitted to some rows says of others, (R, K)."""
+        """Return what an estimator that was fitted to some rows says of others, (R, K).
+
+        `LogisticRegression` sees the turned rows: its answers are the same, and quicker.
+        """
         from sklearn.base import clone
+        from sklearn.linear_model import LogisticRegression
 
         fitted = clone(self.estimator if estimator is None else estimator)
+        rows = self.turned if isinstance(fitted, LogisticRegression) else self.features
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit to all rows has said it
-            fitted.fit(self.features[known], self.classes[self.labels[known]])
-        return np.asarray(fitted.predict_proba(self.features[asked]), np.float64)
+            fitted.fit(rows[known], self.classes[self.labels[known]])
+        return np.asarray(fitted.predict_proba(rows[asked]), np.float64)
 
     def mean(self, values: Array, labels: Array) -> float:
         """Return the mean of values of rows, in which classes may count alike."""
