@@ -1,4 +1,4 @@
-"""The commands of the study: banks, run, table."""
+"""The commands of the study: banks, run, table, speed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.few_shot", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     banks = commands.add_parser("banks", help="make the study's own banks")
-    banks.add_argument("sources", type=Path)
+    banks.add_argument("sources", type=Path, nargs="?", default=Path())
     banks.add_argument("--out", type=Path, required=True)
     runs = commands.add_parser("run", help="run the trials, or go on with them")
     runs.add_argument("--final", action="store_true", help="novel classes and all tables")
     runs.add_argument("--core", action="store_true", help="core settings alone")
     runs.add_argument("--trials", type=int, default=200)
     runs.add_argument("--only", choices=("rivals", "ours"))
+    speed = commands.add_parser("speed", help="compare times with LogisticRegression()")
+    speed.add_argument("names", nargs="*", help="sources; all that are there if none is named")
     table = commands.add_parser("table", help="write the table of what has been run")
     for command in (runs, table):
         command.add_argument("--results", type=Path, default=RESULTS)
@@ -50,6 +52,10 @@ def main() -> None:
             if given.only in (None, who)
         }
         run(given.results, scorers, given.trials, given.final, core=given.core)
+    elif given.command == "speed":
+        from studies.few_shot.speed import compare
+
+        compare(given.names)
     else:
         print(write_table(given.results))
 

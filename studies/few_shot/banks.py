@@ -1,11 +1,12 @@
 """Make the study's own banks of features from public texts and pictures.
 
-    python -m studies.few_shot banks SOURCES --out FOLDER
+    python -m studies.few_shot banks [SOURCES] --out FOLDER
 
 SOURCES is a folder with the files that `RECIPES` names, as their projects publish them. Nothing of
-them is in this repository. Features are those of the package's encoders: MiniLM-L6-v2 for texts
-and EfficientNet-Lite0 (pictures of 128 pixels) for pictures. Rows are the first of each class in
-the order of the source. A bank that exists is kept.
+them is in this repository: a bank whose files are not there is skipped by name. Features are those
+of the package's encoders: MiniLM-L6-v2 for texts and EfficientNet-Lite0 (pictures of 128 pixels)
+for pictures. Rows are the first of each class in the order of the source. A bank that exists is
+kept.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from firthshot.backbones.embed import embed_pictures, embed_texts
 from firthshot.backbones.encoders import load_encoder
 from firthshot.banks import load_bank, save_bank
+from studies.few_shot.sources import BANKS
 
 PIXELS = 128
 
@@ -35,7 +37,8 @@ Examples = Iterable[tuple[str, Any]]
 class Recipe:
     """One bank: where its examples come from, rows of a class, and the splits of its classes.
 
-    ``splits`` is dealt to the classes in sorted order, again and again.
+    ``splits`` is dealt to the classes in sorted order, again and again. ``files`` are asked for in
+    SOURCES, and ``origin`` says where they come from.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Recipe:
     rows: int
     splits: tuple[str, ...]
     licence: str
+    files: tuple[str, ...] = ()
+    origin: str = ""
 
 
 def read_banking77(sources: Path) -> Examples:
@@ -106,11 +111,49 @@ RECIPES = (
         60,
         ("base", "novel", "val", "base", "novel"),
         "CC BY 4.0",
+        ("banking_train.csv", "banking_test.csv"),
+        "PolyAI-LDN/task-specific-datasets on GitHub, banking_data/",
     ),
-    Recipe("emoji-minilm", read_emoji, False, 120, ("val", "novel"), "see TweetEval"),
-    Recipe("hwu64-minilm", read_hwu64, False, 50, ("novel",), "CC BY 4.0"),
-    Recipe("omniglot-efficientnet-lite0", read_omniglot, True, 20, ("novel",), "MIT"),
-    Recipe("ag-news-minilm", read_ag_news, False, 200, ("novel",), "non-commercial"),
+    Recipe(
+        "emoji-minilm",
+        read_emoji,
+        False,
+        120,
+        ("val", "novel"),
+        "see TweetEval",
+        ("emoji_labels.txt", "emoji_text.txt"),
+        "cardiffnlp/tweeteval on GitHub, datasets/emoji/",
+    ),
+    Recipe(
+        "hwu64-minilm",
+        read_hwu64,
+        False,
+        50,
+        ("novel",),
+        "CC BY 4.0",
+        ("hwu.json",),
+        "xliuhw/NLU-Evaluation-Data on GitHub, one training part in Rasa's format",
+    ),
+    Recipe(
+        "omniglot-efficientnet-lite0",
+        read_omniglot,
+        True,
+        20,
+        ("novel",),
+        "MIT",
+        ("omni1.zip", "omni2.zip"),
+        "brendenlake/omniglot on GitHub, images_background_small1.zip and …_small2.zip",
+    ),
+    Recipe(
+        "ag-news-minilm",
+        read_ag_news,
+        False,
+        200,
+        ("novel",),
+        "non-commercial",
+        ("agnews.csv",),
+        "AG's corpus of news articles, its test part as CSV",
+    ),
 )
 
 
@@ -152,7 +195,19 @@ def build(recipe: Recipe, sources: Path, out: Path) -> None:
 
 
 def build_all(sources: Path, out: Path) -> None:
-    """Write every bank of the study."""
+    """Write every bank of the study that can be made here, and name the others."""
     out.mkdir(parents=True, exist_ok=True)
+    made = {recipe.name for recipe in RECIPES}
+    for name in BANKS:
+        if name not in made:
+            print(f"{name}: shipped with this repository.", flush=True)
     for recipe in RECIPES:
-        build(recipe, sources, out)
+        missing = [name for name in recipe.files if not (sources / name).is_file()]
+        if missing and not (out / f"{recipe.name}.bank").exists():
+            print(
+                f"{recipe.name}: skipped, {' and '.join(missing)} not in {sources.resolve()}. "
+                f"From: {recipe.origin}.",
+                flush=True,
+            )
+        else:
+            build(recipe, sources, out)

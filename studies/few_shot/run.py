@@ -84,6 +84,6 @@ def available(name: str, final: bool) -> Source | None:
     """Return a source, or say that it is skipped and why."""
     try:
         return load(name, final)
-    except (FirthshotError, ValueError, StopIteration) as error:
-        print(f"{name} is skipped: {error or 'its package is not there'}", flush=True)
+    except FirthshotError as error:
+        print(f"{name} is skipped: {error}", flush=True)
         return None

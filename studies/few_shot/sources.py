@@ -8,6 +8,7 @@ the tables again with other seeds. Sources in `KEPT_OUT` had no part in any choi
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import os
 import tarfile
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from firthshot.banks import load_bank
+from firthshot.errors import FirthshotError
 
 BANKS = (
     "clinc150-minilm",
@@ -52,7 +54,6 @@ DEVELOPMENT = (
 KEPT_OUT_TABLES = ("pima", "penguins", "birthwt", "fishing", "stagec")
 KEPT_OUT = ("hwu64-minilm", "omniglot-efficientnet-lite0", "ag-news-minilm", *KEPT_OUT_TABLES)
 TABLES = (*DEVELOPMENT, *KEPT_OUT_TABLES)
-PACKAGES = os.environ.get("FEW_SHOT_PACKAGES", ".")  # where pydataset and palmerpenguins lie
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,7 @@ def _pydataset(
     """Return a reader of one CSV inside pydataset; every column of numbers is a feature."""
 
     def read() -> tuple[np.ndarray, np.ndarray]:
-        (archive,) = Path(PACKAGES).rglob("resources.tar.gz")
-        with tarfile.open(archive) as file:
+        with tarfile.open(_packaged("pydataset", "resources.tar.gz")) as file:
             member = file.extractfile(f"resources/rdata/csv/{folder}/{name}.csv")
             assert member is not None
             return _columns(member.read().decode(), labels, ("", "ID", *drop))
@@ -112,8 +112,22 @@ def _pydataset(
 
 
 def _penguins() -> tuple[np.ndarray, np.ndarray]:
-    path = next(iter(Path(PACKAGES).rglob("penguins.csv")))
+    path = _packaged("palmerpenguins", "penguins.csv")
     return _columns(path.read_text(), ["species"], ("rowid", "year"))
+
+
+def _packaged(package: str, name: str) -> Path:
+    """Return a file of a PyPI package, installed or unpacked in FEW_SHOT_PACKAGES."""
+    spec = importlib.util.find_spec(package)  # nothing of the package is run
+    folders = [Path(one) for one in (spec.submodule_search_locations or [])] if spec else []
+    if "FEW_SHOT_PACKAGES" in os.environ:
+        folders.append(Path(os.environ["FEW_SHOT_PACKAGES"]))
+    found = next((path for folder in folders for path in folder.rglob(name)), None)
+    if found is None:
+        raise FirthshotError(
+            f"{name} of the package {package} is not there: run pip install {package}."
+        )
+    return found
 
 
 def _columns(text: str, labels: list[str], drop: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from firthshot.errors import FirthshotError
 from studies.few_shot.lda import RankLDA
 from studies.few_shot.settings import Setting, draw, settings
 from studies.few_shot.sources import Source, load
@@ -59,3 +60,44 @@ def test_the_table_compares_with_the_best_of_nine(tmp_path):
     assert (line.rival, line.group) == ("ridge", "tables")
     assert line.regret == pytest.approx(10.0)
     assert "tables: 1 settings" in write_table(tmp_path)
+
+
+def test_banks_that_cannot_be_made_are_named(tmp_path, capsys, monkeypatch):
+    from studies.few_shot import banks
+
+    monkeypatch.setattr(banks, "RECIPES", [one for one in banks.RECIPES if one.files])
+    banks.build_all(tmp_path, tmp_path / "out")
+    told = capsys.readouterr().out
+    assert "clinc150-minilm: shipped with this repository." in told
+    assert "hwu64-minilm: skipped, hwu.json not in" in told
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_run_gives_cheap_settings_more_trials_and_skips_what_is_not_there(
+    tmp_path, capsys, monkeypatch
+):
+    from studies.few_shot import run as running
+
+    sources = {"cheap": 2, "dear": 40000}
+
+    def load_some(name, final):
+        if name not in sources:
+            raise FirthshotError(f"{name} is nowhere.")
+        random = np.random.default_rng(0)
+        return Source(name, True, random.normal(size=(20, sources[name])), np.repeat([0, 1], 10))
+
+    done = []
+
+    def score(trial, setting):
+        done.append(setting.source)
+        return np.zeros((1, 2))
+
+    monkeypatch.setattr(running, "names", lambda final: ("cheap", "dear", "lost"))
+    monkeypatch.setattr(running, "load", load_some)
+    running.run(tmp_path, {"ours": score}, 40, final=True)
+    assert "lost is skipped: lost is nowhere." in capsys.readouterr().out
+    settings_each = done.count("cheap") // 40
+    assert done[: 40 * settings_each] == ["cheap"] * 40 * settings_each
+    assert done.count("dear") == done.count("cheap")
+    running.run(tmp_path, {"ours": score}, 40, final=True)
+    assert len(done) == 2 * 40 * settings_each  # resumed, nothing is done twice
