@@ -17,6 +17,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from firthshot import FewShotClassifier, FirthshotError, load_bank, load_model
+from firthshot.estimators._few_shot import classifier
 from oracles.linear_optimum import draw
 
 
@@ -226,6 +227,22 @@ def test_twenty_thousand_sparse_columns_are_those_of_an_array():
     np.testing.assert_allclose(
         sparse.predict_proba(new), dense.predict_proba(new.toarray()), rtol=1e-4
     )
+
+
+def test_many_new_rows_are_taken_in_parts(monkeypatch):
+    X, y, Q, _ = sentences(3)
+    whole = FewShotClassifier().fit(X, y).predict_proba(Q)
+    monkeypatch.setattr(classifier, "AT_ONCE", 7 * len(X))
+    np.testing.assert_allclose(FewShotClassifier().fit(X, y).predict_proba(Q), whole, rtol=1e-9)
+
+
+def test_thousands_of_rows_leave_some_hundreds_out_once():
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 3000)
+    X = random.normal(size=(3000, 4)) + y[:, None]
+    model = FewShotClassifier().fit(X, y)
+    assert 60 <= model.choice_.left_out <= 250
+    assert model.score(X, y) > 0.8  # the best there is has 0.84
 
 
 def test_a_column_that_does_not_vary_changes_nothing():

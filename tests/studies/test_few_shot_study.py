@@ -11,7 +11,7 @@ from firthshot.errors import FirthshotError
 from studies.few_shot.lda import RankLDA
 from studies.few_shot.settings import Setting, draw, settings
 from studies.few_shot.sources import Source, load
-from studies.few_shot.table import lines, write_table
+from studies.few_shot.table import _to_rival_chosen_elsewhere, lines, write_table
 
 
 def test_lda_by_rows_is_scikit_learns():
@@ -59,6 +59,7 @@ def test_the_table_compares_with_the_best_of_nine(tmp_path):
     (line,) = lines(tmp_path)
     assert (line.rival, line.group) == ("ridge", "tables")
     assert line.regret == pytest.approx(10.0)
+    assert line.ahead == pytest.approx(10.0)
     assert "tables: 1 settings" in write_table(tmp_path)
 
 
@@ -101,3 +102,12 @@ def test_a_run_gives_cheap_settings_more_trials_and_skips_what_is_not_there(
     assert done.count("dear") == done.count("cheap")
     running.run(tmp_path, {"ours": score}, 40, final=True)
     assert len(done) == 2 * 40 * settings_each  # resumed, nothing is done twice
+
+
+def test_a_rival_that_is_lucky_on_some_trials_is_chosen_on_others():
+    lucky = np.zeros((10, 2))
+    lucky[::2, 0] = 1.0  # perfect on even trials, hopeless on odd ones
+    lucky[:, 1] = 0.4
+    ours = np.full(10, 0.5)
+    found = _to_rival_chosen_elsewhere(lucky, ours)
+    assert found == pytest.approx(((0.4 - 0.5) + (0.0 - 0.5)) / 2)

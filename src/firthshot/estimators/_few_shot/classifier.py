@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
+AT_ONCE = 4_000_000  # distances between new and known rows that are held at once
+
+
 class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The head to pick for a few labelled rows: nothing needs setting.
 
@@ -303,7 +306,14 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
 
     def _log_probabilities(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        new = dense_part(self._new_rows(X), self._columns)
+        rows = self._new_rows(X)
+        some = max(1, AT_ONCE // len(self._rows))
+        parts = [self._some(rows[at : at + some]) for at in range(0, rows.shape[0], some)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _some(self, rows: Any) -> Array:
+        """Return log probabilities of as many rows as there is memory for."""
+        new = dense_part(rows, self._columns)
         log_p = []
         kinds = zip(
             self._places, self._heads, self._blend.sharpness, self._blend.weights, strict=True

@@ -14,6 +14,7 @@ import numpy as np
 from firthshot.arrays import Array
 
 ROUNDS, ENOUGH = 5, 60  # rounds of left-out rows, and rows after which there is no further round
+MOST_LEFT = 200  # rows of a round, about: more rows make more rounds, of which few are needed
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def sets_of(along: Array, labels: Array, weights: Array, n_classes: int) -> Sets
     rank = _rank_in_class(along, labels)
     distinct = np.zeros(n_classes, np.int64)
     np.maximum.at(distinct, labels, rank + 1)
-    n_rounds = min(ROUNDS, int(distinct.max()))
+    n_rounds = min(max(ROUNDS, len(labels) // MOST_LEFT), int(distinct.max()))
     turns = np.where(distinct[labels] > 1, rank % n_rounds, -1)
     rounds = [np.flatnonzero(turns == number) for number in range(int(turns.max()) + 1)]
     before = np.cumsum([0.0, *(weights[rows].sum() for rows in rounds)])
