@@ -10,7 +10,7 @@ JOBS   ?= auto
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-lowest test-wheel campaign chromium lint docs bench reproduce reproduce-quick clean
 
-help: ## Say what there is to make
+help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
 
 $(BIN)/python:
@@ -25,10 +25,12 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -c constraints.txt -e '.[all,dev,docs]'
 	@touch $@ $(VENV)/.core
 
-demo: $(VENV)/.core ## Create the environment and run the main job on the embedded bank
+demo: $(VENV)/.core ## Create .venv and run the quickstart on the embedded bank (about a minute)
 	$(BIN)/firthshot run quickstart --out runs/quickstart
+	@echo
+	@echo "Open runs/quickstart/report.html. To go on: . $(BIN)/activate, then firthshot presets"
 
-test: $(VENV)/.dev lint chromium ## Create the environment, lint, type-check and run the tests
+test: $(VENV)/.dev lint chromium ## Create .venv, lint, check types and run the tests
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 # The report's page is tested in a real browser. Root on Debian gets one; elsewhere those tests are skipped with a sentence.
@@ -79,12 +81,12 @@ reproduce-quick: $(VENV)/.core ## The same with a tenth of the trials, into runs
 	$(BIN)/python -m studies.reproduction run --tenth --workers $(WORKERS)
 	$(BIN)/python -m studies.reproduction page --tenth
 
-# The quick tests build it too, so that no page or link breaks unnoticed.
+# The quick tests build it too, so that no page or link breaks unnoticed. SPHINX="-t online" links to other projects.
 docs: $(VENV)/.dev ## Build the documentation into build/docs, warnings are errors
-	$(BIN)/python -m sphinx -b html -c docs -d build/doctrees -W --keep-going -q . build/docs
+	$(BIN)/python -m sphinx -b html -c docs -d build/doctrees -W --keep-going -q $(SPHINX) . build/docs
 	@echo "Open build/docs/index.html"
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev ## Lint with ruff, check types with mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
+from firthshot.report.plots.style import (
+    Drawing,
+    legend_above,
+    look_of,
+    panels,
+    style,
+    write_drawing,
+)
 from studies.jeffreys_bias.simulation import COEFFICIENTS, ESTIMATORS, SIZES, Truth, truths
 from studies.pages import fill_pages
 from studies.words import table as markdown
 
 FOLDER = Path(__file__).parent
-COLOURS = {"ML": "C3", "Firth": "C0", "ridge": "C2"}
+LOOKS = {name: look_of(name, at) for at, name in enumerate(("Firth", "ML", "ridge"))}
 PRINTED = (128, 256, 512, 2048)
 
 
@@ -57,20 +67,17 @@ def bias_table(results: pl.DataFrame) -> list[str]:
 
 def draw(results: pl.DataFrame, path: Path) -> None:
     """Draw bias and mean squared error against the sample size."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(3, 2, figsize=(9.5, 9.0), sharex=True, layout="constrained")
-    for column, truth in enumerate(truths()):
-        _draw_model(axes[:, column], truth, shown(results, truth))
-    axes[0, 0].set_ylabel("N × bias, 95 % intervals")
-    axes[1, 0].set_ylabel("N × bias, Firth alone")
-    axes[2, 0].set_ylabel("mean squared error, ML = 1")
-    axes[0, 0].legend(frameon=False, fontsize=9, loc="center right", bbox_to_anchor=(1.0, 0.7))
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with style():
+        figure, axes = panels(3, 2, sharex=True)
+        for column, truth in enumerate(truths()):
+            _draw_model(axes[column::2], truth, shown(results, truth))
+        axes[0].set_ylabel("N × bias, 95 % intervals")
+        axes[2].set_ylabel("N × bias, Firth alone")
+        axes[4].set_ylabel("mean squared error, ML = 1")
+        legend_above(figure)
+        with TemporaryDirectory() as folder:
+            drawing = Drawing("bias", "", "", figure)
+            shutil.copy(write_drawing(drawing, Path(folder))["png"], path)
 
 
 def _draw_model(axes: Any, truth: Truth, lines: pl.DataFrame) -> None:
@@ -78,14 +85,15 @@ def _draw_model(axes: Any, truth: Truth, lines: pl.DataFrame) -> None:
     middle.axhline(0.0, color="0.8", lw=1)
     top.axhline(0.0, color="0.8", lw=1)
     constant = lines["N_bias_first_order_ML"][0]
-    top.axhline(constant, color="C3", lw=1, ls=":", label="first order (Cox and Snell)")
+    top.axhline(constant, color=LOOKS["ML"][0], lw=1, ls=":", label="first order (Cox and Snell)")
     reference = lines.filter(estimator="ML")["N_mse"].to_numpy()
     for name in ESTIMATORS:
         rows = lines.filter(estimator=name)
-        style = {"color": COLOURS[name], "marker": "o", "ms": 4, "lw": 1.5, "label": name}
+        colour, marker = LOOKS[name]
+        look = {"color": colour, "marker": marker, "label": name}
         for axis in (top, middle) if name == "Firth" else (top,):
-            axis.errorbar(rows["N"], rows["N_bias"], rows["N_bias_half_width"], capsize=3, **style)
-        bottom.plot(rows["N"], rows["N_mse"].to_numpy() / reference, **style)
+            axis.errorbar(rows["N"], rows["N_bias"], rows["N_bias_half_width"], **look)
+        bottom.plot(rows["N"], rows["N_mse"].to_numpy() / reference, **look)
     top.set_title(f"{truth.name}: slope of x1 = {truth.beta[truth.shown]:g}")
     top.set_xscale("log", base=2)
     bottom.set_xlabel("sample size N")

@@ -123,7 +123,7 @@ PICTURES = (
 def draw_figures(kept: Kept, folder: Path) -> list[Path]:
     """Draw every figure for which there are runs, as PNG; return the files."""
     written = []
-    with style():
+    with style(tuple(SHORT.values())):
         for picture in PICTURES:
             drawing = _draw(picture, kept)
             if drawing is not None:

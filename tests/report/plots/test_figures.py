@@ -19,6 +19,7 @@ from firthshot.report.plots.groups import labels, natural
 from firthshot.report.plots.style import (
     Drawing,
     LambdaAxis,
+    look_of,
     shortened,
     style,
     thinned,
@@ -169,7 +170,9 @@ def test_priors_are_bars_beside_one_another(drawn: dict[str, Drawing], toy: Gath
     assert len(crosses) == len(lines) - len(used)
     names = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
     methods = ["Firth (uniform prior)", "Firth (class-frequency prior)", "L2 (mean-square)"]
-    assert [name for name in names if name != "λ = 0 chosen"] == methods
+    states = {"λ = 0 chosen", "significant", "not significant"}
+    assert [name for name in names if name not in states] == methods
+    assert ("not significant" in names) == any(hollow)
     assert drawing.title.startswith("Uniform and class-frequency prior")
 
 
@@ -191,14 +194,14 @@ def test_validation_curves_mark_the_chosen_and_the_theory_value(
     val = toy.summary.all.filter(here, pl.col("split") == "val")
     curve = val.filter(~pl.col("theory")).sort("coefficient")
     ((x, y, _),) = bars_of(axes)
-    np.testing.assert_allclose(y, 100 * curve["accuracy"].to_numpy())
+    np.testing.assert_allclose(y, 100 * curve["improvement"].to_numpy())
     np.testing.assert_allclose(x[1:], [-1, 0, 1])
     assert x[0] < -1.4  # λ = 0 stands apart
     best = toy.summary.chosen.filter(here)["coefficient"][0]
-    accuracy = dict(curve.select("coefficient", "accuracy").iter_rows())[best]
-    assert marked(axes, "*")[1] == pytest.approx(100 * accuracy)
+    gain = dict(curve.select("coefficient", "improvement").iter_rows())[best]
+    assert marked(axes, "*")[1] == pytest.approx(100 * gain)
     theory = val.filter("theory")
-    expected = np.log10(theory["coefficient"][0]), 100 * theory["accuracy"][0]
+    expected = np.log10(theory["coefficient"][0]), 100 * theory["improvement"][0]
     assert marked(axes, "D") == pytest.approx(expected)
     names = [tick.get_text() for tick in axes.get_xticklabels()]
     assert names == ["0", "0.1", "1", "10"]
@@ -381,3 +384,9 @@ def test_a_single_trial_and_lines_without_scores_are_drawn_too(tmp_path: Path) -
         )
     )
     assert first["Trials"] == 1
+
+
+def test_a_series_with_a_settled_place_keeps_its_look():
+    with style(("first", "second")):
+        assert look_of("second", 5) == look_of("unknown", 1)
+    assert look_of("second", 5) != look_of("unknown", 1)

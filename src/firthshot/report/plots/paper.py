@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.report.plots.declare import BLUE, RED, Look, Mark, Plot, Row
-from firthshot.report.plots.style import COLOURS, GREY, MARKERS, legend_above, panels
+from firthshot.report.plots.style import GREY, legend_above, look_of, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +76,7 @@ def draw_panel(axes: Axes, plot: Plot, rows: Sequence[Row], names: Sequence[str]
     """Draw the marks of a plot, series by series."""
     for at, name in enumerate(names):
         own = [row for row in rows if row["series"] == name]
-        look = STATES.get(name, (COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)], 4.0))
+        look = STATES.get(name, (*look_of(name, at), 4.0))
         if own:
             for mark in plot.marks:
                 if mark.kind in _MARKS and "paper" in mark.on:
@@ -89,6 +89,8 @@ def draw_panel(axes: Axes, plot: Plot, rows: Sequence[Row], names: Sequence[str]
             axes.plot([0, 1], [0, 1], **_DASHED)
         elif "paper" in mark.on:
             _name_looks(axes, mark, rows)
+    if any(row.get("hollow") for row in rows):
+        _name_fillings(axes)
 
 
 def _line(axes: Axes, plot: Plot, _: Mark, own: _Series) -> None:
@@ -154,6 +156,13 @@ def _name_looks(axes: Axes, mark: Mark, rows: Sequence[Row]) -> None:
             axes.plot([], [], label=look.name, **_style(look, GREY, hollow=look.hollow))
 
 
+def _name_fillings(axes: Axes) -> None:
+    """Say in the legend what filled and hollow marks mean."""
+    for name, face in (("significant", GREY), ("not significant", "white")):
+        look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 4, "color": GREY}
+        axes.plot([], [], label=name, markerfacecolor=face, **look)
+
+
 def _columns(axes: Axes, plot: Plot, _: Mark, own: _Series) -> None:
     """Draw the bars of a method, hollow where they are not significant."""
     hatch = _HATCHES[own.at % len(_HATCHES)]
@@ -163,6 +172,14 @@ def _columns(axes: Axes, plot: Plot, _: Mark, own: _Series) -> None:
     for row in (row for row in own.rows if row["use"] == "λ > 0"):
         look = hollow if row["hollow"] else filled
         axes.bar(row[plot.x.column], row[plot.y.column], row["width"], hatch=hatch, **look)
+        top = max(row["high"], 0.0)  # above the interval, so that small bars are read too
+        place: dict[str, Any] = {
+            "xytext": (0, 2),
+            "textcoords": "offset points",
+            "ha": "center",
+            "fontsize": 6,
+        }
+        axes.annotate(f"{row[plot.y.column]:+.1f}", (row[plot.x.column], top), **place)
 
 
 def _strip(axes: Axes, _plot: Plot, _: Mark, own: _Series) -> None:

@@ -103,7 +103,7 @@ def _triangle(axes: Axes, paths: Paths) -> None:
     centre = to_plane(np.full(3, 1 / 3))
     axes.plot(*centre, marker="*", markersize=11, color="black", zorder=6)
     axes.annotate(
-        "U",
+        "U, uniform",
         (centre[0], centre[1]),
         xytext=(6, 4),
         textcoords="offset points",
@@ -119,7 +119,7 @@ def _triangle(axes: Axes, paths: Paths) -> None:
 def _ropes(axes: Axes, paths: Paths) -> None:
     for sample in range(paths.support.shape[1]):
         path = to_plane(paths.support[:, sample])
-        axes.plot(*path.T, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
+        axes.plot(*path.T, color=GREY, linewidth=0.9, linestyle=":", zorder=5)
 
 
 def _path(axes: Axes, paths: Paths, query: int, label: int) -> None:

@@ -102,7 +102,7 @@ def _pages(
             f"{name}-{part.label}{which}",
             f"{plot.title}: {part.method}, {part.key['bank']}",
             f"{plot.caption} {about(part, rows)}{_largest(plot, page)}",
-            draw_figure(plot, shown, columns, names, height=higher, fewest=1),
+            draw_figure(plot, shown, columns, names, height=higher, fewest=1, sharey=plot is PATH),
         )
 
 
@@ -149,7 +149,7 @@ def _curve(chosen: Row, lines: list[Row]) -> Panel:
     axis = LambdaAxis([line["coefficient"] for line in lines])
     rows = []
     for line, kind in _kinds(chosen, lines):
-        value, half = 100 * line["accuracy"], 100 * (line["improvement_ci"] or 0.0)
+        value, half = 100 * line["improvement"], 100 * (line["improvement_ci"] or 0.0)
         ends = {"low": value - half, "high": value + half}
         place = axis.place(line["coefficient"])
         rows.append({"x": place, "value": value, **ends, "kind": kind, "series": ""})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 GREY = "#666666"
+_PLACES: dict[str, int] = {}  # series whose place among the colours is settled
 
 ONE_COLUMN, TWO_COLUMNS = 3.3, 6.9  # inches
 PANEL_HEIGHT = 2.3
@@ -84,9 +85,28 @@ class Drawing:
     figure: Figure
 
 
+def look_of(series: str, at: int) -> tuple[str, str]:
+    """Return colour and marker of a series, by its settled place or else by its number."""
+    at = _PLACES.get(series, at)
+    return COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
+
+
 @contextmanager
-def style() -> Iterator[None]:
-    """Draw and write figures in this style; nothing global stays changed."""
+def style(series: Sequence[str] = ()) -> Iterator[None]:
+    """Draw and write figures in this style; nothing global stays changed.
+
+    The named series have the same colour and marker in every figure, whichever others it has.
+    """
+    _PLACES.update({name: at for at, name in enumerate(series)})
+    try:
+        with _matplotlib_style():
+            yield
+    finally:
+        _PLACES.clear()
+
+
+@contextmanager
+def _matplotlib_style() -> Iterator[None]:
     import matplotlib as mpl
 
     with warnings.catch_warnings():
