@@ -63,7 +63,7 @@ def test_the_report_says_what_was_fitted_and_what_to_do_next(folder, tmp_path):
     said = " ".join(run("fit", folder / "train.csv", "--model", model).output.split())
     for words in (
         "20 rows, 384 features, 4 classes of 5",
-        "A blend set by 20 left-out rows: Firth",
+        "A blend set by 20 left-out rows:",
         "from 20 left-out rows",
         "LogisticRegression()",
         "nearest class mean",

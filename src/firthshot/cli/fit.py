@@ -50,6 +50,14 @@ class ClassWeight(StrEnum):
     none = "none"
 
 
+class ExportKind(StrEnum):
+    """Files of the head alone."""
+
+    onnx = "onnx"
+    skops = "skops"
+    sklearn = "sklearn"
+
+
 def fit(
     source: Annotated[
         str,
@@ -119,6 +127,10 @@ def fit(
     ] = True,
     device: Device = "auto",
     offline: Offline = False,
+    export: Annotated[
+        list[ExportKind] | None,
+        typer.Option(help="Also write the head for use without firthshot; may be repeated."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
@@ -149,6 +161,7 @@ def fit(
             fitted = _fitted(source, line, str(head), reading, settings)
         fitted.save(target, rows=rows)
         page = _write_page(fitted, report or target.with_suffix(".html"))
+        _export(fitted, target, export or [], quiet=quiet)
     _tell(fitted, target, page, quiet=quiet, as_json=as_json)
 
 
@@ -215,6 +228,15 @@ def _say_cost(lam: Any, l2: Any) -> None:
 def _write_page(fitted: FittedModel, path: Path) -> Path:
     fitted.report(path)
     return path
+
+
+def _export(fitted: FittedModel, target: Path, kinds: list[ExportKind], *, quiet: bool) -> None:
+    from firthshot.own_data import EXPORTS
+
+    for kind in kinds:
+        path = fitted.export(str(kind), target.with_suffix(EXPORTS[kind]))
+        if not quiet:
+            echo(f"Wrote {path}: the head alone.", err=True)
 
 
 def _tell(fitted: FittedModel, model: Path, page: Path, *, quiet: bool, as_json: bool) -> None:

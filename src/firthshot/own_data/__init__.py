@@ -13,6 +13,7 @@ from firthshot.own_data._examples import (
     join_examples,
     refuse_contradictions,
 )
+from firthshot.own_data._export import ENDINGS as EXPORTS
 from firthshot.own_data._fitting import fit
 from firthshot.own_data._growing import Changes
 from firthshot.own_data._heads import HEADS, make_head
@@ -34,6 +35,7 @@ from firthshot.own_data._sources import read_examples
 from firthshot.own_data._stdin import decode, parse_items
 
 __all__ = [
+    "EXPORTS",
     "HEADS",
     "KINDS",
     "KINDS_IN_PARTS",

@@ -78,6 +78,7 @@ def _explicit(given: dict[str, Any], examples: Examples | None) -> dict[str, Any
 def counts_alike(estimator: Any) -> bool:
     """Tell whether classes count alike, however many rows they have."""
     parameters = estimator.get_params()
-    if "class_prior" in parameters:
-        return bool(parameters["class_prior"] == "uniform")
-    return bool(parameters["class_weight"] == "balanced")
+    prior = parameters["class_prior"]
+    if prior is None:
+        return bool(parameters["class_weight"] == "balanced")
+    return isinstance(prior, str) and prior == "uniform"

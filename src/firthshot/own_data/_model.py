@@ -246,6 +246,20 @@ class FittedModel:
             "parameters": self.parameters,
         }
 
+    def export(self, kind: str, path: str | Path) -> Path:
+        """Write the head for use without this package, and return the path.
+
+        Parameters
+        ----------
+        kind : {"onnx", "skops", "sklearn"}
+            ONNX takes every head; the others the linear and the cosine head, as a pipeline of
+            scikit-learn's own classes. "sklearn" is a joblib file: a pickle.
+        path : str or Path
+        """
+        from firthshot.own_data._export import export_head
+
+        return export_head(self, kind, Path(path))
+
     def update(self, source: Any, y: Any = None, **reading: Any) -> FittedModel:
         """Return a model of the old rows and more of them, of old or new classes.
 

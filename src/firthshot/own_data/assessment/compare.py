@@ -96,5 +96,6 @@ def _unweighted(estimator: Any) -> Any:
     """Return the estimator for new rows that are as uneven as those to fit."""
     from sklearn.base import clone
 
-    name = "class_prior" if "class_prior" in estimator.get_params() else "class_weight"
-    return clone(estimator).set_params(**{name: "training" if name == "class_prior" else None})
+    explicit = "class_weight" in estimator.get_params()
+    changed = {"class_weight": None} if explicit else {"class_prior": "training"}
+    return clone(estimator).set_params(**changed)

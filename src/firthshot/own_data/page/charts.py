@@ -12,7 +12,7 @@ import numpy as np
 from firthshot.own_data.assessment import Assessment, binned
 
 WIDTH, HEIGHT = 640.0, 400.0
-LEFT, RIGHT, TOP, BOTTOM = 56.0, 20.0, 16.0, 48.0
+LEFT, RIGHT, TOP, BOTTOM = 74.0, 20.0, 16.0, 48.0
 CURVE_STEPS = 40
 
 
