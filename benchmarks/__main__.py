@@ -15,6 +15,7 @@ from firthshot.errors import FirthshotError
 BENCHES = {
     "engine": "train heads with the engine and with a batched PyTorch autograd loop",
     "estimators": "fit linear heads here and with scikit-learn's LogisticRegression",
+    "shipped": "fit classifiers as shipped, here and in scikit-learn, and time first answers",
     "jeffreys": "fit exact Firth regressions here and with other packages",
     "calibration": "train on calibrated tasks here and with numpy and scikit-learn",
     "extract": "turn pictures into features here and with the plain loop of transformers",

@@ -112,9 +112,9 @@ def test_sparse_and_short_floats():
     X[np.abs(X) < 0.5] = 0
     model = FirthCosineClassifier().fit(X, y)
     thin = FirthCosineClassifier().fit(sparse.csr_array(X), y)
-    np.testing.assert_allclose(thin.coef_, model.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(thin.coef_, model.coef_, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(
-        thin.predict_proba(sparse.csr_array(X)), model.predict_proba(X), rtol=1e-9
+        thin.predict_proba(sparse.csr_array(X)), model.predict_proba(X), rtol=1e-7
     )
     short = FirthCosineClassifier().fit(X.astype(np.float32), y)
     assert short.coef_.dtype == np.float32

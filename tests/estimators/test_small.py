@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from firthshot.estimators import _optimum
@@ -53,12 +53,13 @@ def test_numpy_and_the_kernels_find_the_same_optimum(
 ):
     support = problem(shape, n_classes, seed, weighted=weighted, dependent=dependent)
     path, left_out = [(lam, l2), (0.3, 2 * l2)], np.array([0, n_classes])
-    how = {"tol": 1e-11, "max_iter": 200, "fit_intercept": intercept}
+    how = {"tol": 1e-9, "max_iter": 1000, "fit_intercept": intercept}
     small = solve_linear(support, path, **how)
     kernels = _optimum._solve_by_kernels(support, path, **how)
     assert small.starts is not None
     for ours, theirs in ((small.coef, kernels.coef), (small.intercept, kernels.intercept)):
         np.testing.assert_allclose(ours, theirs, atol=2e-6 * max(1.0, np.abs(theirs).max()))
+    assume(lam > 0 or len(set(np.delete(support.labels, left_out))) == n_classes)
     variant = Variant(lam, l2, left_out, small.starts[0])
     (ours,) = variant_logits(support, [variant], **how)
     theirs = _optimum._variant_logits(support, variant, **how)

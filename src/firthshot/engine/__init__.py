@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     )
     from firthshot.engine.options import Converged, Sgd, Solver
     from firthshot.engine.results import Results, Status
+    from firthshot.engine.solvers.metric import Metric, shared_rows
     from firthshot.engine.solvers.optimum import solve
     from firthshot.engine.solvers.problem import Solution
-    from firthshot.engine.solvers.together import Kind, Rows, minimise_together, shared_rows
+    from firthshot.engine.solvers.together import Optima, Problems, minimise_together
 
 __all__ = [
     "BaseFacts",
@@ -59,18 +60,19 @@ __all__ = [
     "Cosine",
     "Fitted",
     "Head",
-    "Kind",
     "LaplacianShot",
     "LeastSquares",
     "Linear",
     "LogitAdjustment",
+    "Metric",
     "Mlp",
     "NearestNeighbour",
+    "Optima",
     "Penalty",
+    "Problems",
     "PtMap",
     "Results",
     "RidgeLogistic",
-    "Rows",
     "Sgd",
     "SharedGaussian",
     "SimpleShot",
@@ -93,7 +95,7 @@ __all__ = [
     "shared_rows",
     "solve",
     "train",
-]  # fmt: skip
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -108,6 +110,7 @@ __getattr__, __dir__ = lazy_names(
         "results": "Results Status",
         "solvers.optimum": "solve",
         "solvers.problem": "Solution",
-        "solvers.together": "Kind Rows minimise_together shared_rows",
+        "solvers.metric": "Metric shared_rows",
+        "solvers.together": "Optima Problems minimise_together",
     },
 )

@@ -62,7 +62,7 @@ class FittedHead:
     n_iter: int
     converged: bool
     problem: str = ""  # why it has not converged and what to do, in one sentence
-    start: Array | None = None  # where the solver may start without some of the rows
+    start: Any = None  # where the solver may start without some of the rows
 
 
 class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -45,8 +45,8 @@ class FirthCosineClassifier(FirthClassifier):
     scale : float, default=None
         The factor s; by the published rule 2, and 10 above 200 classes. A given ``l2`` counts as
         ``l2 / scale²``; with "scale" the factor does not matter.
-    tol : float, default=1e-7
-        Largest entry of the gradient by w, of the objective divided by (1 + lam) Σ w, at the end,
+    tol : float, default=1e-5
+        Norm of the gradient by w, of the objective divided by (1 + lam) Σ w, at the end,
         for rows of length 1.
 
     Attributes
@@ -64,7 +64,7 @@ class FirthCosineClassifier(FirthClassifier):
 
     fit_intercept: ClassVar[bool] = False  # type: ignore[misc]
     scale: float | None = None
-    tol: float = 1e-7
+    tol: float = 1e-5
 
     _length_says_something: ClassVar[bool] = False
 

@@ -74,9 +74,9 @@ class FirthClassifier(HeadEstimator):
     standardize : bool, default=False
         Bring the columns to mean 0 and standard deviation 1 first, as a StandardScaler in front
         does; it is part of the fitted head and of the file that `save` writes.
-    tol : float, default=1e-6
-        Largest entry of the gradient, of the objective divided by (1 + lam) Σ w, at the end, for
-        features in units of √v.
+    tol : float, default=1e-5
+        Norm of the gradient, of the objective divided by (1 + lam) Σ w, at the end, for features in
+        units of √v. The default leaves probabilities within 2e-4 of the optimum's.
     max_iter : int, default=200
 
     Attributes
@@ -109,7 +109,7 @@ class FirthClassifier(HeadEstimator):
     class_prior: Any = None
     calibrate: bool = True
     standardize: bool = False
-    tol: float = 1e-6
+    tol: float = 1e-5
     max_iter: int = 200
 
     _accepts_sparse: ClassVar[bool] = True

@@ -13,21 +13,33 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from firthshot.arrays import Array
-from firthshot.engine import Kind, Rows, minimise_together, shared_rows
-from firthshot.estimators._support import Support, centre_of
+from firthshot.engine import Metric, Optima, Problems, minimise_together, shared_rows
+from firthshot.estimators._support import Support
 
 # Multiplications of one product of all logits, K N min(N, d), up to which a fit runs here: 1000
 # rows of 384 features and 50 classes. Compiling the kernels takes longer than a fit ten times as
 # large; once compiled they would be at most twice as fast at this size.
 SMALL = 2e7
-# From so many multiplications on, they take most of the time: directions are then computed in
-# float32, and all else too for a gradient no smaller than `LOOSE`. Below, rounding of float64 is
-# all that tells a row given twice from a weight of two.
-WORTH_SINGLE, LOOSE = 3e5, 1e-3
+SINGLE = 1e-6  # the least norm of a gradient for which float32 is good enough
 # Products of fewer multiplications stay in one thread anyway. To share out larger ones of this size
 # gains little on a quiet machine and costs ten times as much on a busy one.
 ONE_THREAD = 2e5
-MOST_LOGITS = 2_000_000  # of all problems of a batch: 16 MB an array
+MOST_LOGITS = 16_384  # of all problems of a batch: what a step touches stays in the cache
+# A metric is for this many times the L2 of the problem that it is made for, and serves others whose
+# L2 is between these shares of it: rows left out make L2 count up to twice as much, and above
+# twice the metric's, coordinates of rows that depend on each other grow without bound.
+AHEAD, NEAR = 1.5, (0.1, 1.4)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Where the solver got to with a variant."""
+
+    x: Array  # (K, n), its coordinates
+    scale: float  # of its metric
+    logits: Array  # (N, K), of all rows
+    converged: bool
+    iterations: int
 
 
 @dataclass(frozen=True)
@@ -37,66 +49,113 @@ class Variant:
     lam: float
     l2: float
     left_out: Array | None = None  # numbers of rows
-    start: Array | None = None  # (K, n), coordinates of another variant's optimum
-
-
-@dataclass(frozen=True)
-class SmallRows:
-    """The rows of a support set as the solver sees them, (X − centre) / unit."""
-
-    rows: Rows
-    centre: Array | None
-    unit: float
-
-    def weights(self, x: Array) -> tuple[Array, Array]:
-        """Return coef (B, K, d) and intercept (B, K) for rows as they are."""
-        coef, intercept = self.rows.weights(x)
-        coef = coef / self.unit
-        return coef, intercept if self.centre is None else intercept - coef @ self.centre
-
-
-@dataclass(frozen=True)
-class SmallOptima:
-    """Where the solver got to with every variant."""
-
-    x: Array  # (B, K, n), its coordinates
-    logits: Array  # (B, K, N), of all rows
-    converged: Array  # (B,)
-    iterations: Array  # (B,)
+    start: Optimum | None = None  # of another variant
 
 
 def is_small(support: Support, variants: list[Variant]) -> bool:
     """Tell whether variants are solved here: by their size, and since there must be an L2 term."""
-    return _product(support) <= SMALL and min(variant.l2 for variant in variants) > 0
+    return support.work <= SMALL and min(variant.l2 for variant in variants) > 0
 
 
-def _product(support: Support) -> float:
-    """Return the multiplications of one product of all logits."""
-    X = support.dense[0]
-    return float(support.n_classes * len(X) * min(X.shape))
+def small_fits(support: Support, intercept: bool, tol: float) -> SmallFits:
+    """Return what fits heads to a support set, in the precision that its size and tol ask for."""
+    how = intercept, support.in_single and tol >= SINGLE
+    known: dict[tuple[bool, bool], SmallFits] = support.prepared
+    if how not in known:
+        known[how] = SmallFits(support, *how)
+    return known[how]
 
 
-def small_rows(support: Support, intercept: bool) -> SmallRows:
-    """Return the rows, centred where an intercept makes up for that, in units of their size."""
-    known: dict[bool, SmallRows] = support.prepared
-    if intercept not in known:
+class SmallFits:
+    """Fits to the rows of a support set, which the solver sees as (X − centre) / unit."""
+
+    def __init__(self, support: Support, intercept: bool, single: bool) -> None:
         X, moments = support.dense[0], support.moments
-        unit = float(np.sqrt(moments.spread if intercept else moments.square))
-        centre = centre_of(X, support.weights) if intercept else None
-        rows = (X if centre is None else X - centre) / np.float64(unit)
-        known[intercept] = SmallRows(shared_rows(rows, intercept), centre, unit)
-    return known[intercept]
+        self._support, self._kind = support, np.float32 if single else np.float64
+        self._shares = support.weights / support.weights.sum()
+        self._unit = float(np.sqrt(moments.spread if intercept else moments.square))
+        self._centre = support.centred[1] if intercept else None
+        X = (support.centred[0] if intercept else X) / np.float64(self._unit)
+        X = X.astype(self._kind, copy=False)
+        known = self._gram if single == support.in_single else None
+        self._rows = shared_rows(X, intercept, support.n_classes, self._shares, known)
+        self._metrics: list[Metric] = []
+
+    def _gram(self) -> Array:
+        support = self._support
+        gram = support.gram_of_lengths if self._centre is None else support.gram
+        return gram / self._unit**2
+
+    def solve(self, variants: list[Variant], tol: float, max_iter: int) -> list[Optimum]:
+        """Return the optima of variants: at once those that share a metric, if memory allows."""
+        support, weights = self._support, self._weights(variants)
+        lam, l2 = np.array([(variant.lam, variant.l2) for variant in variants]).T
+        totals = weights.sum(axis=1) * support.weights.sum()
+        decay = ridge_rows(support.n_classes) * l2 / (self._unit**2 * (1 + lam) * totals)
+        groups: dict[Metric, list[int]] = {}
+        for number, one in enumerate(decay.tolist()):
+            groups.setdefault(self._metric(one), []).append(number)
+        at_once = max(1, MOST_LOGITS // (support.n_classes * len(support.labels)))
+        found: dict[int, Optimum] = {}
+        with _one_thread(min(len(variants), at_once) * support.work):
+            for metric, numbers in groups.items():
+                for first in range(0, len(numbers), at_once):
+                    part = numbers[first : first + at_once]
+                    problems = self._problems(weights[part], lam[part], decay[part])
+                    start = self._start([variants[number].start for number in part])
+                    done = minimise_together(self._rows, metric, problems, start, tol, max_iter)
+                    self._metrics[self._metrics.index(metric)] = metric = done.metric
+                    found |= dict(zip(part, _each(done, tol), strict=True))
+        return [found[number] for number in range(len(variants))]
+
+    def weights(self, x: Array) -> tuple[Array, Array]:
+        """Return coef (B, K, d) and intercept (B, K) in float64 for rows as they are."""
+        coef, intercept = self._rows.weights(x)
+        coef = coef / np.float64(self._unit)
+        return coef, intercept if self._centre is None else intercept - coef @ self._centre
+
+    def _metric(self, l2: float) -> Metric:
+        for metric in self._metrics:
+            if NEAR[0] <= l2 / metric.l2 <= NEAR[1]:
+                return metric
+        self._metrics.append(self._rows.metric(AHEAD * l2))
+        return self._metrics[-1]
+
+    def _weights(self, variants: list[Variant]) -> Array:
+        """Return the shares of the rows, zero for those left out, (B, N)."""
+        weights = np.tile(self._shares, (len(variants), 1))
+        for own, variant in zip(weights, variants, strict=True):
+            if variant.left_out is not None:
+                own[variant.left_out] = 0.0
+        return weights
+
+    def _problems(self, weights: Array, lam: Array, decay: Array) -> Problems:
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        parts = weights[:, None], self._targets(lam), decay[:, None, None]
+        return Problems(*(part.astype(self._kind, copy=False) for part in parts))
+
+    def _start(self, starts: list[Optimum | None]) -> tuple[Array, Array]:
+        """Return coordinates and scales to start from: of other variants, or zero."""
+        x = np.zeros((len(starts), self._support.n_classes, self._rows.width), self._kind)
+        scale = np.ones(len(starts))
+        for b, start in enumerate(starts):
+            if start is not None:
+                x[b], scale[b] = start.x, start.scale
+        return x, scale
+
+    def _targets(self, lam: Array) -> Array:
+        """Return (y + λ u) / (1 + λ) for every λ, (B, K, N)."""
+        labels = self._support.labels
+        targets = np.outer(lam / (1 + lam), self._support.prior)[:, :, None]
+        targets = targets.repeat(len(labels), axis=2)
+        targets[:, labels, np.arange(len(labels))] += (1 / (1 + lam))[:, None]
+        return targets
 
 
-def solve_variants(
-    support: Support, small: SmallRows, variants: list[Variant], tol: float, max_iter: int
-) -> SmallOptima:
-    """Return the optima of variants, in batches of as many as memory likes."""
-    at_once = max(1, MOST_LOGITS // (support.n_classes * len(support.labels)))
-    parts = [variants[first : first + at_once] for first in range(0, len(variants), at_once)]
-    with _one_thread(len(parts[0]) * _product(support)):
-        found = [_solve_batch(support, small, part, tol, max_iter) for part in parts]
-    return SmallOptima(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+def _each(found: Optima, tol: float) -> list[Optimum]:
+    converged = (found.norm <= tol).tolist()
+    rest = found.scale.tolist(), found.logits.swapaxes(1, 2), converged, found.iterations.tolist()
+    return [Optimum(*parts) for parts in zip(found.x, *rest, strict=True)]
 
 
 def _one_thread(multiplications: float) -> AbstractContextManager[object]:
@@ -109,35 +168,6 @@ def _one_thread(multiplications: float) -> AbstractContextManager[object]:
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-def _solve_batch(
-    support: Support, small: SmallRows, variants: list[Variant], tol: float, max_iter: int
-) -> tuple[Array, ...]:
-    weights = np.tile(support.weights, (len(variants), 1))
-    x = np.zeros((len(variants), support.n_classes, small.rows.width))
-    for b, variant in enumerate(variants):
-        if variant.left_out is not None:
-            weights[b, variant.left_out] = 0.0
-        if variant.start is not None:
-            x[b] = variant.start
-    total = weights.sum(axis=1, keepdims=True)
-    lam, l2 = np.array([(variant.lam, variant.l2) for variant in variants]).T
-    decay = ridge_rows(support.n_classes) * l2 / (small.unit**2 * (1 + lam) * total[:, 0])
-    problem = small.rows, weights / total, _targets(support, lam), decay
-    many = len(variants) * _product(support) >= WORTH_SINGLE
-    quick: Kind = np.float32 if many else np.float64
-    x = x.astype(quick if tol >= LOOSE else np.float64, copy=False)
-    batch = minimise_together(*problem, x, tol, max_iter, quick)
-    return batch.x, small.rows.logits(batch.image), batch.norm <= tol, batch.iterations
-
-
-def _targets(support: Support, lam: Array) -> Array:
-    """Return (y + λ u) / (1 + λ) for every λ, (B, K, N)."""
-    n = len(support.labels)
-    targets = np.outer(lam / (1 + lam), support.prior)[:, :, None].repeat(n, axis=2)
-    targets[:, support.labels, np.arange(n)] += (1 / (1 + lam))[:, None]
-    return targets
 
 
 def ridge_rows(n_classes: int) -> float:

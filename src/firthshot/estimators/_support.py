@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 Candidates = Sequence[tuple[float, float]]  # pairs (λ, l2)
 
+# From so many multiplications on, they take most of the time of a small fit, and float32 is good
+# enough. Below, rounding of float64 is all that tells a row given twice from a weight of two.
+WORTH_SINGLE = 1e5
+
 
 @dataclass(frozen=True)
 class Support:
@@ -40,7 +44,40 @@ class Support:
     @cached_property
     def moments(self) -> Moments:
         """Return the size and the spread of the rows."""
+        if isinstance(self.X, np.ndarray):
+            return _dense_moments(self.X, *self.centred, self.weights)
         return moments(self.X, self.weights)
+
+    @cached_property
+    def centred(self) -> tuple[Array, Array]:
+        """Return the rows as an ordinary array in float64 less their mean, and that mean."""
+        centre = centre_of(self.dense[0], self.weights)
+        return self.dense[0] - centre, centre
+
+    @property
+    def work(self) -> float:
+        """Return the multiplications of one product of all logits."""
+        X = self.dense[0]
+        return float(self.n_classes * len(X) * min(X.shape))
+
+    @property
+    def in_single(self) -> bool:
+        """Tell whether products are many, so that float32 is worth its loss of digits."""
+        return self.work >= WORTH_SINGLE
+
+    @cached_property
+    def gram(self) -> Array:
+        """Return the inner products of the centred rows, (N, N), in float32 where they are many."""
+        away = self.centred[0]
+        away = away.astype(np.float32) if self.in_single else away
+        return away @ away.T
+
+    @property
+    def gram_of_lengths(self) -> Array:
+        """Return the inner products of the rows as they are, (N, N)."""
+        away, centre = self.centred
+        along = (away @ centre).astype(self.gram.dtype)
+        return np.asarray(self.gram + along[:, None] + along + float(centre @ centre))
 
     @cached_property
     def dense(self) -> tuple[Array, Array | None]:
@@ -48,8 +85,8 @@ class Support:
         return dense_columns(self.X)
 
     @cached_property
-    def prepared(self) -> dict[bool, Any]:
-        """Hold the rows as the small solver sees them, with and without an intercept."""
+    def prepared(self) -> dict[tuple[bool, bool], Any]:
+        """Hold the rows as the small solver sees them, by intercept and precision."""
         return {}
 
     @property
@@ -167,35 +204,32 @@ class Moments:
 
 def moments(X: Any, weights: Array) -> Moments:
     """Return the moments of rows, dense or sparse, or refuse features whose squares overflow."""
+    if isinstance(X, np.ndarray):
+        centre = centre_of(X, weights)
+        return _dense_moments(X, X - centre, centre, weights)
     share = weights / weights.sum()
-    dense = isinstance(X, np.ndarray)
-    if dense:
-        mean, square = _dense_moments(X, share)
-    else:
-        mean, square = _sparse_moments(X, share)
-    spread = square - float(mean @ mean) if np.isfinite(square) else np.inf
-    if not np.isfinite(spread) or (square < SMALLEST_SQUARE and abs(X).max() > 0):
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+        mean, square = np.asarray(share @ X, np.float64), float(share @ lengths)
+        spread = square - float(mean @ mean) if np.isfinite(square) else np.inf
+    if spread < FAR * square:  # the difference has lost digits
+        spread = _centred_square(X[:, np.unique(X.indices)].toarray(), share)
+    return _moments(X, square, spread)
+
+
+def _dense_moments(X: Array, away: Array, centre: Array, weights: Array) -> Moments:
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = float(weights @ np.vecdot(away, away) / weights.sum())
+        return _moments(X, spread + float(centre @ centre), spread)
+
+
+def _moments(X: Any, square: float, spread: float) -> Moments:
+    if not np.isfinite(square + spread) or (square < SMALLEST_SQUARE and abs(X).max() > 0):
         raise FirthshotError(
             f"The largest feature is {abs(X).max():.3g}, whose square cannot be computed: "
             "scale the features."
         )
-    if spread < FAR * square:  # the difference has lost digits
-        spread = _centred_square(X if dense else X[:, np.unique(X.indices)].toarray(), share)
     return Moments(square or 1.0, spread or 1.0)
-
-
-def _dense_moments(X: Array, share: Array) -> tuple[Array, float]:
-    """Return Σ share x, (d,), and Σ share ‖x‖² of the rows of X (N, d), in float64."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        X = np.asarray(X, np.float64)
-        return share @ X, float(share @ np.vecdot(X, X))
-
-
-def _sparse_moments(X: Any, share: Array) -> tuple[Array, float]:
-    """Return what `_dense_moments` does, of sparse rows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
-        return np.asarray(share @ X, np.float64), float(share @ lengths)
 
 
 def _centred_square(X: Array, share: Array) -> float:
@@ -244,16 +278,19 @@ def _share_of_directions(support: Support) -> float:
         return 1.0
     if len(support.weights) > MANY_ROWS:
         return 0.0
-    return min(1.0, effective_directions(support.dense[0], support.weights) / (total - 1))
+    return min(1.0, effective_directions(support) / (total - 1))
 
 
-def effective_directions(X: Array, weights: Array) -> float:
+def effective_directions(support: Support) -> float:
     """Return (tr S)² / tr S² of the rows' covariance S: n equal eigenvalues, if alone, give n."""
-    share = weights / weights.sum()
-    away = X - centre_of(X, weights)
-    squares = np.vecdot(away, away)
-    away *= np.sqrt(share / (float(share @ squares) or 1.0))[:, None]  # tr S is 1, or 0
-    few = away @ away.T if len(X) <= X.shape[1] else away.T @ away
+    away, share = support.centred[0], support.weights / support.weights.sum()
+    spread = support.moments.spread
+    if len(away) <= away.shape[1]:
+        half = np.sqrt(share / spread).astype(support.gram.dtype)
+        few = half[:, None] * support.gram * half
+    else:
+        few = away * np.sqrt(share / spread)[:, None]
+        few = few.T @ few
     return 1.0 / (float(np.vdot(few, few)) or 1.0)
 
 

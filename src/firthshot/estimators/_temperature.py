@@ -39,6 +39,7 @@ LEARNED, TIMID = 0.3, 0.65
 PSEUDO = 0.25  # rows of each outcome; Platt's 1 makes few rows too timid
 LARGEST = 1e4  # factor between logits and what they become: only a degenerate fit asks for more
 MOST_STEPS = 100  # to a temperature; bisection alone takes half of them
+LEAST_STEP, MOST_STEP, PRECISION = 0.2, 5.0, 1e-9  # factors between one sharpness and the next
 
 
 def rounds(support: Support) -> Iterator[Array]:
@@ -151,36 +152,35 @@ def fit_temperature(left: LeftOut) -> float:
 def _best_temperature(logits: Array, labels: Array, weights: Array, smoothing: float) -> float:
     """Return the T that minimises the cross-entropy of smoothed labels and softmax(logits / T).
 
-    The loss is convex in the sharpness 1/T, so that its slope has one root, if any: by Newton's
-    method on log(1/T), with bisection where that leaves the bracket.
+    At the best sharpness 1/T the logits below the top one have the mean over p that they have over
+    the labels. Newton's method on the logarithm of that mean, which falls about linearly with the
+    sharpness, takes some five steps; a bracket keeps them from going astray.
     """
     n, n_classes = logits.shape
     targets = np.full((n, n_classes), smoothing / (n_classes - 1))
     targets[np.arange(n), labels] = 1 - smoothing
-    below = logits - logits.max(axis=1, keepdims=True)  # whose exponentials cannot overflow
-    wanted = np.vecdot(targets, below)
-
-    def slope(log_sharpness: float) -> tuple[float, float]:
-        sharpness = np.exp(log_sharpness)
-        p = np.exp(sharpness * below)
-        p /= p.sum(axis=1, keepdims=True)
-        mean = np.vecdot(p, below)
-        spread = np.vecdot(p, below * below) - mean * mean
-        return float(weights @ (mean - wanted)), float(sharpness * (weights @ spread))
-
-    low, high, at = -np.log(LARGEST), np.log(LARGEST), 0.0
-    if slope(low)[0] >= 0:
-        return LARGEST
-    if slope(high)[0] <= 0:
-        return 1 / LARGEST
+    below = logits.max(axis=1, keepdims=True) - logits
+    wanted = float(weights @ np.vecdot(targets, below))
+    low, high, sharpness = 1 / LARGEST, LARGEST, 1.0
     for _ in range(MOST_STEPS):
-        value, rise = slope(at)
-        low, high = (low, at) if value > 0 else (at, high)
-        new = at - value / rise if rise > 0 else low
-        if not low < new < high:
-            new = 0.5 * (low + high)
-        done = abs(new - at) <= 1e-13
-        at = new
+        mean, fall = _mean_below(below, weights, sharpness)
+        low, high = (sharpness, high) if mean > wanted else (low, sharpness)
+        new = np.sqrt(low * high)
+        if min(mean, wanted, fall) > 0:
+            step = sharpness + mean * np.log(mean / wanted) / fall
+            step = np.clip(step, LEAST_STEP * sharpness, MOST_STEP * sharpness)
+            new = step if low < step < high else new
+        done = abs(new - sharpness) <= PRECISION * sharpness
+        sharpness = float(new)
         if done:
             break
-    return float(np.exp(-at))
+    return 1 / sharpness
+
+
+def _mean_below(below: Array, weights: Array, sharpness: float) -> tuple[float, float]:
+    """Return how far logits are below the top one, mean over p, and how fast that falls."""
+    p = np.exp(-sharpness * below)
+    p /= p.sum(axis=1, keepdims=True)
+    mean = np.vecdot(p, below)
+    spread = np.vecdot(p, below * below) - mean * mean
+    return float(weights @ mean), float(weights @ spread)

@@ -1,0 +1,270 @@
+"""Classifiers exactly as shipped: fit and predict_proba, and the seconds to a first answer.
+
+Every classifier is made without an argument but those in its name, fitted to some rows per class of
+a bank's novel classes, and asked for the probabilities of ten new rows per class, turn by turn in
+one process, by the clock, with as many BLAS threads as the environment gives: so a user meets them.
+``ratio`` is how many times as fast as ``LogisticRegression()`` `FirthClassifier` is.
+
+A first answer is the first fit and prediction of a fresh process, imports included, with an empty
+and with a full kernel cache. ``OPENBLAS_NUM_THREADS=1`` in front of the command gives one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.common import (
+    ROOT,
+    OtherWork,
+    Record,
+    Report,
+    Say,
+    clock,
+    describe_machine,
+    digits,
+    geometric_mean,
+    machine_line,
+    make_table,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    Array = NDArray[Any]
+
+BANK = "clinc150-minilm"
+BASE = "LogisticRegression"
+OURS = ("FirthClassifier", "FirthCosineClassifier", "FewShotClassifier")
+QUERIES = 10  # a class
+SIZES = ((5, 1), (5, 5), (5, 20), (20, 1), (20, 5), (20, 20), (50, 5))
+MORE = ((10, 10), (50, 20))
+OTHER_BANKS = ("mini-resnet10", "cub-resnet10", "cifarfs-efficientnet-lite0")
+OTHER_SIZES = ((5, 5), (20, 5))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some rows per class of a bank's novel classes."""
+
+    bank: str
+    ways: int
+    shots: int
+
+    @property
+    def name(self) -> str:
+        """Return a name for tables."""
+        return f"{self.bank} {self.ways} x {self.shots}"
+
+    def draw(self) -> tuple[Array, Array, Array]:
+        """Return rows (N, d) in float32, labels (N,) and new rows."""
+        from firthshot.banks import load_bank
+
+        bank, rng = load_bank(self.bank), np.random.default_rng((self.ways, self.shots))
+        classes = bank.class_rows("novel")
+        chosen = [classes[c] for c in rng.choice(len(classes), self.ways, replace=False)]
+        rows = np.stack([rng.choice(own, self.shots + QUERIES, replace=False) for own in chosen])
+        X = np.asarray(bank.features[rows.ravel()], np.float32)
+        X = X.reshape(self.ways, self.shots + QUERIES, -1)
+        parts = (part.reshape(-1, X.shape[2]) for part in (X[:, : self.shots], X[:, self.shots :]))
+        support, query = (np.ascontiguousarray(part) for part in parts)
+        return support, np.repeat(np.arange(self.ways), self.shots), query
+
+
+def cases(quick: bool) -> list[Case]:
+    """Return the seven sizes of the embedded bank, more of it, and other banks that are here."""
+    seven = [Case(BANK, *size) for size in SIZES]
+    if quick:
+        return seven
+    here = [bank for bank in OTHER_BANKS if _is_here(bank)]
+    return [
+        *seven,
+        *(Case(BANK, *size) for size in MORE),
+        *(Case(bank, *size) for bank in here for size in OTHER_SIZES),
+    ]
+
+
+def _is_here(bank: str) -> bool:
+    from firthshot.banks import load_bank
+    from firthshot.errors import FirthshotError
+
+    try:
+        load_bank(bank)
+    except FirthshotError:
+        return False
+    return True
+
+
+def contestants() -> dict[str, Callable[[], Any]]:
+    """Return what makes each classifier, by name."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, RidgeClassifierCV
+
+    import firthshot
+
+    def shrunk() -> Any:
+        return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+
+    return {
+        BASE: LogisticRegression,
+        **{name: getattr(firthshot, name) for name in OURS},
+        "LogisticRegressionCV": LogisticRegressionCV,
+        "RidgeClassifierCV": RidgeClassifierCV,
+        "LDA": shrunk,
+    }
+
+
+def answer(make: Callable[[], Any], X: Array, y: Array, query: Array) -> None:
+    """Fit and predict; where a classifier has no probabilities, its decisions stand for them."""
+    model = make().fit(X, y)
+    if hasattr(model, "predict_proba"):
+        model.predict_proba(query)
+    else:
+        model.decision_function(query)
+
+
+def run(*, quick: bool = False, say: Say = print) -> Report:
+    """Measure every case, and first answers; see the module."""
+    machine, others = describe_machine(os.cpu_count() or 1), OtherWork()
+    machine["blas_threads"] = _blas_threads()
+    records = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in cases(quick):
+            say(case.name)
+            records.append(_measure(case, 0.5 if quick else 4.0))
+    say("first answers of fresh processes")
+    extra = {
+        "summary": _summary(records),
+        "first_answers": first_answers(1 if quick else 3),
+        "others_share": others.share(),
+    }
+    return Report(machine, records, extra)
+
+
+def _blas_threads() -> int:
+    from threadpoolctl import threadpool_info
+
+    found = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(found, default=1)
+
+
+def _measure(case: Case, seconds: float) -> Record:
+    """Time all classifiers turn by turn; slow ones, such as cross-validation, once or twice."""
+    X, y, query = case.draw()
+    makers, times = contestants(), {}
+    if case.shots < 2:
+        for name in ("LogisticRegressionCV", "LDA"):  # they need two rows of a class
+            del makers[name]
+    for name, make in makers.items():
+        times[name] = [clock(partial(answer, make, X, y, query))]
+    quick = [name for name in makers if times[name][0] < seconds / 3]
+    for name in quick:
+        times[name].clear()  # the first call pays for imports and allocations
+    while not times[BASE] or sum(times[BASE]) < seconds / 4 or len(times[BASE]) < 3:
+        for name in quick:
+            times[name].append(clock(partial(answer, makers[name], X, y, query)))
+    ms = {name: 1e3 * median(taken) for name, taken in times.items()}
+    ratios = {name: ms[BASE] / taken for name, taken in ms.items()}
+    return {
+        "case": case.name,
+        "bank": case.bank,
+        "ways": case.ways,
+        "shots": case.shots,
+        "features": X.shape[1],
+        "repeats": len(times[BASE]),
+        "ms": ms,
+        "ratios": ratios,
+        "ratio": ratios[OURS[0]],
+    }
+
+
+def _summary(records: list[Record]) -> dict[str, dict[str, float]]:
+    """Return geometric mean and least of the ratios over the seven sizes, by classifier."""
+    seven = [r for r in records if (r["ways"], r["shots"]) in SIZES and r["bank"] == BANK]
+    found = {}
+    for name in records[0]["ratios"]:
+        ratios = [record["ratios"][name] for record in seven if name in record["ratios"]]
+        found[name] = {"geomean": geometric_mean(ratios), "lowest": min(ratios)}
+    return found
+
+
+# What a fresh process runs; the rows of exact Firth have three features and two classes.
+PROGRAM = """
+import numpy as np
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(25, {features})), np.arange(25) % {classes}
+from {module} import {name}
+model = {name}().fit(X, y)
+model.predict_proba(X)
+"""
+FIRST = {
+    **dict.fromkeys((*OURS, "FirthMLPClassifier"), ("firthshot", 384, 5)),
+    BASE: ("sklearn.linear_model", 384, 5),
+    "JeffreysLogisticRegression": ("firthshot", 3, 2),
+    "FirthLogisticRegression": ("firthmodels", 3, 2),
+}
+
+
+def first_answers(times: int) -> list[Record]:
+    """Return the median seconds of fresh processes with an empty and with a full kernel cache."""
+    found = []
+    for name, (module, features, classes) in FIRST.items():
+        if find_spec(module.split(".")[0]) is None:
+            continue
+        program = PROGRAM.format(module=module, name=name, features=features, classes=classes)
+        empty, full = [], []
+        for _ in range(times):
+            with tempfile.TemporaryDirectory() as cache:
+                empty.append(_fresh(program, cache))
+                full.append(_fresh(program, cache))
+        found.append({"case": name, "empty": median(empty), "full": median(full)})
+    return found
+
+
+def _fresh(program: str, cache: str) -> float:
+    """Return the seconds of a fresh process whose compiled kernels are in ``cache``."""
+    env = {**os.environ, "NUMBA_CACHE_DIR": cache, "FIRTHSHOT_CACHE": cache}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    return clock(lambda: subprocess.run(command, check=True, env=env, cwd=ROOT))
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the tables."""
+    console.print(machine_line(report.machine))
+    console.print(f"BLAS threads: {report.machine['blas_threads']}")
+    names = list(contestants())
+    titles = [BASE, "Firth", "cosine", "few-shot", "LR-CV", "ridge-CV", "LDA"]
+    rows = [
+        [r["case"], *(digits(r["ms"][name]) if name in r["ms"] else "" for name in names)]
+        for r in report.records
+    ]
+    summary = report.extra["summary"]
+    rows += [
+        [f"{word}, 7 sizes", *(f"{summary[name][key]:.2f}x" for name in names)]
+        for key, word in (("geomean", "times as fast"), ("lowest", "lowest"))
+    ]
+    console.print(make_table("As shipped: fit + predict_proba, ms", ["case", *titles], rows))
+    first = [[r["case"], f"{r['empty']:.1f}", f"{r['full']:.1f}"] for r in _first(report)]
+    columns = ["first answer of a fresh process", "empty cache, s", "full cache, s"]
+    console.print(make_table("From start to the first probabilities", columns, first))
+    share = report.extra["others_share"]
+    if share is not None and share > 0.1:
+        console.print(f"Other programs used {share:.0%} of the machine: the times are too long.")
+
+
+def _first(report: Report) -> list[Record]:
+    found: list[Record] = report.extra["first_answers"]
+    return found

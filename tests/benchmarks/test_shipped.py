@@ -1,0 +1,55 @@
+"""The bench of classifiers as shipped measures what it says, and its file keeps the contract."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import shipped
+from benchmarks.common import write_json
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.setattr(shipped, "SIZES", ((3, 2),))
+    monkeypatch.setattr(shipped, "FIRST", {shipped.BASE: ("sklearn.linear_model", 4, 2)})
+    return shipped.run(quick=True, say=lambda line: None)
+
+
+def test_ratios_are_of_the_times_and_the_file_keeps_the_contract(report, tmp_path):
+    (record,) = report.records
+    for name, ratio in record["ratios"].items():
+        assert ratio == pytest.approx(record["ms"][shipped.BASE] / record["ms"][name])
+    assert set(record["ms"]) == set(shipped.contestants())
+    (first,) = report.extra["first_answers"]
+    assert first["empty"] > 0
+    assert first["full"] > 0
+    write_json(tmp_path / "bench.json", report)
+    content = json.loads((tmp_path / "bench.json").read_text())
+    assert content["geomean_ratio"] == pytest.approx(record["ratio"])
+    assert content["summary"]["FirthClassifier"]["lowest"] == pytest.approx(record["ratio"])
+
+
+def test_the_tables_fit_a_terminal(report):
+    console = Console(width=100, record=True)
+    shipped.show(report, console)
+    text = console.export_text()
+    assert "clinc150-minilm 3 x 2" in text
+    assert "…" not in text
+
+
+def test_one_row_per_class_leaves_out_what_needs_two():
+    record = shipped._measure(shipped.Case("clinc150-minilm", 3, 1), 0.01)
+    assert "LDA" not in record["ms"]
+    assert "FirthClassifier" in record["ms"]
+
+
+def test_support_and_queries_are_different_rows():
+    X, y, query = shipped.Case("clinc150-minilm", 4, 3).draw()
+    assert X.shape == (12, 384)
+    assert query.shape == (40, 384)
+    assert np.bincount(y).tolist() == [3] * 4
+    assert not (X[:, None] == query).all(axis=2).any()
