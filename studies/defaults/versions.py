@@ -2,12 +2,14 @@
 
 python studies/defaults/versions.py score FILE       scores the package that is installed
 python studies/defaults/versions.py compare OLD NEW  prints the paired differences of two such files
+python studies/defaults/versions.py tolerance        prints what a looser tol changes
 """
 
 from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,34 +21,66 @@ SIZES = ((5, 1), (5, 5), (5, 20), (20, 1), (20, 5), (20, 20))  # ways and shots
 TRIALS, QUERIES, BINS = 30, 10, 15
 HEADS = ("FirthClassifier", "FirthCosineClassifier")
 SCORES = ("accuracy", "nll", "ece")
+TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6)
 KEY = ("head", "bank", "ways", "shots", "trial")
+
+
+Trial = tuple[str, int, int, int, Array, Array, Array, Array]
+
+
+def trials(number: int) -> Iterator[Trial]:
+    """Yield bank, ways, shots, trial, rows, labels, new rows and their labels."""
+    from firthshot import load_bank, sample_episodes
+
+    for name in BANKS:
+        bank = load_bank(name)
+        for ways, shots in SIZES:
+            if ways > len(bank.classes("val")):
+                continue
+            episodes = sample_episodes(
+                bank, "val", ways=ways, shots=shots, trials=number, queries=QUERIES
+            )
+            for trial in range(number):
+                one = episodes[trial]
+                X, new = (np.asarray(bank.features[rows], np.float32)
+                          for rows in (one.support, one.query))  # fmt: skip
+                yield name, ways, shots, trial, X, one.support_labels, new, one.query_labels
 
 
 def score(path: Path) -> None:
     """Write accuracy, nll and ECE of every trial."""
     import firthshot
-    from firthshot import load_bank, sample_episodes
 
     rows = []
-    for bank_name in BANKS:
-        bank = load_bank(bank_name)
-        for ways, shots in SIZES:
-            if ways > len(bank.classes("val")):
-                continue
-            episodes = sample_episodes(
-                bank, "val", ways=ways, shots=shots, trials=TRIALS, queries=QUERIES
-            )
-            for trial, episode in enumerate(episodes):
-                support, query = (
-                    np.asarray(bank.features[one], np.float32)
-                    for one in (episode.support, episode.query)
-                )
-                for head in HEADS:
-                    model = getattr(firthshot, head)().fit(support, episode.support_labels)
-                    found = _scores(model.predict_proba(query), episode.query_labels)
-                    rows.append((head, bank_name, ways, shots, trial, *found))
+    for *key, X, labels, new, new_labels in trials(TRIALS):
+        for head in HEADS:
+            model = getattr(firthshot, head)().fit(X, labels)
+            rows.append((head, *key, *_scores(model.predict_proba(new), new_labels)))
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([(*KEY, *SCORES), *rows])
+
+
+def tolerance() -> None:
+    """Print what a looser tol changes, against 1e-10, at the same temperature."""
+    import firthshot
+
+    changes: dict[float, list[Array]] = {tol: [] for tol in TOLERANCES}
+    for *_, X, labels, new, new_labels in trials(2):
+        for head in HEADS:
+            best = getattr(firthshot, head)(tol=1e-10).fit(X, labels)
+            p = best.predict_proba(new)
+            for tol, found in changes.items():
+                model = getattr(firthshot, head)(tol=tol).fit(X, labels)
+                model.temperature_ = best.temperature_
+                q = model.predict_proba(new)
+                by = np.subtract(_scores(q, new_labels), _scores(p, new_labels))
+                found.append(np.abs([*by[:2], np.abs(q - p).max()]))
+    print(
+        "| tol | accuracy, largest change | nll, largest change | a probability, largest change |"
+    )
+    print("|---|---:|---:|---:|")
+    for tol, found in changes.items():
+        print(f"| {tol:g} | {' | '.join(f'{value:.1e}' for value in np.max(found, axis=0))} |")
 
 
 def _scores(p: Array, labels: Array) -> tuple[float, float, float]:
@@ -90,5 +124,7 @@ if __name__ == "__main__":
             score(Path(file))
         case ["compare", first, second]:
             compare(Path(first), Path(second))
+        case ["tolerance"]:
+            tolerance()
         case _:
             raise SystemExit(__doc__)
