@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 BANK = "clinc150-minilm"
 BASE = "LogisticRegression"
 OURS = ("FirthClassifier", "FirthCosineClassifier", "FewShotClassifier")
+LEAST_SHOTS = {"LogisticRegressionCV": 5, "LDA": 2}  # rows of a class that they need
 QUERIES = 10  # a class
 SIZES = ((5, 1), (5, 5), (5, 20), (20, 1), (20, 5), (20, 20), (50, 5))
 MORE = ((10, 10), (50, 20))
@@ -165,8 +166,8 @@ def _measure(case: Case, seconds: float) -> Record:
     """Time all classifiers turn by turn; slow ones, such as cross-validation, once or twice."""
     X, y, query = case.draw()
     makers, times = contestants(), {}
-    if case.shots < 2:
-        for name in ("LogisticRegressionCV", "LDA"):  # they need two rows of a class
+    for name, least in LEAST_SHOTS.items():
+        if case.shots < least:
             del makers[name]
     for name, make in makers.items():
         times[name] = [clock(partial(answer, make, X, y, query))]

@@ -11,7 +11,8 @@
 `lbfgs`             L-BFGS in float32, to come near the optimum of many rows
 `path`              warm starts by interpolation between the optima of other coefficients
 `separable`         whether there is an optimum at all: separation, by a linear programme
-`together`          truncated Newton for a batch of small problems, in NumPy, uncompiled
+`together`          L-BFGS for a batch of small problems, in NumPy, uncompiled
+`metric`            the rows they share, and the metric to descend in
 ==================  ============================================================================
 
 "Truncated Newton", "forcing term" and the Wolfe conditions are those of Nocedal and Wright,
