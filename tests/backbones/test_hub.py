@@ -251,6 +251,37 @@ def test_pickled_weights_are_read_as_tensors_and_said(
         load_encoder("hf:tiny/bert", listener=heard)
 
 
+def test_a_model_that_another_program_fetched_is_used(
+    saved: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "some"
+    shutil.copytree(saved["tiny/dinov2"], folder)
+    (folder / "README.md").unlink()
+    publish(tmp_path / "hub", "tiny/dinov2", folder)
+    point_to(monkeypatch, tmp_path / "hub")
+    heard = Heard()
+    assert load_encoder("hf:tiny/dinov2", listener=heard).dim == 16
+    assert heard.lines == [
+        "hf:tiny/dinov2 is used as it is on this machine: the hub did not give the rest."
+    ]
+    with served({"tiny/dinov2": saved["tiny/dinov2"]}) as address:
+        point_to(monkeypatch, tmp_path / "hub", address)
+        monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "another"))
+        again = load_encoder("hf:tiny/dinov2", listener=heard)
+    assert again.licence == "encoder apache-2.0", "the rest has come"
+
+
+def test_code_of_a_repository_is_never_run(saved: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    shutil.copytree(saved["tiny/bert"], folder)
+    (folder / "harm.py").write_text("raise SystemExit('harm')\n")
+    config = json.loads((folder / "config.json").read_text())
+    own = {"model_type": "own", "auto_map": {"AutoConfig": "harm.C", "AutoModel": "harm.M"}}
+    (folder / "config.json").write_text(json.dumps(config | own))
+    with pytest.raises(FirthshotError, match="brings code of its own, which is never run here"):
+        load_encoder(folder)
+
+
 def test_random_weights_are_never_used(saved: dict[str, Path], tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 

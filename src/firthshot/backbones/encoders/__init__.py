@@ -8,14 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firthshot.backbones.encoders._base import (
-    WORDS,
-    Encoder,
-    Kind,
-    Network,
-    digest_module,
-    torch_encoder,
-)
+from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network
 from firthshot.backbones.encoders._cards import recall_card, remember_card
 from firthshot.backbones.encoders._devices import DEVICES
 from firthshot.backbones.encoders._hub import Loading
@@ -35,6 +28,7 @@ from firthshot.backbones.encoders._options import (
     three_numbers,
 )
 from firthshot.backbones.encoders._packages import installed
+from firthshot.backbones.encoders._torch import digest_module, torch_encoder
 from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
 

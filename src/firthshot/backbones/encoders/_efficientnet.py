@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from firthshot.backbones.encoders._base import digest_files, torch_encoder
+from firthshot.backbones.encoders._base import digest_files
 from firthshot.backbones.encoders._options import refuse_others
 from firthshot.backbones.encoders._packages import load_weights, package_file
+from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import Preparation
 
 if TYPE_CHECKING:

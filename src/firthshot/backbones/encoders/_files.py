@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import (
-    Encoder,
-    Network,
-    digest_files,
-    fingerprint,
-    torch_encoder,
-)
+from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
 from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, reason
 from firthshot.guard import zip_members

@@ -134,13 +134,15 @@ def fetch(name: HubName, loading: Loading) -> Snapshot:
     hub = _library(name)
     offline = loading.offline or hub.constants.HF_HUB_OFFLINE
     folder = _local(hub, name)
-    if folder is None or not (offline or _complete(folder)):
-        if offline:
-            raise FirthshotError(
-                f"{name} is not on this machine, and downloads are off: fetch it once with `hf "
-                f"download {name.repo}` where there is a network, or name the path of its folder."
-            )
+    if folder is None and offline:
+        raise FirthshotError(
+            f"{name} is not on this machine, and downloads are off: fetch it once with `hf "
+            f"download {name.repo}` where there is a network, or name the path of its folder."
+        )
+    if folder is None:
         folder = _download(hub, name, loading)
+    elif not offline and not _complete(folder):
+        folder = _completed(hub, name, loading, folder)
     weights, _ = name.select(_held(folder))
     if weights and any(one.endswith(".bin") for one in weights):
         loading.say(f"{name} has its weights as pickles: only their tensors are read, no code.")
@@ -178,6 +180,15 @@ def _held(folder: Path) -> list[str]:
 def _complete(folder: Path) -> bool:
     """Tell whether all was fetched: other programs leave out what says how to pool."""
     return (folder / "README.md").is_file() or (folder / "modules.json").is_file()
+
+
+def _completed(hub: Any, name: HubName, loading: Loading, folder: Path) -> Path:
+    """Fetch what is missing of a model; without the hub, what there is must do."""
+    try:
+        return _download(hub, name, loading)
+    except FirthshotError:
+        loading.say(f"{name} is used as it is on this machine: the hub did not give the rest.")
+        return folder
 
 
 def _licence(hub: Any, folder: Path) -> str:

@@ -8,16 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import (
-    WORDS,
-    Encoder,
-    Kind,
-    Network,
-    digest_module,
-    fingerprint,
-    torch_encoder,
-)
+from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network, fingerprint
 from firthshot.backbones.encoders._hub import Loading
+from firthshot.backbones.encoders._torch import digest_module, torch_encoder
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError
 

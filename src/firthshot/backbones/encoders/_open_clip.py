@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import Encoder, Network, fingerprint, torch_encoder
+from firthshot.backbones.encoders._base import Encoder, Network, fingerprint
 from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others
 from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, reason
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import torch_encoder
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import refuse_others
 from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, reason
 

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import (
-    Encoder,
-    Network,
-    digest_files,
-    fingerprint,
-    torch_encoder,
-)
+from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
 from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import OF_PICTURES, refuse_for_texts, refuse_others
 from firthshot.backbones.encoders._packages import package_file, require
-from firthshot.backbones.images import LibraryPreparation
-from firthshot.errors import FirthshotError, reason
+from firthshot.backbones.encoders._processors import (
+    load_part,
+    load_processor,
+    processor_preparation,
+)
+from firthshot.backbones.encoders._torch import torch_encoder
+from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +125,7 @@ def _load_texts(
     refuse_for_texts(name, loading.options)
     refuse_others(name, loading.options, "pooling")
     with _quiet(library):
-        tokenizer = _loaded(folder, library.AutoTokenizer)
+        tokenizer = load_part(folder, library.AutoTokenizer)
         model, lacking = _model(library, folder)
     said = _json(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token", False)
     pooling = loading.options.pooling or ("cls" if said else "mean")
@@ -176,9 +175,9 @@ def _load_pictures(
 ) -> Encoder:
     refuse_others(name, loading.options, "pooling", *OF_PICTURES[:-1])
     with _quiet(library):
-        processor = _processor(library, folder, loading.options)
+        processor = load_processor(library, folder, loading.options)
         model, lacking = _model(library, folder)
-    preparation = _preparation(processor, name)
+    preparation = processor_preparation(processor, name)
     pooling = loading.options.pooling
     words.setdefault("description", f"{name} ({model.config.model_type})")
     return torch_encoder(
@@ -238,68 +237,9 @@ def _tensor(features: Any) -> Any:
     return getattr(features, "pooler_output", features)
 
 
-def _preparation(processor: Any, name: str) -> LibraryPreparation:
-    from PIL import Image
-
-    def process(image: Any) -> np.ndarray:
-        return np.asarray(processor(image, return_tensors="np")["pixel_values"][0])
-
-    try:
-        shape = process(Image.new("RGB", (320, 240))).shape
-    except (ValueError, KeyError, TypeError) as error:
-        raise FirthshotError(
-            f"Encoder {name} cannot prepare pictures as its processor says: {reason(error)}."
-        ) from None
-    if len(shape) != 3 or shape[0] != 3:
-        raise FirthshotError(f"Encoder {name} does not take pictures but inputs {shape}.")
-    kind = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
-    kept = ("size", "crop_size", "image_mean", "image_std", "resample")
-    said = {key: getattr(processor, key, None) for key in kept}
-    told = ", ".join(f"{key} {value}" for key, value in said.items() if value is not None)
-    return LibraryPreparation(int(shape[1]), f"transformers' {kind} ({told})", process)
-
-
-def _processor(library: Any, folder: Path, options: EncoderOptions) -> Any:
-    """Load the image processor; Pillow's, so that features do not depend on torchvision."""
-    modern = int(library.__version__.split(".")[0]) >= 5
-    backend: dict[str, Any] = {"backend": "pil"} if modern else {"use_fast": False}
-    processor = _loaded(folder, library.AutoImageProcessor, **backend)
-    changes = _changes(processor, options)
-    return (
-        _loaded(folder, library.AutoImageProcessor, **backend, **changes) if changes else processor
-    )
-
-
-def _changes(processor: Any, options: EncoderOptions) -> dict[str, Any]:
-    """Return a user's options in the words of transformers' processors."""
-    changes: dict[str, Any] = {}
-    if options.mean is not None:
-        changes["image_mean"] = list(options.mean)
-    if options.std is not None:
-        changes["image_std"] = list(options.std)
-    side, crop = options.size, getattr(processor, "crop_size", None)
-    if side is None and options.resize is None:
-        return changes
-    if not crop or not getattr(processor, "do_center_crop", True):
-        length = side or options.resize
-        return changes | {"size": {"height": length, "width": length}}
-    before, size = _length(crop), _length(processor.size)
-    side = side or before
-    short = options.resize or round(size * side / before)
-    return changes | {
-        "size": {"shortest_edge": short},
-        "crop_size": {"height": side, "width": side},
-    }
-
-
-def _length(size: Any) -> int:
-    said = dict(size) if not isinstance(size, int) else {"height": size}
-    return int(said.get("shortest_edge") or said["height"])
-
-
 def _model(library: Any, folder: Path) -> tuple[Any, set[str]]:
     """Return the model, and the names of the weights that the files lack, a pooler's at most."""
-    model, found = _loaded(
+    model, found = load_part(
         folder,
         library.AutoModel,
         dtype="float32",
@@ -312,17 +252,6 @@ def _model(library: Any, folder: Path) -> tuple[Any, set[str]]:
             f"{folder} lacks the weights {strange[0]}: it was saved for another task or is damaged."
         )
     return model.eval(), lacking
-
-
-def _loaded(folder: Path, kind: Any, **options: Any) -> Any:
-    try:
-        return kind.from_pretrained(
-            str(folder), local_files_only=True, trust_remote_code=False, **options
-        )
-    except Exception as error:  # noqa: BLE001 - a damaged folder may raise anything
-        raise FirthshotError(
-            f"{folder} is not a usable transformers folder: {reason(error)}."
-        ) from None
 
 
 @contextmanager
