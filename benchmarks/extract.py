@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Side = Callable[[], np.ndarray]
 
-COUNTS = {"ResNet-18": 1000, "DINOv2-small": 100}  # pictures; the latter takes six times as long each
+COUNTS = {"ResNet-18": 1000, "DINOv2-small": 100}  # pictures; a ViT is slow on a CPU
 QUICK = {"ResNet-18": 100}
 SIDE = 224
 
