@@ -19,8 +19,8 @@ from scipy.stats import norm
 
 from firthshot.arrays import Array
 from firthshot.jeffreys._design import make_design
+from firthshot.jeffreys._kernels.compiled import maximise
 from firthshot.jeffreys._kernels.memory import Data
-from firthshot.jeffreys._kernels.solve import maximise
 from firthshot.jeffreys._model import Model
 
 SIZES = (128, 192, 256, 384, 512, 1024, 2048)

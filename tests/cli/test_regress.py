@@ -315,7 +315,7 @@ def test_files_that_were_written_are_named(run, tmp_path):
 def test_who_has_to_wait_is_told_how_far_it_is(run, tmp_path, monkeypatch):
     monkeypatch.setattr("firthshot.cli._progress.PATIENCE_SECONDS", -1.0)
     output = run(write(tmp_path, GOOD), "y ~ x")
-    assert "1 of 2 coefficients tested, " in output
+    assert "1 of 4 bounds of intervals searched, " in output
 
 
 def test_a_factor_is_tested_as_a_whole(run, hepatitis, tmp_path):

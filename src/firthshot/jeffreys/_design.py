@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.kernels import kernel
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 # What two projections leave of a unit column that depends on others is some 1e-16 times their
 # condition number; independent columns of real tables keep above 1e-6, so a factor of two is free.
 DEPENDENT = 1e-10
-_TILE = 32  # squared, in doubles: 8 kB of a first-level cache of 32; at 64 it is full
+_LEAST_SQUARE = 1e-200  # mean of squares below which (or above the inverse) digits may be lost
 _ESTIMABLE = 1e-8  # of a projection that is 1 or well below: rounding, with room on both sides
 
 
@@ -52,37 +50,6 @@ class Design:
         return int(self.Z.shape[0])
 
 
-@kernel
-def _transpose(X: FloatArray, Z: FloatArray, first: int) -> None:
-    """Copy the columns of ``X`` into the rows of ``Z`` from ``first`` on, tile by tile."""
-    n, p = X.shape
-    for top in range(0, n, _TILE):
-        for left in range(0, p, _TILE):
-            for k in range(left, min(p, left + _TILE)):
-                for i in range(top, min(n, top + _TILE)):
-                    Z[first + k, i] = X[i, k]
-
-
-@kernel(fastmath={"reassoc", "contract"})
-def _scale(Z: FloatArray, scale: FloatArray) -> None:
-    """Divide each row by its root mean square, which is left in ``scale``; zero rows stay."""
-    r, n = Z.shape
-    for k in range(r):
-        largest, total = 0.0, 0.0
-        for i in range(n):
-            largest = max(largest, abs(Z[k, i]))
-        if largest == 0.0:
-            scale[k] = 1.0
-            continue
-        # Dividing by the largest entry first keeps the squares of 1e200 finite.
-        shrink = 1.0 / largest if 1e-300 < largest < 1e300 else 1.0
-        for i in range(n):
-            total += (Z[k, i] * shrink) ** 2
-        scale[k] = np.sqrt(total / n) / shrink
-        for i in range(n):
-            Z[k, i] /= scale[k]
-
-
 def make_design(X: FloatArray, intercept: bool = False) -> Design:
     """Scale the columns of ``X``, shape (n, p), after a column of ones if wanted.
 
@@ -93,17 +60,26 @@ def make_design(X: FloatArray, intercept: bool = False) -> Design:
     first = int(intercept)
     Z = np.empty((p + first, n))
     Z[:first] = 1.0
-    if X.flags.f_contiguous:
-        Z[first:] = X.T
-    else:
-        _transpose(np.ascontiguousarray(X), Z, first)
-    scale = np.empty(p + first)
-    _scale(Z, scale)
+    Z[first:] = X.T
+    scale = _root_mean_squares(Z)
+    Z /= scale[:, None]
     log_scale = 2.0 * float(np.log(scale).sum())
     kept = tuple(range(p + first))
     estimable = np.ones(p + first, dtype=bool)
     design = Design(Z, np.diag(scale), np.diag(1.0 / scale), log_scale, kept, estimable)
     return orthonormal_design(design) if p + first >= n else design
+
+
+def _root_mean_squares(Z: FloatArray) -> FloatArray:
+    """Return the root mean square of each row, 1 for a row of zeros."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("kn,kn->k", Z, Z) / Z.shape[1]
+    scale = np.sqrt(squares)
+    for k in np.flatnonzero(~((squares > _LEAST_SQUARE) & (squares < 1.0 / _LEAST_SQUARE))):
+        # Dividing by the largest entry first keeps the squares of 1e200 finite.
+        largest = np.abs(Z[k]).max() or 1.0
+        scale[k] = largest * np.sqrt(np.mean((Z[k] / largest) ** 2)) or 1.0
+    return np.asarray(scale)
 
 
 def orthonormal_design(design: Design) -> Design:

@@ -15,7 +15,6 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.jeffreys._design import make_design
-from firthshot.jeffreys._kernels.evaluate import value
 from firthshot.jeffreys._model import Fit, Model, fit
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def flic(fitted: Fit, intercept: int) -> tuple[FloatArray, FloatArray]:
     beta[:, intercept] += moved.beta[:, 0]
     work = model.make_work()
     theta = np.ascontiguousarray(beta @ model.design.R.T).ravel()
-    value(data, work, theta)
+    model.run("value", data, work, theta)
     there = replace(fitted, information=work.F)
     return beta, there.standard_errors().reshape(beta.shape)[:, intercept]
 

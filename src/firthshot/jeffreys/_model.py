@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import check_choice
 from firthshot.jeffreys._design import Design, make_design, orthonormal_design
-from firthshot.jeffreys._kernels import solve
-from firthshot.jeffreys._kernels.evaluate import value
+from firthshot.jeffreys._kernels import solve, solver_of
 from firthshot.jeffreys._kernels.memory import Data, Top, make_work
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ _WELL_CONDITIONED = 1e-7
 _LARGE_OFFSET = 5.0  # on the logit scale: p = 0.993, where a start at zero is far away
 # In standard errors: half its square, 5e-9, is what the likelihood could still gain; 2e-8 at twice.
 _STALLED = 1e-4
+_FEW_COEFFICIENTS, _FEW_ROWS = 12, 1000  # a climb takes a millisecond at most
 CONVENTIONS = ("inverse-information", "augmented")
 
 
@@ -44,6 +44,20 @@ class Model:
     def size(self) -> int:
         """Number of coordinates, q = J r."""
         return self.contrasts * self.design.rank
+
+    def run(self, name: str, data: Data, *arguments: Any) -> Any:
+        """Call a function of the core, plain or compiled: the size alone decides."""
+        with np.errstate(all="ignore"):  # a climb may try a point that is no number
+            return getattr(self._solver, name)(data, *arguments)
+
+    @cached_property
+    def _solver(self) -> Any:
+        return solver_of(self.data.y.size, self.size)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a climb is cheap, so that many starts are no matter."""
+        return self.size <= _FEW_COEFFICIENTS and self.data.y.size <= _FEW_ROWS
 
     def make_work(self) -> Work:
         """Allocate scratch memory for the kernels."""
@@ -85,6 +99,11 @@ class Maximum:
     n_iter: int
     decrement: float  # length of the next step in standard errors, sqrt(U'B⁻¹U)
 
+    @property
+    def reached(self) -> float:
+        """The log-likelihood with what the last, untaken step would still gain, U'B⁻¹U / 2."""
+        return self.penalised_loglik + 0.5 * self.decrement**2
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -99,7 +118,8 @@ class Fit:
     P0: FloatArray  # (n,), of the reference
     curvature: FloatArray  # (J r, J r), what the solver has learnt of that of the penalty
     tol: float  # standard errors of a next step at which a fit ends
-    several: bool = False  # whether another maximum was met, lower but not far below
+    others: tuple[FloatArray, ...] = ()  # θ of the other maxima met, lower but not far below
+    searched: bool = False  # whether such were looked for
 
     @cached_property
     def beta(self) -> FloatArray:
@@ -146,7 +166,7 @@ class Fit:
             data = self.model.data
             augmented = data._replace(w=data.w + 2.0 * data.tau * self.hat, tau=0.0)
             work = self.model.make_work()
-            value(augmented, work, self.maximum.theta)
+            self.model.run("value", augmented, work, self.maximum.theta)
             inverse = invert(work.F)
         T = np.kron(np.eye(self.model.contrasts), self.model.design.T)
         return np.asarray(T @ inverse @ T.T)
@@ -214,13 +234,13 @@ def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
     """
     work, theta, free = model.make_work(), _first_guess(model), np.zeros((0, model.size))
     least = 0.0 if model.design.orthonormal else _WELL_CONDITIONED
-    ended = solve.maximise(model.data, work, theta, free, tol, max_iter, least)
+    ended = model.run("maximise", model.data, work, theta, free, tol, max_iter, least)
     if ended[-1] in (solve.ILL_CONDITIONED, solve.SINGULAR) and not model.design.orthonormal:
         design = orthonormal_design(model.design)
         return fit(Model(design, model.data._replace(Z=design.Z)), tol=tol, max_iter=max_iter)
-    maximum = make_maximum(model, theta, tol, ended)
+    maximum = make_maximum(model, theta, ended)
     fitted = Fit(model, maximum, work.F, work.hat, work.V, work.P, work.P0, work.A, tol)
-    if model.data.tau == 0.0 or not maximum.converged or model.design.rank == model.data.y.size:
+    if not maximum.converged:
         return fitted
     from firthshot.jeffreys._several_maxima import highest  # which maximises with this file
 
@@ -244,17 +264,15 @@ def maximise(
     work.A[:] = 0.0 if curvature is None else curvature
     C = np.zeros((0, model.size)) if constraints is None else constraints
     theta = theta.copy()
-    ended = solve.maximise(model.data, work, theta, C, tol, max_iter, 0.0)
-    return make_maximum(model, theta, tol, ended)
+    ended = model.run("maximise", model.data, work, theta, C, tol, max_iter, 0.0)
+    return make_maximum(model, theta, ended)
 
 
-def make_maximum(
-    model: Model, theta: FloatArray, tol: float, ended: tuple[float, float, int, int]
-) -> Maximum:
+def make_maximum(model: Model, theta: FloatArray, ended: tuple[float, float, int, int]) -> Maximum:
     """Say how the solver ended; ``ended`` is what it returned."""
     lp, decrement, n_iter, status = ended
     # Rounding can stop the ascent just short of tol; that is convergence to what doubles hold.
-    stalled = status == solve.NO_ASCENT and decrement <= max(100.0 * tol, _STALLED)
+    stalled = status == solve.NO_ASCENT and decrement <= _STALLED
     converged = status == solve.CONVERGED or stalled
     reason = explain(status, decrement, n_iter, stalled)
     return Maximum(theta, lp + model.shift, converged, reason, n_iter, decrement)
@@ -273,9 +291,10 @@ def explain(status: int, decrement: float, n_iter: int, stalled: bool = False) -
 
 
 def _first_guess(model: Model) -> FloatArray:
-    """Return zeros, or the solution itself when the model is saturated (rank X = N).
+    """Return the model of intercepts, or the solution itself when rank X = N.
 
-    Large offsets are cancelled as well as the columns can, lest the information vanish.
+    With rare events zero is far away. Large offsets are cancelled as well as the columns can,
+    lest the information vanish.
     When the model is saturated log det F = Σ_i log det M_i + const, the paper's KL form, whose
     maximum is p_ij = (w_i [y_i = j] + τ) / (w_i + K τ).
     """
@@ -283,10 +302,19 @@ def _first_guess(model: Model) -> FloatArray:
     data, J = model.data, model.contrasts
     if r < n or data.tau == 0.0:
         if np.abs(data.offset).max() <= _LARGE_OFFSET:
-            return np.zeros(J * r)
+            return _intercepts(model)
         nearest = np.linalg.lstsq(data.Z.T, -data.offset.T, rcond=None)[0]
         return np.ascontiguousarray(nearest.T, dtype=np.float64).ravel()
     counts = np.full((J + 1, n), data.tau)
     counts[data.y, np.arange(n)] += data.w
     eta = np.log(counts[1:] / counts[0]) - data.offset
     return np.linalg.solve(data.Z.T, eta.T).T.ravel()
+
+
+def _intercepts(model: Model) -> FloatArray:
+    """Return the log odds of the classes where the first column is constant, else zeros."""
+    first, theta = model.data.Z[0], np.zeros((model.contrasts, model.design.rank))
+    if first.min() == first.max() != 0.0 and not model.data.offset.any():
+        counts = 0.5 + np.bincount(model.data.y, model.data.w, minlength=model.contrasts + 1)
+        theta[:, 0] = np.log(counts[1:] / counts[0]) / first[0]
+    return theta.ravel()

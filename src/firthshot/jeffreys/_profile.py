@@ -11,22 +11,27 @@ from firthshot.errors import FirthshotError
 from firthshot.files import replacing
 from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._model import Fit, Maximum
+from firthshot.jeffreys._restricted import restriction
 from firthshot.jeffreys._separation import INTERCEPT
 from firthshot.jeffreys._several_maxima import SLOW
-from firthshot.jeffreys._tests import HIGHER, HIGHER_BY, restricted_maximum
+from firthshot.jeffreys._tests import HIGHER, HIGHER_BY
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from firthshot.jeffreys._kernels.memory import FloatArray, Work
+    from numpy.typing import NDArray
+
+    from firthshot.jeffreys._kernels.memory import FloatArray
     from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
 _MOST_STEPS = 50  # of one bound; it takes five, and a harder one is searched for otherwise
-_RETRIES = 4  # shorter steps outwards where a restricted fit fails: 0.6⁴ is an eighth
-# In log-likelihood: Brent's rule ends within 1e-10 of a standard error, so a gap is another branch.
+_ROUNDS = 4  # of following the branch that is highest at a bound to where it crosses the level
+_ON_LEVEL = 1e-6  # in log-likelihood: a test at the bound has p = 0.05 to six digits
+# In log-likelihood: Brent's rule ends within 1e-8 of a standard error, so a gap is another branch.
 _JUMP = 1e-3
+_BEFORE = 1e-3  # standard errors before a jump
 _MOST_PANELS = 24  # of one figure: beyond, they cannot be read
 _FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
 
@@ -76,103 +81,101 @@ def profile_intervals(fitted: Fit, indices: Sequence[int], confidence: float = 0
     found.
     """
     drop = 0.5 * chi2_quantile(confidence)
-    model, estimable = fitted.model, fitted.estimable[list(indices)]
-    work = model.make_work()
-    forms = model.to_theta(np.eye(fitted.beta.size)[list(indices)])
+    model, rows = fitted.model, list(indices)
+    forms = model.to_theta(np.eye(fitted.beta.size)[rows])
     level = fitted.penalised_loglik - model.shift - drop, drop
-    bounds, steps, status = solve.profile_each(
-        model.data, work, fitted.top, forms, level, fitted.tol, _MOST_STEPS
+    bounds, steps, status = model.run(
+        "profile_each",
+        model.data,
+        model.make_work(),
+        fitted.top,
+        forms,
+        level,
+        fitted.tol,
+        _MOST_STEPS,
     )
-    easy = (status == solve.CONVERGED) & (steps <= SLOW) & estimable[:, None]
-    easy &= not fitted.suspect
-    easy &= (bounds - fitted.beta.ravel()[list(indices), None]) * [-1.0, 1.0] > 0.0
+    outside = (bounds - fitted.beta.ravel()[rows, None]) * [-1.0, 1.0] > 0.0
+    found = (status == solve.CONVERGED) & outside
+    doubtful = ~found | (steps > SLOW) | fitted.suspect
+    bounds = np.where(found & fitted.estimable[rows, None], bounds, np.nan)
+    _settle(fitted, rows, drop, bounds, doubtful & fitted.estimable[rows, None])
+    return bounds
+
+
+def _settle(
+    fitted: Fit, rows: list[int], drop: float, bounds: FloatArray, doubtful: NDArray[np.bool_]
+) -> None:
+    """Keep a doubtful bound if a test there is on the level; search for it otherwise."""
     listener = ambient_listener()
-    listener.start(int((~easy).sum()), "bounds of intervals searched")
-    for row, end in zip(*np.nonzero(~easy), strict=True):
-        bounds[row, end] = np.nan
-        if estimable[row]:
-            side = 2.0 * end - 1.0
-            bounds[row, end] = _search_bound(fitted, work, indices[row], drop, side)
+    listener.start(int(doubtful.sum()), "bounds of intervals searched")
+    for row, end in zip(*np.nonzero(doubtful), strict=True):
+        line = _Line(fitted, rows[row], 2.0 * end - 1.0)
+        bounds[row, end] = line.settled(bounds[row, end], drop)
         listener.advance()
-    return np.asarray(bounds)
 
 
-class _NotFoundError(ArithmeticError):
-    """A restricted fit failed."""
+class _Line:
+    """The profile of one coefficient, and its bounds on one side of the estimate."""
 
+    def __init__(self, fitted: Fit, index: int, side: float = 1.0) -> None:
+        self._estimate = float(fitted.beta.flat[index])
+        self._unit = side * float(fitted.standard_errors()[index])
+        self._top = fitted.penalised_loglik
+        self._restriction = restriction(fitted, np.eye(fitted.beta.size)[[index]])
 
-class _Path:
-    """Restricted maxima along one coefficient, each started from its nearest neighbours.
+    def maximum(self, value: float) -> Maximum:
+        """Return the restricted maximum at a value."""
+        end = self._restriction.maximum(np.array([value]))
+        if not end.converged or end.reached > self._top + HIGHER_BY:
+            raise ArithmeticError(end.reason if not end.converged else HIGHER)
+        return end
 
-    Following the path from the estimate outwards keeps to the highest branch where the
-    restricted likelihood has several maxima.
-    """
-
-    def __init__(self, fitted: Fit, work: Work, index: int) -> None:
-        self.fitted, self.work = fitted, work
-        self.form = np.eye(fitted.beta.size)[[index]]
-        self.last = float(fitted.beta.flat[index])
-        self.solved = {self.last: fitted.maximum}
-
-    def __call__(self, value: float) -> float:
-        """Return the profile at ``value``, the same each time."""
-        if value not in self.solved:
-            self.solved[value] = self._solve(value)
-        self.last = value
-        return self.solved[value].penalised_loglik
-
-    def _solve(self, value: float) -> Maximum:
-        near = sorted(self.solved, key=lambda other: abs(other - value))[:2]
-        origins = [self.solved[other].theta for other in near]
-        target = np.array([value])
-        found = restricted_maximum(self.fitted, self.work, self.form, target, 200, origins)
-        if not found.converged:
-            raise _NotFoundError(found.reason)
-        if found.penalised_loglik > self.fitted.penalised_loglik + HIGHER_BY:
-            raise ArithmeticError(HIGHER)
-        return found
+    def drop(self, value: float) -> float:
+        """Return how far the profile falls from its maximum to a value."""
+        return self._top - self.maximum(value).reached
 
     def height(self, value: float) -> float:
-        """Return the profile at ``value``, or NaN where it is not found."""
+        """Return the profile at a value, or NaN where it is not found."""
         try:
-            return self(value)
+            return self._top - self.drop(value)
         except ArithmeticError:
             return np.nan
 
-    def outwards(self, near: float, step: float) -> float:
-        """Return the profile a step away from ``near``, or a shorter one where that fails."""
-        for _ in range(_RETRIES):
-            try:
-                return self(near + step)
-            except _NotFoundError:
-                step *= 0.6
-        return self(near + step)
+    def settled(self, bound: float, drop: float) -> float:
+        """Return the bound if it lies on the level, else search for one.
 
+        Infinite where the profile never falls to the level, NaN where a restricted fit failed.
+        """
+        try:
+            for _ in range(_ROUNDS):
+                if not (bound - self._estimate) * self._unit > 0.0:
+                    break
+                end = self.maximum(bound)
+                if abs(self._top - end.reached - drop) <= _ON_LEVEL:
+                    return bound
+                bound = self._restriction.crossing(end, self._top - drop, drop, self._unit)
+            return self._searched(drop)
+        except ArithmeticError:
+            return np.nan
 
-def _search_bound(fitted: Fit, work: Work, index: int, drop: float, side: float) -> float:
-    """Follow the profile outwards until it has fallen far enough, then use Brent's rule.
+    def _searched(self, drop: float) -> float:
+        """Go outwards until the profile has fallen far enough, then use Brent's rule."""
+        from scipy.optimize import brentq
 
-    Infinite where the profile never falls to the level, NaN where a restricted fit failed.
-    """
-    from scipy.optimize import brentq
+        def beyond(distance: float) -> float:
+            return self.drop(self._estimate + distance * self._unit) - drop
 
-    path = _Path(fitted, work, index)
-    error = float(fitted.standard_errors()[index])
-    level = fitted.penalised_loglik - drop
-    near = float(fitted.beta.flat[index])
-    reach = 0.5 * error
-    try:
-        while path.outwards(near, side * reach) > level:
-            near = path.last
-            reach *= 1.5
-            if reach > _FARTHEST * error:
-                return side * np.inf
-        ends = sorted((near, path.last))
-        bound = float(brentq(lambda v: path(v) - level, *ends, xtol=1e-10 * error, rtol=1e-12))
-        # A profile that jumps across the level has missed a maximum.
-        return bound if abs(path(bound) - level) <= _JUMP else np.nan
-    except ArithmeticError:
-        return np.nan
+        near, far = 0.0, 0.5
+        while beyond(far) < 0.0:
+            near, far = far, far + 1.5 * (far - near)
+            if far > _FARTHEST:
+                return float(np.sign(self._unit) * np.inf)
+        at = float(brentq(beyond, near, far, xtol=1e-8, rtol=1e-10))
+        if abs(beyond(at)) <= _JUMP:
+            return self._estimate + at * self._unit
+        # A profile that jumps across the level has missed a maximum beyond: follow its branch.
+        before = self.maximum(self._estimate + (at - _BEFORE) * self._unit)
+        return self._restriction.crossing(before, self._top - drop, drop, self._unit)
 
 
 def profile_curve(
@@ -187,13 +190,11 @@ def profile_curve(
     margin = 0.35 * (upper - lower)
     grid = np.linspace(lower - margin, upper + margin, points)
     grid = np.sort(np.append(grid, estimate))
-    path = _Path(fitted, fitted.model.make_work(), index)
-    outwards = sorted(grid, key=lambda value: abs(value - estimate))
-    heights = {value: path.height(value) for value in outwards}
+    line = _Line(fitted, index)
     return Profile(
         name=name,
         values=grid,
-        loglik=np.array([heights[value] for value in grid]),
+        loglik=np.array([line.height(value) for value in grid]),
         estimate=estimate,
         maximum=fitted.penalised_loglik,
         interval=(float(interval[0]), float(interval[1])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,23 +10,21 @@ import numpy as np
 from firthshot.errors import FirthshotError, check_choice
 from firthshot.jeffreys._design import make_design
 from firthshot.jeffreys._kernels import solve
-from firthshot.jeffreys._model import Fit, Maximum, Model, explain, fit, maximise
-from firthshot.jeffreys._several_maxima import SLOW, scattered
+from firthshot.jeffreys._model import Fit, Maximum, Model, explain, fit
+from firthshot.jeffreys._restricted import restriction
+from firthshot.jeffreys._several_maxima import SAME, SLOW
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from firthshot.jeffreys._kernels.memory import FloatArray, Work
+    from firthshot.jeffreys._kernels.memory import FloatArray
 
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
 _MOST_ITERATIONS = 100  # of a restricted fit; from the full maximum it takes four
-_PATH_STEPS = 10  # from estimate to hypothesis; twice as many double the time of hard tests
-_KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
 HIGHER_BY = 1e-4  # in log-likelihood: above the rounding of long sums, below any printed digit
 HIGHER = "the restricted fit lies higher than the full fit, which is a local maximum only"
 _CONSTANT = 1e-12  # range of a constant column made again from its basis, relative to its size
-_FAR, _TOO_FAR = 1e6, 1e12  # linear predictors: rounding may, or must, spoil the likelihood
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def likelihood_ratio_test(
             "remove the columns named in `dependent_columns_` and fit again."
         )
     if penalty == "full-information":
-        restricted = restricted_maximum(fitted, fitted.model.make_work(), C, values)
+        restricted = restriction(fitted, C).maximum(values)
         return _compare(fitted.penalised_loglik, restricted, len(C))
     columns = _whole_columns(fitted, C, values)
     smaller = fit(_without_columns(fitted.model, columns), tol=fitted.tol)
@@ -117,14 +115,20 @@ def each_coefficient(fitted: Fit, indices: Sequence[int]) -> tuple[TestResult, .
     """
     model, tol = fitted.model, 10.0 * np.sqrt(fitted.tol)
     eye = np.eye(fitted.beta.size)[list(indices)]
-    lp, decrements, steps, status = solve.restricted_fits(
-        model.data, model.make_work(), fitted.top, model.to_theta(eye), tol, _MOST_ITERATIONS
+    lp, decrements, steps, status = model.run(
+        "restricted_fits",
+        model.data,
+        model.make_work(),
+        fitted.top,
+        model.to_theta(eye),
+        tol,
+        _MOST_ITERATIONS,
     )
     reached = lp + 0.5 * decrements**2 + model.shift
     chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
     p_values = chi2_tail(chi2, 1)
     easy = (status == solve.CONVERGED) & (steps <= SLOW) & (not fitted.suspect)
-    easy &= reached <= fitted.penalised_loglik + _KEPT
+    easy &= reached <= fitted.penalised_loglik + SAME
     estimable = fitted.estimable[list(indices)]
     results = []
     listener = ambient_listener()
@@ -141,57 +145,9 @@ def each_coefficient(fitted: Fit, indices: Sequence[int]) -> tuple[TestResult, .
     return tuple(results)
 
 
-def restricted_maximum(
-    fitted: Fit,
-    work: Work,
-    C: FloatArray,
-    values: FloatArray,
-    max_iter: int = _MOST_ITERATIONS,
-    origins: Sequence[FloatArray] = (),
-) -> Maximum:
-    """Maximise under ``C β = values`` with the penalty of the full model.
-
-    The first start is the full model's maximum moved to the hypothesis along the path of
-    quadratic theory. A slow solution, here or of the full model, is a sign of several maxima (they
-    occur in small separated data): then other starts are tried and the best is kept: ``origins``,
-    the end of a path followed in small steps, zero, and a few points drawn once and for all.
-    """
-    model, forms = fitted.model, fitted.model.to_theta(C)
-    spread = fitted.inverse_information @ forms.T
-    path = np.linalg.solve(forms @ spread, spread.T).T  # of quadratic theory
-
-    def restricted(origin: FloatArray, goal: FloatArray) -> Maximum:
-        start = origin - path @ (forms @ origin - goal)
-        # An error of the decrement is squared in the log-likelihood, hence the looser one.
-        loose, A = np.sqrt(fitted.tol), fitted.curvature
-        found = maximise(model, work, start, loose, max_iter, curvature=A, constraints=forms)
-        lost = np.abs(forms @ found.theta - goal).max() > _KEPT * (1.0 + np.abs(goal).max())
-        # So far out, a likelihood is made of rounding errors.
-        above = found.penalised_loglik > fitted.penalised_loglik + _KEPT
-        lost = lost or not model.farthest(found.theta) <= (_FAR if above else _TOO_FAR)
-        return replace(found, converged=False, reason=_LOST) if lost else found
-
-    def best(origins: Iterable[FloatArray], goal: FloatArray, *known: Maximum) -> Maximum:
-        ends = [*known, *(restricted(origin, goal) for origin in origins)]
-        return max(ends, key=lambda end: (end.converged, end.penalised_loglik))
-
-    top = fitted.maximum.theta
-    first = restricted(top, values)
-    if first.converged and first.n_iter <= SLOW and not fitted.suspect:
-        return first
-    starts = scattered(fitted)
-    if not origins:  # move the constraint in steps, keeping to the highest branch
-        theta, here = top, forms @ top
-        for part in np.linspace(0.0, 1.0, _PATH_STEPS + 1)[1:-1]:
-            theta = best([theta, *starts], here + part * (values - here)).theta
-        origins = [theta]
-    return best([*origins, *starts], values, first)
-
-
 def _compare(full: float, restricted: Maximum, df: int, nested: bool = True) -> TestResult:
     """Return the test; unless ``nested`` the penalties differ, and either model may lie higher."""
-    # What the last, untaken step would still gain is known to second order: U'B⁻¹U / 2.
-    reached = restricted.penalised_loglik + 0.5 * restricted.decrement**2
+    reached = restricted.reached
     if nested and restricted.converged and reached > full + HIGHER_BY:
         return TestResult(np.nan, df, np.nan, reached, False, HIGHER)
     chi2 = max(0.0, 2.0 * (full - reached)) if restricted.converged else np.nan
@@ -228,5 +184,5 @@ def gain_over_null(fitted: Fit) -> float:
     C = np.eye(J * p)[[j * p + k for j in range(J) for k in others]]
     if not len(C):
         return 0.0
-    null = restricted_maximum(fitted, model.make_work(), C, np.zeros(len(C)))
+    null = restriction(fitted, C).maximum(np.zeros(len(C)))
     return fitted.penalised_loglik - null.penalised_loglik if null.converged else np.nan

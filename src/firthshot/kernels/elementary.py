@@ -111,30 +111,3 @@ def apply(matrix: NDArray[np.float64], x: NDArray[np.float64], a: NDArray[np.flo
     """Set ``a`` to matrix · x."""
     for i in range(a.size):
         a[i] = dot(matrix[i], x)
-
-
-@kernel(fastmath={"reassoc", "contract", "nnan", "nsz"})
-def largest_share(Z: NDArray[np.float64]) -> float:
-    """Return the largest share of one entry in the sum of squares of its row, mean removed.
-
-    Rows of two values are left out.
-    """
-    largest = 0.0
-    for k in range(Z.shape[0]):
-        row, mean = Z[k], 0.0
-        low, high = row[0], row[0]
-        for i in range(row.size):
-            low, high = min(low, row[i]), max(high, row[i])
-            mean += row[i]
-        mean /= row.size
-        total = 0.0
-        for i in range(row.size):
-            total += (row[i] - mean) ** 2
-        farthest = max(high - mean, mean - low) ** 2
-        if farthest > largest * total:
-            between = 0
-            for i in range(row.size):
-                between += low < row[i] < high
-            if between:
-                largest = farthest / total
-    return largest

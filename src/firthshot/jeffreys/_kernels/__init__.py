@@ -1,4 +1,4 @@
-"""The compiled core: the penalised log-likelihood, its gradient, its maximum and its profiles.
+"""The core: the penalised log-likelihood, its gradient, its maximum and its profiles.
 
 The model is the baseline-category logit with K = J + 1 classes, class 0 the reference::
 
@@ -15,8 +15,9 @@ memory; BLAS reads a row-major array as its transpose, hence the design is store
 n x r columns are what BLAS sees. Observations are taken in blocks that stay in the cache.
 All q x q matrices (q = J r) are symmetric or triangular, the triangle being BLAS's lower one.
 
-`evaluate` computes l* and its gradient, `solve` maximises it and finds where its profiles fall to
-a level; `memory` holds the data and the scratch memory of both.
+`evaluate` computes l* and its gradient block by block in compiled code, `words` the same for small
+problems in NumPy. `solve` maximises it and finds where its profiles fall to a level; it is written
+once, and `compiled` compiles it. `memory` holds the data and the scratch memory of all.
 
 The solvers are structured quasi-Newton methods. Every step uses B = F + A, where F is computed and
 A is a symmetric rank-one (SR1) estimate of the curvature of the penalty, minus its Hessian: Fisher
@@ -24,3 +25,18 @@ scoring at first, superlinear at the end. Constraints
 ``C θ = b`` hold at the start and are kept by every step, so a restricted fit keeps the
 information of the full model in its penalty.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# Rows times coefficients cubed, the work of all tests and intervals, up to which NumPy takes a few
+# hundredths of a second; compiled code is quicker but takes half a minute before its first answer.
+SMALL = 10_000
+
+
+def solver_of(rows: int, coefficients: int) -> Any:
+    """Return the module that solves a problem of some size: the choice knows nothing else."""
+    name = "solve" if rows * coefficients**3 <= SMALL else "compiled"
+    return import_module(f"firthshot.jeffreys._kernels.{name}")

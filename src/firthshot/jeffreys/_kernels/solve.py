@@ -2,6 +2,9 @@
 
 Both take quasi-Newton steps with step halving. U is the score, B = F + A the approximate negative
 Hessian (see the package), and C δ = 0 what a constrained step δ keeps.
+
+The text is written once, in the words of `words`: as it stands it runs in NumPy, and `compiled`
+compiles it with numba's words of the same names.
 """
 
 from __future__ import annotations
@@ -9,11 +12,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from firthshot.jeffreys._kernels.evaluate import gradient, value
 from firthshot.jeffreys._kernels.memory import Data, FloatArray, Top, Work
-from firthshot.kernels import kernel
-from firthshot.kernels.blas import LOWER, dpotrf, dpotrs
-from firthshot.kernels.elementary import add, apply, copy, dot, fill
+from firthshot.jeffreys._kernels.words import (
+    add,
+    add_outer,
+    apply,
+    copy,
+    dot,
+    factor,
+    fill,
+    gradient,
+    least_pivot,
+    solve_factored,
+    total,
+    value,
+)
 
 Level = tuple[float, float]
 CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
@@ -23,64 +36,53 @@ SHORTEST_STEP = 1e-10
 MOST_HALVINGS = 100  # any finite step is below SHORTEST_STEP before; this ends steps of NaN
 
 
-@kernel(error_model="numpy")
 def _factor_curvature(work: Work, B: FloatArray) -> None:
     """Factor F + A into ``B``; forget A where the sum is not positive definite."""
-    q = B.shape[0]
-    for i in range(q):
-        for j in range(q):
-            B[i, j] = work.F[i, j] + work.A[i, j]
-    dpotrf((LOWER, q, B, q, work.info))
-    if work.info[0] != 0:
+    total(work.F, work.A, B)
+    if not factor(B, work.info):
         fill(work.A, 0.0)
         copy(work.L, B)
 
 
-@kernel(error_model="numpy")
 def _newton_parts(
     work: Work, B: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
 ) -> None:
     """Fill ``step`` with B⁻¹U projected on C δ = 0, and the rows of ``S`` with B⁻¹U and B⁻¹C'."""
-    q, m = B.shape[0], C.shape[0]
+    m = C.shape[0]
     _factor_curvature(work, B)
     copy(work.score[:1], S[:1])
     copy(C, S[1:])
-    dpotrs((LOWER, q, m + 1, B, q, S, q, work.info))
+    solve_factored(B, S, work.info)
     add(S[0], 0.0, S[0], step)
     if m == 0:
         return
-    schur, along = np.empty((m, m)), np.empty(m)
+    schur, along = np.empty((m, m)), np.empty((1, m))
     for i in range(m):
         for j in range(m):
             schur[i, j] = dot(C[i], S[1 + j])
-    dpotrf((LOWER, m, schur, m, work.info))
+    factor(schur, work.info)
     for _ in range(2):  # the second time removes what rounding has left of a very long step
         for i in range(m):
-            along[i] = dot(C[i], step)
-        dpotrs((LOWER, m, 1, schur, m, along, m, work.info))
+            along[0, i] = dot(C[i], step)
+        solve_factored(schur, along, work.info)
         for i in range(m):
-            add(step, -along[i], S[1 + i], step)
+            add(step, -along[0, i], S[1 + i], step)
 
 
-@kernel(error_model="numpy")
 def _sr1_update(A: FloatArray, step: FloatArray, change: FloatArray) -> None:
     """Update A by the symmetric rank-one matrix that makes ``A step = change`` (SR1).
 
     ``change`` becomes the residual ``change - A step``, the vector of the update.
     """
-    q, residual = step.size, change
-    for i in range(q):
-        residual[i] -= dot(A[i], step)
+    learnt, residual = np.empty(step.size), change
+    apply(A, step, learnt)
+    add(change, -1.0, learnt, residual)
     along = dot(residual, step)
     # Nocedal and Wright's safeguard (6.26): skip an update whose denominator is rounding.
     if abs(along) > 1e-8 * np.sqrt(dot(residual, residual) * dot(step, step)):
-        for i in range(q):
-            factor = residual[i] / along
-            for j in range(q):
-                A[i, j] += factor * residual[j]
+        add_outer(residual, 1.0 / along, A)
 
 
-@kernel(error_model="numpy")
 def _backtrack(
     data: Data, work: Work, theta: FloatArray, step: FloatArray, least: float, errors: float
 ) -> float:
@@ -113,7 +115,6 @@ def _backtrack(
     return reached
 
 
-@kernel(error_model="numpy")
 def maximise(
     data: Data,
     work: Work,
@@ -121,11 +122,11 @@ def maximise(
     C: FloatArray,
     tol: float,
     max_iter: int,
-    least_pivot: float,
+    lowest_pivot: float,
 ) -> tuple[float, float, int, int]:
     """Maximise l* from ``theta`` (overwritten by the maximum), keeping ``C θ`` as it is.
 
-    ``work.A`` is improved. Gives up at once where a pivot of F is below ``least_pivot``, relative
+    ``work.A`` is improved. Gives up at once where a pivot of F is below ``lowest_pivot``, relative
     to its diagonal.
 
     Returns
@@ -138,9 +139,8 @@ def maximise(
     lp = value(data, work, theta)
     if lp == -np.inf:
         return lp, np.inf, 0, SINGULAR
-    for s in range(q):
-        if work.L[s, s] ** 2 < least_pivot * work.F[s, s]:
-            return lp, np.inf, 0, ILL_CONDITIONED
+    if least_pivot(work) < lowest_pivot:
+        return lp, np.inf, 0, ILL_CONDITIONED
     gradient(data, work)
     for iteration in range(max_iter + 1):
         _newton_parts(work, B, C, S, step)
@@ -163,7 +163,6 @@ def maximise(
     return lp, decrement, max_iter, TOO_MANY_STEPS
 
 
-@kernel(error_model="numpy")
 def profile_bound(
     data: Data,
     work: Work,
@@ -225,7 +224,6 @@ def profile_bound(
     return dot(c, theta), max_iter, TOO_MANY_STEPS
 
 
-@kernel(error_model="numpy")
 def restricted_fits(
     data: Data, work: Work, top: Top, forms: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int64], NDArray[np.int64]]:
@@ -250,7 +248,6 @@ def restricted_fits(
     return lp, decrements, iterations, status
 
 
-@kernel(error_model="numpy")
 def profile_each(
     data: Data, work: Work, top: Top, forms: FloatArray, level: Level, tol: float, max_iter: int
 ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
