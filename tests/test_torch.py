@@ -16,8 +16,11 @@ from firthshot.errors import FirthshotError
 from firthshot.objective import PENALTIES, SampleLoss
 from firthshot.torch import (
     CosineHead,
+    EpisodeSampler,
+    FirthBCELoss,
     FirthLoss,
     confidence_penalty,
+    firth_bce_loss,
     firth_loss,
     firth_penalty,
     l2_penalty,
@@ -572,3 +575,68 @@ def test_gradients_of_single_samples_with_class_weights():
         torch.func.grad(loss)(z[None], y[None])[0] for z, y in zip(logits, labels, strict=True)
     ]
     torch.testing.assert_close(together, torch.stack(alone))
+
+
+def test_a_learnable_lam_is_a_parameter_of_the_module():
+    """Optimisers, state dicts, devices and data-parallel training find it."""
+    lam = torch.nn.Parameter(torch.tensor(0.5))
+    loss = FirthLoss(lam)
+    assert dict(loss.named_parameters()) == {"lam": lam}
+    assert list(loss.state_dict()) == ["lam"]
+    logits, labels = draw((6, K), "indices", dtype=torch.float32)
+    loss(logits, labels).backward()
+    assert lam.grad is not None
+    assert loss.double().lam.dtype == torch.float64
+    assert loss.lam.requires_grad
+    loss.lam = 0.25
+    assert float(loss.lam.detach()) == 0.25
+    assert isinstance(loss.lam, torch.nn.Parameter)
+    loss.lam = torch.tensor(1.0)
+    assert dict(loss.named_parameters()) == {}
+    assert list(dict(loss.named_buffers())) == ["lam"]
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("kind", ["indices", "probabilities"])
+def test_label_smoothing_beside_the_penalty(reduction, kind):
+    logits, target = draw((6, K), kind)
+    ours = FirthLoss(0.7, reduction=reduction, label_smoothing=0.2)(logits, target)
+    plain = functional.cross_entropy(logits, target, reduction=reduction, label_smoothing=0.2)
+    penalty = firth_loss(logits, target, 0.7, reduction=reduction)
+    penalty = penalty - firth_loss(logits, target, 0.0, reduction=reduction)
+    torch.testing.assert_close(ours, plain + penalty)
+    assert "label_smoothing=0.2" in repr(FirthLoss(0.7, label_smoothing=0.2))
+
+
+@pytest.mark.parametrize("module", [FirthLoss(1.0), CosineHead(4, 3)])
+def test_scripting_is_refused_in_a_sentence(module):
+    with pytest.raises(
+        FirthshotError, match=r"use torch\.compile, torch\.export"
+    ):
+        module.__prepare_scriptable__()  # what torch.jit.script calls first
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("prior", [0.5, 0.2])
+def test_the_binary_loss_is_that_of_two_logits(reduction, prior):
+    z, _ = draw((9,), "indices")
+    y = torch.arange(9) % 2
+    two = torch.stack([torch.zeros_like(z), z], 1)
+    expected = firth_loss(two, y, 0.6, [1 - prior, prior], reduction=reduction)
+    torch.testing.assert_close(FirthBCELoss(0.6, prior, reduction=reduction)(z, y), expected)
+    with pytest.raises(FirthshotError, match=r"prior = 1.0 must lie"):
+        firth_bce_loss(z, y, 1.0, 1.0)
+
+
+def test_batches_of_a_loader_are_the_trials_of_runs():
+    bank = load_bank("clinc150-minilm")
+    episodes = sample_episodes(bank, "novel", ways=3, shots=2, trials=4, queries=5)
+    sampler = EpisodeSampler(episodes)
+    data = torch.utils.data.TensorDataset(torch.tensor(bank.features, dtype=torch.float32))
+    batches = list(torch.utils.data.DataLoader(data, batch_sampler=sampler))
+    assert len(batches) == len(sampler) == 4
+    (rows,) = batches[2]
+    expected = np.concatenate([episodes[2].support, episodes[2].query])
+    np.testing.assert_array_equal(rows.numpy(), bank.features[expected].astype(np.float32))
+    assert sampler.support_size == 6
+    assert sampler.labels(2)[:6].tolist() == episodes[2].support_labels.tolist()

@@ -393,6 +393,19 @@ def test_classes_of_one_file_are_dealt_to_val_and_novel(tmp_path):
     np.testing.assert_array_equal(bank.select("novel", "d"), X[:2])
 
 
+def test_a_share_of_the_classes_is_drawn_for_val(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(24, 4)), np.repeat(np.arange(8), 3)
+    np.savez(tmp_path / "all.npz", X=X, y=y)
+    drawn = [
+        import_dealt(tmp_path / f"{at}.bank", tmp_path / "all.npz", val_classes=0.5, seed=seed)
+        for at, seed in enumerate((0, 0, 1))
+    ]
+    assert [len(bank.classes("val")) for bank in drawn] == [4, 4, 4]
+    assert drawn[0].classes("val") == drawn[1].classes("val") != drawn[2].classes("val")
+    with pytest.raises(BankError, match=r"val_classes = 1.5 must be a share"):
+        import_dealt(tmp_path / "x.bank", tmp_path / "all.npz", val_classes=1.5)
+
+
 def test_three_classes_are_too_few_to_deal(tmp_path):
     np.savez(tmp_path / "all.npz", X=np.eye(3), y=list("abc"))
     with pytest.raises(BankError, match="3 classes; 4 or more"):

@@ -103,23 +103,37 @@ def import_dealt(
     path: str | Path,
     *,
     label: str = "label",
+    val_classes: float | None = None,
+    seed: int = 0,
     dtype: DTypeLike | None = None,
     **fields: Any,
 ) -> Bank:
     """Make a bank of one file without splits: every third class becomes val, the rest novel.
 
-    Classes are dealt in the order of their names, so that the same file gives the same bank.
-    Splits that the file has are ignored. Parameters are those of `import_bank`.
+    Classes are dealt in the order of their names, so that the same file gives the same bank. With
+    ``val_classes`` that share of the classes is drawn for val instead, by ``seed``. Splits that
+    the file has are ignored. Other parameters are those of `import_bank`.
     """
     _refuse_own_input(out, [path])
     source = read_source(str(path), label)
     names, owners = _name_classes(source, "class")
     if len(names) < 4:
         raise BankError(f"{path} has {len(names)} classes; 4 or more can be dealt to two splits.")
-    third = {name for at, name in enumerate(sorted(names)) if at % 3 == 2}
-    pairs = [(name, "val" if name in third else "novel") for name in names]
+    val = _dealt(sorted(names), val_classes, seed)
+    pairs = [(name, "val" if name in val else "novel") for name in names]
     fields = {"provenance": _provenance([path]), **fields}
     return _save(out, source.features, owners, pairs, dtype, fields)
+
+
+def _dealt(names: list[str], share: float | None, seed: int) -> set[str]:
+    """Return the classes of val: every third, or so large a share of them, drawn by a seed."""
+    if share is None:
+        return {name for at, name in enumerate(names) if at % 3 == 2}
+    if not 0 < share < 1:
+        raise BankError(f"val_classes = {share} must be a share between 0 and 1.", "val-classes")
+    count = min(max(2, round(share * len(names))), len(names) - 2)
+    drawn = np.random.default_rng(seed).permutation(len(names))[:count]
+    return {names[at] for at in drawn}
 
 
 def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:

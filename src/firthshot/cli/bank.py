@@ -100,6 +100,11 @@ def import_(
         bool,
         typer.Option("--deal", help="Deal the classes of FILE: every third to val, else novel."),
     ] = False,
+    val_classes: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Draw this share of FILE's classes for val, by --seed."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of --val-classes.")] = 0,
     name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
     label: Annotated[str, typer.Option(help="Label column of tables.")] = "label",
     split_column: Annotated[str, typer.Option(help="Split column of the one table.")] = "split",
@@ -119,8 +124,11 @@ def import_(
 
     if (table is None) == (not split):
         raise BankError("Give either one FILE or --split SPLIT=FILE options.")
+    deal = deal or val_classes is not None
     if deal and table is None:
-        raise BankError("--deal is for one FILE: --split says itself which class goes where.")
+        raise BankError(
+            "--deal and --val-classes are for one FILE: --split says itself which class goes where."
+        )
     words = {
         "name": name or out.stem,
         "dataset": dataset,
@@ -130,7 +138,8 @@ def import_(
         **({"provenance": provenance} if provenance else {}),
     }
     if table is not None and deal:
-        made = import_dealt(out, table, label=label, dtype=dtype, **words)
+        drawn = {"val_classes": val_classes, "seed": seed}
+        made = import_dealt(out, table, label=label, dtype=dtype, **drawn, **words)
     elif table is not None:
         made = import_whole(out, table, label=label, split=split_column, dtype=dtype, **words)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from firthshot.errors import FirthshotError
 from firthshot.objective import cosine_scale
+from firthshot.torch._losses import NO_SCRIPT
 from firthshot.torch._samples import at_least_float32
 
 
@@ -61,6 +62,10 @@ class CosineHead(nn.Module):  # type: ignore[misc]
         nn.init.uniform_(self.v, -bound, bound)
         with torch.no_grad():
             self.g.copy_(torch.linalg.vector_norm(self.v, dim=1))
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Say why ``torch.jit.script`` does not take the module."""
+        raise FirthshotError(NO_SCRIPT.format("CosineHead"))
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         """Return logits (…, classes) of features (…, in_features)."""

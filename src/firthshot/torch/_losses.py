@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,11 @@ from firthshot.torch._samples import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+NO_SCRIPT = (
+    "torch.jit.script cannot compile {}, whose settings may be numbers or tensors: use "
+    "torch.compile, torch.export or torch.jit.trace."
+)
+
 
 def firth_loss(
     input: Tensor,  # noqa: A002
@@ -36,6 +41,7 @@ def firth_loss(
     weight: ArrayLike | Tensor | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """Compute CE(y‖p) + λ KL(u‖p), the function behind `FirthLoss`; see there.
 
@@ -43,12 +49,17 @@ def firth_loss(
     so that the function compiles. `FirthLoss` checks them.
     """
     _check_lam(lam)
+    _check_smoothing(label_smoothing)
     log_p = log_softmax(input)
     prior, weight = per_class(prior, "prior", log_p), per_class(weight, "weight", log_p)
     data = cross_entropy(log_p, target, weight, ignore_index, reduction)
-    if not isinstance(lam, Tensor) and lam == 0:
+    if not isinstance(lam, Tensor) and lam == 0 and not label_smoothing:
         return data
     omega = sample_weights(log_p, target, weight, ignore_index)
+    if label_smoothing:
+        towards = cross_entropy_from(None, log_p)
+        smooth = reduce(towards, omega, reduction, target.shape == input.shape)
+        data = (1 - label_smoothing) * data + label_smoothing * smooth
     penalty = reduce(divergence_from(prior, log_p), omega, reduction, target.shape == input.shape)
     if isinstance(lam, Tensor):  # λ = 0 is cross-entropy even where the penalty is infinite
         lam = lam.to(log_p.dtype)
@@ -85,8 +96,7 @@ def label_smoothing_loss(
     input, target, prior, weight, ignore_index, reduction
         As in `FirthLoss`.
     """
-    if not 0 <= epsilon < 1:
-        raise FirthshotError(f"the label smoothing ε is {epsilon}; it must be in [0, 1).")
+    _check_smoothing(epsilon)
     log_p = log_softmax(input)
     prior, weight = per_class(prior, "prior", log_p), per_class(weight, "weight", log_p)
     data = cross_entropy(log_p, target, weight, ignore_index, reduction)
@@ -104,7 +114,8 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
     Parameters
     ----------
     lam : float or Tensor of shape ()
-        The coefficient λ. To schedule it, assign to ``lam`` between steps. A tensor becomes a
+        The coefficient λ. To learn it, give a ``torch.nn.Parameter``: it is one of the module's
+        parameters. To schedule it, assign to ``lam`` between steps. Another tensor becomes a
         buffer: it is saved, moves with the module, and `torch.compile` does not specialise on its
         value. A number assigned to it later fills it; a tensor assigned to a number becomes one.
         The buffer is a floating copy of the tensor, except that a tensor which requires grad is
@@ -118,6 +129,9 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
     ignore_index : int
         A label that counts neither in the loss nor in its mean.
     reduction : "mean", "sum" or "none"
+    label_smoothing : float
+        Share of the uniform distribution in the labels, as in `torch.nn.CrossEntropyLoss`; with
+        class weights a sample's weight counts for the whole of its loss, unlike in torch.
 
     Examples
     --------
@@ -138,30 +152,41 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         weight: ArrayLike | Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         check_reduction(reduction)
+        _check_smoothing(label_smoothing)
         self.lam = lam
         self.register_buffer("prior", None if prior is None else _checked_prior(prior))
         self.register_buffer("weight", None if weight is None else _one_per_class(weight, "weight"))
         self.ignore_index = ignore_index
         self.reduction = reduction
+        self.label_smoothing = label_smoothing
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Say why ``torch.jit.script`` does not take the module."""
+        raise FirthshotError(NO_SCRIPT.format("FirthLoss"))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; λ is checked, and a tensor stays or becomes a buffer."""
+        """Set an attribute; λ is checked, and a tensor stays or becomes a parameter or buffer."""
         if name != "lam":
             super().__setattr__(name, value)
             return
         _check_lam(value)
-        buffer = self._buffers.get("lam")
+        held = self._parameters.get("lam", self._buffers.get("lam"))
         if isinstance(value, Tensor):
-            self.__dict__.pop("lam", None)  # a plain number from before
-            self.register_buffer("lam", _own(value))
-        elif buffer is None:
+            for place in (self.__dict__, self._buffers, self._parameters):
+                place.pop("lam", None)  # whatever it was before
+            if isinstance(value, nn.Parameter):
+                self.register_parameter("lam", value)
+            else:
+                self.register_buffer("lam", _own(value))
+        elif held is None:
             super().__setattr__("lam", float(value))
         else:  # in place: what was compiled reads this very tensor
             with torch.no_grad():
-                buffer.fill_(float(value))
+                held.fill_(float(value))
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
         """Return the loss of logits and class indices or probabilities."""
@@ -173,6 +198,7 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
             weight=self.weight,
             ignore_index=self.ignore_index,
             reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
         )
 
     def extra_repr(self) -> str:
@@ -185,7 +211,14 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
             parts.append(f"weight=<{len(self.weight)} classes>")
         if self.ignore_index != -100:
             parts.append(f"ignore_index={self.ignore_index}")
+        if self.label_smoothing:
+            parts.append(f"label_smoothing={self.label_smoothing:g}")
         return ", ".join([*parts, f"reduction={self.reduction!r}"])
+
+
+def _check_smoothing(epsilon: float) -> None:
+    if not 0 <= epsilon < 1:
+        raise FirthshotError(f"the label smoothing ε is {epsilon}; it must be in [0, 1).")
 
 
 def _check_lam(lam: float | Tensor) -> None:

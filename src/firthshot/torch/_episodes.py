@@ -1,0 +1,45 @@
+"""The trials of a run as batches of a torch ``DataLoader``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torch import Tensor, as_tensor
+from torch.utils.data import Sampler
+
+if TYPE_CHECKING:
+    from firthshot.episodes import Episodes
+
+
+class EpisodeSampler(Sampler):  # type: ignore[misc]
+    """Yield the rows of one trial after another: its support, then its queries.
+
+    For ``DataLoader(dataset, batch_sampler=EpisodeSampler(episodes))``, where the data set has the
+    rows of the bank that the episodes were sampled from. The trials are those of
+    `firthshot.sample_episodes`, so that a loop in torch sees what runs see.
+
+    Parameters
+    ----------
+    episodes : Episodes
+    """
+
+    def __init__(self, episodes: Episodes) -> None:
+        self.episodes = episodes
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for trial in self.episodes:
+            yield [*trial.support.tolist(), *trial.query.tolist()]
+
+    @property
+    def support_size(self) -> int:
+        """Return how many rows of a batch are its support: the first ones."""
+        return int(self.episodes.support.shape[1])
+
+    def labels(self, number: int) -> Tensor:
+        """Return the labels 0 … ways − 1 of a batch by its place, support first."""
+        trial = self.episodes[number]
+        return as_tensor([*trial.support_labels.tolist(), *trial.query_labels.tolist()])
