@@ -19,6 +19,7 @@ BENCHES = {
     "jeffreys": "fit exact Firth regressions here and with other packages",
     "calibration": "train on calibrated tasks here and with numpy and scikit-learn",
     "extract": "turn pictures into features here and with the plain loop of transformers",
+    "rivals": "classify tasks here and with easy-few-shot-learning",
     "sweep": "measure what a run costs beside training, its memory, and a cluster's part",
 }
 

@@ -610,9 +610,7 @@ def test_label_smoothing_beside_the_penalty(reduction, kind):
 
 @pytest.mark.parametrize("module", [FirthLoss(1.0), CosineHead(4, 3)])
 def test_scripting_is_refused_in_a_sentence(module):
-    with pytest.raises(
-        FirthshotError, match=r"use torch\.compile, torch\.export"
-    ):
+    with pytest.raises(FirthshotError, match=r"use torch\.compile, torch\.export"):
         module.__prepare_scriptable__()  # what torch.jit.script calls first
 
 

@@ -10,6 +10,7 @@ from scipy.optimize import approx_fprime
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.rivals import easy_method, is_installed
 from firthshot import load_bank, sample_episodes
 from firthshot.engine import (
     BaseFacts,
@@ -34,7 +35,6 @@ from firthshot.engine import (
 from firthshot.engine.heads.gaussian import ledoit_wolf
 from firthshot.engine.heads.tim import _Episode
 from firthshot.errors import FirthshotError
-from oracles.easy_few_shot import is_installed, method
 from oracles.rivals import (
     laplacian_assignments,
     nearest_means,
@@ -245,9 +245,9 @@ def test_what_heads_say_of_themselves():
 def test_easy_few_shot_learning_predicts_the_same(features, episodes):
     import torch
 
-    prototypes = method("prototypical_networks", "PrototypicalNetworks")
-    bd_cspn, pt_map = method("bd_cspn", "BDCSPN"), method("pt_map", "PTMAP")
-    laplacian = method("laplacian_shot", "LaplacianShot")
+    prototypes = easy_method("prototypical_networks", "PrototypicalNetworks")
+    bd_cspn, pt_map = easy_method("bd_cspn", "BDCSPN"), easy_method("pt_map", "PTMAP")
+    laplacian = easy_method("laplacian_shot", "LaplacianShot")
 
     features = np.abs(noisy(features))
 

@@ -138,8 +138,10 @@ def import_(
         **({"provenance": provenance} if provenance else {}),
     }
     if table is not None and deal:
-        drawn = {"val_classes": val_classes, "seed": seed}
-        made = import_dealt(out, table, label=label, dtype=dtype, **drawn, **words)
+        made = import_dealt(
+            out, table, label=label, val_classes=val_classes, seed=seed, dtype=dtype,
+            **words,  # type: ignore[arg-type]
+        )  # fmt: skip
     elif table is not None:
         made = import_whole(out, table, label=label, split=split_column, dtype=dtype, **words)
     else:

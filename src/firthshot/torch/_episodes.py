@@ -31,7 +31,8 @@ class EpisodeSampler(Sampler):  # type: ignore[misc]
         return len(self.episodes)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for trial in self.episodes:
+        for number in range(len(self.episodes)):
+            trial = self.episodes[number]
             yield [*trial.support.tolist(), *trial.query.tolist()]
 
     @property
