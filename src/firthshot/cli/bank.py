@@ -140,7 +140,7 @@ def import_(
     if table is not None and deal:
         made = import_dealt(
             out, table, label=label, val_classes=val_classes, seed=seed, dtype=dtype,
-            **words,  # type: ignore[arg-type]
+            **words,
         )  # fmt: skip
     elif table is not None:
         made = import_whole(out, table, label=label, split=split_column, dtype=dtype, **words)
