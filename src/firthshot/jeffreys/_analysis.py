@@ -28,12 +28,12 @@ class AnalysisMixin:
 
     @property
     def deviance_(self) -> float:
-        """Minus twice the log-likelihood without penalty, as brglm2 has it for single rows."""
+        """Minus twice the log-likelihood without penalty, each row on its own."""
         return -2.0 * self.fit_.loglik
 
     @property
     def aic_(self) -> float:
-        """Deviance plus twice the number of coefficients, as in brglm2; logistf's is another."""
+        """Deviance plus twice the number of coefficients."""
         return self.deviance_ + 2.0 * self.rank_ * len(self.contrasts_)
 
     @property
@@ -45,8 +45,8 @@ class AnalysisMixin:
     def robust_cov(self, kind: str = "HC1", clusters: ArrayLike | None = None) -> FloatArray:
         """Return a sandwich covariance matrix of the coefficients, in the order of the names.
 
-        ``F⁻¹ M F⁻¹``, where M sums the squares of the rows' scores without penalty, as the R
-        package sandwich computes it from a brglm2 fit. Weights are frequencies here.
+        ``F⁻¹ M F⁻¹``, where M sums the squares of the rows' scores without penalty. Weights are
+        frequencies here.
 
         Parameters
         ----------
