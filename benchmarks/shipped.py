@@ -196,7 +196,7 @@ def _summary(records: list[Record]) -> dict[str, dict[str, float]]:
     """Return geometric mean and least of the ratios over the seven sizes, by classifier."""
     seven = [r for r in records if (r["ways"], r["shots"]) in SIZES and r["bank"] == BANK]
     found = {}
-    for name in records[0]["ratios"]:
+    for name in {name: None for record in seven for name in record["ratios"]}:
         ratios = [record["ratios"][name] for record in seven if name in record["ratios"]]
         found[name] = {"geomean": geometric_mean(ratios), "lowest": min(ratios)}
     return found

@@ -47,6 +47,12 @@ def test_one_row_per_class_leaves_out_what_needs_more():
     assert "FirthClassifier" in record["ms"]
 
 
+def test_the_summary_has_classifiers_that_the_first_size_left_out():
+    first = {"bank": shipped.BANK, "ways": 5, "shots": 1, "ratios": {shipped.BASE: 1.0}}
+    second = {**first, "shots": 5, "ratios": {shipped.BASE: 1.0, "LDA": 2.0}}
+    assert shipped._summary([first, second])["LDA"] == {"geomean": 2.0, "lowest": 2.0}
+
+
 def test_support_and_queries_are_different_rows():
     X, y, query = shipped.Case("clinc150-minilm", 4, 3).draw()
     assert X.shape == (12, 384)
