@@ -1,10 +1,13 @@
 """Build the site: `make docs`. The source is the repository, so that every link works there too."""
 
+import shutil
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
+
+shutil.rmtree(HERE / "api", ignore_errors=True)  # pages of names that are gone
 
 from firthshot import __version__  # noqa: E402
 
