@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from firthshot import FirthClassifier, FirthCosineClassifier, load_bank, sample_episodes
 from firthshot.estimators import _optimum
 from firthshot.estimators._optimum import solve_linear, variant_logits
 from firthshot.estimators._small import Variant
@@ -74,6 +75,17 @@ def test_what_numpy_does_not_solve_goes_to_the_kernels(monkeypatch):
     monkeypatch.setattr("firthshot.estimators._small.SMALL", 100)
     large = solve_linear(support, [(1.0, 1.0)], 1e-6, 200, fit_intercept=True)
     assert large.starts is None
+
+
+@pytest.mark.parametrize(("ways", "shots"), [(20, 5), (50, 5), (20, 20)])
+@pytest.mark.parametrize("make", [FirthClassifier, FirthCosineClassifier])
+def test_fits_in_float32_stay_in_numpy(make, ways, shots, monkeypatch):
+    """Left-out rounds and plain regression included."""
+    bank = load_bank("clinc150-minilm")
+    task = sample_episodes(bank, "novel", ways=ways, shots=shots, trials=1, queries=1)[0]
+    monkeypatch.setattr(_optimum, "_solve_by_kernels", None)
+    model = make().fit(np.asarray(bank.features[task.support], np.float32), task.support_labels)
+    assert model.converged_
 
 
 @pytest.mark.parametrize("estimator", ["FirthClassifier", "FirthCosineClassifier"])

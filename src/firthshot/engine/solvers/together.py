@@ -26,8 +26,9 @@ LOOK, FLATTER = 8, 2.0
 # A step ends where the slope is at most this share of the first; each trial in its place is this
 # much shorter at least and at most. Half or twice the shares changes no step on our benches.
 FLAT, MOST_TRIALS, SHORTEST, LONGEST = 0.9, 30, 0.1, 0.9
-# Rounding of images that does no harm to logits; coordinates that grow without bound do more.
-ASTRAY = 1e-4
+# How far tracked logits may be from those of the coordinates. Rounding of float32 reaches 1e-4 or
+# so; coordinates that grow without bound soon pass 1.
+ASTRAY = 1e-2
 TINY = 1e-37  # in the place of a zero divisor
 
 
