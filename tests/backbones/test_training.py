@@ -321,9 +321,7 @@ def test_the_command_trains_resumes_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--recipe", "slow"], "no recipe 'slow': use standard or s2m2"),
         (["--recipe", "s2m2", "--epochs", "3"], "has 2 stages and --epochs was given 1 times"),
-        (["--precision", "float8"], "use auto, float32 or bfloat16"),
         (["--dataset", "imagenet"], "imagenet"),
     ],
 )
@@ -332,6 +330,13 @@ def test_wrong_options_are_told(tmp_path: Path, options: list[str], sentence: st
     code, told = _cli(source, "--out", tmp_path / "run", "--architecture", "conv4", *options)
     assert code != 0
     assert sentence in told
+
+
+@pytest.mark.parametrize("options", [["--recipe", "slow"], ["--precision", "float8"]])
+def test_choices_of_the_command_are_choices(tmp_path: Path, options: list[str]) -> None:
+    source = write_digits(tmp_path / "digits", per_class=2)
+    code, _ = _cli(source, "--out", tmp_path / "run", "--architecture", "conv4", *options)
+    assert code == 2  # refused by the command line itself, with its list of choices
 
 
 def _real_pictures() -> Pixels:

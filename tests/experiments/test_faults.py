@@ -223,7 +223,9 @@ def test_another_first_trial_gives_other_trials_of_the_same_numbering(
     joined, order = pl.concat(both), list(wanted.columns)
     assert joined.sort(order).equals(wanted.sort(order))
     together = summarise_many([finished, tmp_path / "second"]).chosen
-    assert set(together["trials"]) == {8}
+    at_once = summarise_many([tmp_path / "whole"]).chosen
+    assert together["trials"].to_list() == at_once["trials"].to_list()
+    assert max(together["trials"]) > 4  # more than either has
     refused(second, finished, "first_trial was not set, is 4")
 
 
@@ -380,7 +382,7 @@ def test_bad_rows_are_told_in_the_rows(tmp_path: Path) -> None:
     run(toy_spec(path, heads=["linear"], queries="rest"), tmp_path / "run", summary=False)
     rows = read_tables(tmp_path / "run")["parts"]
     status = set(rows["status"])
-    assert status == {"ok", "invalid"}
+    assert {"ok", "invalid"} <= status <= {"ok", "invalid", "unstable"}
 
 
 def test_polars_imported_before_numpy(bank: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Model:
         with np.errstate(all="ignore"):  # a climb may try a point that is no number
             return getattr(self._solver, name)(data, *arguments)
 
-    @cached_property
+    @property
     def _solver(self) -> Any:
         return solver_of(self.data.y.size, self.size)
 

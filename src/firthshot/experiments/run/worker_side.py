@@ -46,7 +46,9 @@ class BankPlugin(WorkerPlugin):
         settle_polars()
         one_blas_thread()
         for ref in self.refs:
-            _refs[ref.sha256] = _settle(ref, Path(worker.local_directory))
+            known = _refs.get(ref.sha256)  # of an earlier round of the same run
+            if known is None or not Path(known.path).is_file():
+                _refs[ref.sha256] = _settle(ref, Path(worker.local_directory))
 
 
 def _settle(ref: BankRef, folder: Path) -> BankRef:
