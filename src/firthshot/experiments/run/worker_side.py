@@ -46,9 +46,7 @@ class BankPlugin(WorkerPlugin):
         settle_polars()
         one_blas_thread()
         for ref in self.refs:
-            known = _refs.get(ref.sha256)  # of an earlier round of the same run
-            if known is None or not Path(known.path).is_file():
-                _refs[ref.sha256] = _settle(ref, Path(worker.local_directory))
+            _refs[ref.sha256] = _settle(ref, Path(worker.local_directory))
 
 
 def _settle(ref: BankRef, folder: Path) -> BankRef:
@@ -56,6 +54,9 @@ def _settle(ref: BankRef, folder: Path) -> BankRef:
     if ref.content is None:
         return ref
     folder = folder if folder.is_dir() else Path(tempfile.gettempdir())
+    known = _refs.get(ref.sha256)
+    if known is not None and Path(known.path).parent == folder and Path(known.path).is_file():
+        return known  # it travelled in an earlier round of the run
     path = folder / f"{ref.sha256}-{secrets.token_hex(4)}.bank"
     path.write_bytes(ref.content)
     return BankRef(ref.name, str(path), ref.sha256)
