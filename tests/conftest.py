@@ -2,7 +2,10 @@ import torch
 from hypothesis import settings
 
 # Compiling a kernel takes longer than any deadline, and machines are shared: no clock decides.
-settings.register_profile("firthshot", deadline=None)
+# Examples are the same on every machine, so that a red run is always due to a change;
+# `pytest --hypothesis-profile=explore` draws new ones.
+settings.register_profile("firthshot", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
 settings.load_profile("firthshot")
 
 # The oracles' problems are tiny; torch's threads would only wait for one another.

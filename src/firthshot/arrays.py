@@ -1,4 +1,4 @@
-"""Arrays: their type, which need no conversion, and how they are padded to whole vectors."""
+"""Arrays: their type, which need no conversion, unit rows, and padding to whole vectors."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def is_plain(values: Any, ndim: int, kinds: str) -> TypeGuard[Array]:
     # A sum is finite when all its terms are; overflow sends a rare case the long way round.
     with np.errstate(over="ignore", invalid="ignore"):
         return values.dtype in FLOATS and bool(np.isfinite(np.add.reduce(values, axis=None)))
+
+
+def unit_length(rows: Array) -> Array:
+    """Return rows divided by their lengths; a row of zeros stays."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows / np.maximum(lengths, 1e-12)[:, None])
 
 
 def round_up(number: int, multiple: int) -> int:

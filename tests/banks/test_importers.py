@@ -388,9 +388,10 @@ def test_classes_of_one_file_are_dealt_to_val_and_novel(tmp_path):
     X, y = np.arange(24.0).reshape(12, 2), np.repeat(list("dbacfe"), 2)
     np.savez(tmp_path / "all.npz", X=X, y=y)
     bank = import_dealt(tmp_path / "my.bank", tmp_path / "all.npz")
-    assert bank.classes("val") == ("c", "f")
-    assert set(bank.classes("novel")) == set("abde")
-    np.testing.assert_array_equal(bank.select("novel", "d"), X[:2])
+    assert len(bank.classes("val")) == 3
+    assert {*bank.classes("val"), *bank.classes("novel")} == set("abcdef")
+    own = "val" if "d" in bank.classes("val") else "novel"
+    np.testing.assert_array_equal(bank.select(own, "d"), X[:2])
 
 
 def test_a_share_of_the_classes_is_drawn_for_val(tmp_path):

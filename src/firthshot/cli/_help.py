@@ -53,7 +53,7 @@ HELP = {
     "bank import": Help(
         (
             "bank import --out my.bank --split val=val.npz --split novel=novel.npz",
-            "bank import features.npz --deal --out my.bank",
+            "bank import features.npz --val-classes 0.5 --out my.bank",
         ),
         "banks.md",
     ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEAL = (
     "λ is chosen on val classes. To have some: firthshot bank export BANK --out all.npz, then "
-    "firthshot bank import all.npz --deal --out new.bank"
+    "firthshot bank import all.npz --val-classes 0.5 --out new.bank"
 )
 
 

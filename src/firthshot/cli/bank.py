@@ -89,20 +89,18 @@ def import_(
         typer.Argument(
             metavar="FILE",
             help="One file of all classes: a table with a split column, an exported .npz, or any "
-            "file with --deal.",
+            "file with --val-classes.",
         ),
     ] = None,
     split: Annotated[
         list[str] | None,
         typer.Option("--split", metavar="SPLIT=FILE", help="base, val or novel, and its file."),
     ] = None,
-    deal: Annotated[
-        bool,
-        typer.Option("--deal", help="Deal the classes of FILE: every third to val, else novel."),
-    ] = False,
     val_classes: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Draw this share of FILE's classes for val, by --seed."),
+        typer.Option(
+            metavar="SHARE", help="Draw this share of FILE's classes for val; the rest is novel."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of --val-classes.")] = 0,
     name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
@@ -124,10 +122,9 @@ def import_(
 
     if (table is None) == (not split):
         raise BankError("Give either one FILE or --split SPLIT=FILE options.")
-    deal = deal or val_classes is not None
-    if deal and table is None:
+    if val_classes is not None and table is None:
         raise BankError(
-            "--deal and --val-classes are for one FILE: --split says itself which class goes where."
+            "--val-classes is for one FILE: --split says itself which class goes where."
         )
     words = {
         "name": name or out.stem,
@@ -137,7 +134,7 @@ def import_(
         "licence": licence,
         **({"provenance": provenance} if provenance else {}),
     }
-    if table is not None and deal:
+    if table is not None and val_classes is not None:
         made = import_dealt(
             out, table, label=label, val_classes=val_classes, seed=seed, dtype=dtype,
             **words,

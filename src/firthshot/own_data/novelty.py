@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firthshot.arrays import Array
+from firthshot.arrays import Array, unit_length
 from firthshot.errors import FirthshotError
 
 EMBEDDING = 64  # columns from which on rows are compared at length 1
@@ -106,10 +106,7 @@ def _class_means(rows: Array, labels: Array, counts: Array) -> Array:
 
 def _placed(features: Array, spread: Array | None) -> Array:
     rows = np.asarray(features, np.float64)
-    if spread is not None:
-        return np.asarray(rows / spread)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0))
+    return unit_length(rows) if spread is None else np.asarray(rows / spread)
 
 
 def _squares(rows: Array, means: Array) -> Array:

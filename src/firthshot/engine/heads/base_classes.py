@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firthshot.arrays import Array
+from firthshot.arrays import Array, unit_length
 
 _SPHERE = 0.5  # share of a sphere in the covariance, which is that of other classes
-
-
-def unit_length(rows: Array) -> Array:
-    """Return rows divided by their lengths; a row of zeros stays."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return np.asarray(rows / np.maximum(lengths, 1e-12)[:, None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firthshot.arrays import unit_length
 from firthshot.engine.heads.base import Head
-from firthshot.engine.heads.base_classes import unit_length
 from firthshot.engine.options import Solver
 
 if TYPE_CHECKING:

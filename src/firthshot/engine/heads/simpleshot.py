@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.arrays import Array
+from firthshot.arrays import Array, unit_length
 from firthshot.engine.heads.base import Head
-from firthshot.engine.heads.base_classes import BaseFacts, unit_length
+from firthshot.engine.heads.base_classes import BaseFacts
 from firthshot.engine.heads.centroid import class_means
 from firthshot.engine.options import Solver
 

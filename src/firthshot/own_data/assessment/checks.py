@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firthshot.arrays import Array
+from firthshot.arrays import Array, unit_length
 
 NEAR = 0.25  # of the usual distance to the nearest row: closer rows are nearly the same
 MOST_ROWS = 3000  # beyond, distances of all pairs take long
@@ -48,8 +48,7 @@ def near_copies(features: Array, labels: Array) -> list[NearCopies]:
 def _squared_distances(X: Array) -> Array:
     """Return squared distances of all pairs, (N, N), infinite to oneself."""
     if X.shape[1] >= EMBEDDING:
-        lengths = np.linalg.norm(X, axis=1, keepdims=True)
-        X = X / np.where(lengths > 0, lengths, 1.0)
+        X = unit_length(X)
     else:
         spread = X.std(axis=0)
         X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
