@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, or go on."""
     tasks = [t for t in read_tasks() if not arguments.study or t.study.name in arguments.study]
     failed = run_tasks(tasks, where_to(arguments), arguments.tenth, arguments.workers)
-    print(f"{len(tasks) - failed} of {len(tasks)} tasks ended well or were left out.", flush=True)
+    print(f"{len(tasks) - failed} of {len(tasks)} tasks succeeded or were left out.", flush=True)
     return int(failed > 0)
 
 

@@ -206,7 +206,7 @@ def test_a_setting_without_a_trial_that_ended_well_is_remembered(tmp_path, split
     assert found.chosen.is_empty()
     (one,) = found.unjudged
     told = (one.penalty, one.prior, one.reason)
-    assert told == ("firth", "uniform", "no trial ended well at λ = 0")
+    assert told == ("firth", "uniform", "no trial succeeded at λ = 0")
 
 
 def test_trials_without_a_zero_are_left_out_and_counted(tmp_path):

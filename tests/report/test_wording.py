@@ -470,7 +470,7 @@ def test_the_headline_counts_worse_and_better_probabilities(
 
 
 def test_settings_that_could_not_be_judged_are_counted() -> None:
-    why = "no trial ended well at λ = 0"
+    why = "no trial succeeded at λ = 0"
     lost = [Unjudged("toy", "firth", "uniform", why), Unjudged("toy", "l2", "uniform", why)]
     words = f"1 setting could not be judged: {why}."
     assert make_headline(verdicts(setting(5, 1, 1.0)), lost).lines[-1] == words

@@ -35,7 +35,8 @@ Architecture = Annotated[
     str | None, typer.Option(help="Network of a state dict that does not name it.")
 ]
 PublishedSplit = Annotated[
-    str | None, typer.Option(help="mini-imagenet, cifar-fs, cub: take the published class split.")
+    Literal["mini-imagenet", "cifar-fs", "cub"] | None,
+    typer.Option(help="Take the published class split of this data set."),
 ]
 SplitFile = Annotated[
     Path | None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from firthshot.cli._options import check_target
-from firthshot.cli._screen import echo, plain, screen
+from firthshot.cli._options import AsJson, check_target
+from firthshot.cli._screen import echo, echo_json, plain, screen
 from firthshot.errors import FirthshotError, listed
 
 if TYPE_CHECKING:
@@ -40,19 +40,25 @@ def regress(
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     tau: Annotated[float, typer.Option(help="Power of the penalty; 0 is ML.")] = 0.5,
     standard_errors: Annotated[
-        str, typer.Option(help="inverse-information (brglm2) or augmented (logistf).")
+        Literal["inverse-information", "augmented"],
+        typer.Option(help="As brglm2 has them, or as logistf."),
     ] = "inverse-information",
-    correction: Annotated[str, typer.Option(help="none, flic or flac.")] = "none",
+    correction: Annotated[
+        Literal["none", "flic", "flac"],
+        typer.Option(help="Mend the bias of predicted probabilities."),
+    ] = "none",
     weights: Annotated[str | None, typer.Option(help="Column of frequencies.")] = None,
     offset: Annotated[str | None, typer.Option(help="Column to add to the predictor.")] = None,
     missing: Annotated[
-        str, typer.Option(help="error, or drop rows in which a value of the model is missing.")
+        Literal["error", "drop"],
+        typer.Option(help="Refuse a table with missing values, or drop those rows."),
     ] = "error",
     odds_ratios: Annotated[
         bool, typer.Option("--odds-ratios", help="Show exp(estimate) and its bounds.")
     ] = False,
     collinear: Annotated[
-        str, typer.Option(help="refuse collinear columns, or minimal-norm coefficients.")
+        Literal["refuse", "minimal-norm"],
+        typer.Option(help="Refuse collinear columns, or take the shortest coefficients."),
     ] = "refuse",
     out: Annotated[
         Path | None, typer.Option(help="Write the table to this .csv or .json file.")
@@ -60,6 +66,7 @@ def regress(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the profiles of all slopes into this file.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Fit binary or multinomial logistic regression with Firth's exact penalty."""
     if out is not None:
@@ -76,13 +83,16 @@ def regress(
         collinear=collinear,
     )
     summary = _summarise(fitted, level, "profile" if profile else "wald", odds_ratios)
-    _show(summary)
+    if as_json:
+        echo_json(summary.to_dict())
+    else:
+        _show(summary)
     if out is not None:
         _write(out, summary)
-        echo(f"Wrote {out}.")
+        echo(f"Wrote {out}.", err=as_json)
     if plot is not None:
         _draw(plot, fitted.model, level)
-        echo(f"Wrote {plot}.")
+        echo(f"Wrote {plot}.", err=as_json)
 
 
 def _read(

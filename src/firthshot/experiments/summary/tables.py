@@ -62,7 +62,7 @@ from firthshot.files import raise_clearly, write_whole
 _NAMES = ("all", "chosen", "contrasts")
 _WARNINGS = "warnings.json"
 _UNJUDGED = "unjudged.json"
-_NO_BASE = "no trial ended well at λ = 0"
+_NO_BASE = "no trial succeeded at λ = 0"
 FEW_TRIALS = 20  # below, or with less than half of those asked for, a choice is worth a warning
 
 
@@ -215,9 +215,9 @@ class _Work:
         if at < 0 or not (novel.scores["accuracy"][at] >= 0).any():
             self.warn(
                 f"{label(novel.key)}: left out, the chosen coefficient {choice.coefficient:g} has "
-                "no novel rows that ended well."
+                "no novel row that succeeded."
             )
-            self.lose(novel.key, "no novel trial ended well at the chosen λ")
+            self.lose(novel.key, "no novel trial succeeded at the chosen λ")
             return
         key = tuple(novel.key.values())
         if novel.key["penalty"] != "none" and ignores_coefficient(novel):
