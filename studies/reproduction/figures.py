@@ -14,6 +14,7 @@ from firthshot.files import write_whole
 from firthshot.report.gather import Gathered
 from firthshot.report.plots import drawings
 from firthshot.report.plots.style import Drawing, style, write_drawing
+from studies.reproduction.compared import published_entries
 from studies.reproduction.kept import Kept
 from studies.words import SHORT
 
@@ -32,6 +33,8 @@ class Picture:
         Its caption on the page.
     studies, banks : tuple of str
         All banks where none is named.
+    published : str
+        The paper's curve beside ours: a data set and a backbone, none where it has none.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Picture:
     words: str
     studies: tuple[str, ...]
     banks: tuple[str, ...] = ()
+    published: str = ""
 
     @property
     def file(self) -> str:
@@ -53,39 +57,49 @@ PICTURES = (
         "methods",
         "Figure 2 on our banks: Firth and L2, linear head, 16 ways",
         ("logistic-firth", "logistic-l2"),
+        published="mini-ImageNet, ResNet-10",
     ),
     Picture(
         "figure-3",
         "unbalanced",
         "Figure 3 on our banks: unequal shots, linear head",
         ("imbalanced",),
+        published="mini-ImageNet, ResNet-10",
     ),
     Picture(
-        "figure-4", "improvement-ways", "Figure 4 on our banks: Firth, cosine head", ("cosine",)
+        "figure-4",
+        "improvement-ways",
+        "Figure 4 on our banks: Firth, cosine head",
+        ("cosine",),
+        published="mini-ImageNet, WRN-28-10",
     ),
     Picture(
         "figure-a6",
         "improvement-shots",
         "Figure A6 on our banks: Firth, linear head, 5 and 10 ways",
         ("ways-5-10",),
+        published="mini-ImageNet, ResNet-10",
     ),
     Picture(
         "figure-a7",
         "methods",
         "Figure A7 on our banks: Firth and L2, 3-layer head, 16 ways",
         ("mlp-firth", "mlp-l2"),
+        published="mini-ImageNet, ResNet-10",
     ),
     Picture(
         "figure-a10",
         "unbalanced",
         "Figure A10 on our banks: unequal shots, 3-layer head",
         ("imbalanced-mlp",),
+        published="mini-ImageNet, ResNet-10",
     ),
     Picture(
         "figure-a11",
         "improvement-ways",
         "Figure A11 on our banks: Firth, linear head on centred rows of unit length",
         ("simpleshot",),
+        published="tiered-ImageNet, DenseNet-121",
     ),
     Picture(
         "figure-a12-eval",
@@ -106,6 +120,7 @@ PICTURES = (
         "methods",
         "Figure A13 on our banks: Firth and L2, linear head, 16 ways",
         ("datasets-firth", "datasets-l2"),
+        published="CIFAR-FS, ResNet-10",
     ),
     Picture(
         "converged", "methods", "Firth and L2, both trained to the optimum, 16 ways", ("converged",)
@@ -123,7 +138,7 @@ PICTURES = (
 def draw_figures(kept: Kept, folder: Path) -> list[Path]:
     """Draw every figure for which there are runs, as PNG; return the files."""
     written = []
-    with style(tuple(SHORT.values())):
+    with style((*SHORT.values(), "", "paper")):  # the paper is the grey star
         for picture in PICTURES:
             drawing = _draw(picture, kept)
             if drawing is not None:
@@ -135,7 +150,8 @@ def picture_lines(picture: Picture, kept: Kept) -> list[str]:
     """Return the Markdown that shows a figure, nothing where its studies have not been run."""
     if not set(picture.studies) <= set(kept.chosen["study"]):
         return []
-    return [f"![{picture.words}](images/{picture.file})", "", f"*{picture.words}.*"]
+    beside = f"; the paper's curve is that of {picture.published}" if picture.published else ""
+    return [f"![{picture.words}](images/{picture.file})", "", f"*{picture.words}{beside}.*"]
 
 
 def _draw(picture: Picture, kept: Kept) -> Drawing | None:
@@ -146,9 +162,30 @@ def _draw(picture: Picture, kept: Kept) -> Drawing | None:
 def _gathered(picture: Picture, kept: Kept) -> Gathered:
     """Return what the report would gather of the runs; Holm's family is that of the page."""
     chosen = _part(kept.chosen, picture).with_columns(p_holm=pl.col("p_family"))
+    chosen = pl.concat([chosen, _published(picture, chosen)], how="diagonal_relaxed")
     tables = [_part(kept.all, picture), chosen, _part(kept.contrasts, picture)]
     frames = [frame.select(*schema) for frame, schema in zip(tables, _SCHEMAS, strict=True)]
     return Gathered(RunSummary(frames[0], frames[1], frames[2], []), ())
+
+
+def _published(picture: Picture, ours: pl.DataFrame) -> pl.DataFrame:
+    """Return the paper's gains in settings of ours, as rows of a bank called paper."""
+    columns = ("head", "penalty", "prior", "ways", "shots", "shots_scheme")
+    gains = [
+        {name: getattr(entry, name) for name in columns}
+        | {"improvement": entry.improvement, "improvement_ci": entry.ci}
+        | {"coefficient": entry.coefficient, "p_holm": float(abs(entry.improvement) <= entry.ci)}
+        for study in picture.studies
+        for entry in published_entries(study)
+        if f"{entry.dataset}, {entry.backbone}" == picture.published
+    ]
+    if not gains:
+        return ours.clear()
+    settings = ours.unique(columns, keep="first", maintain_order=True).drop(
+        "improvement", "improvement_ci", "coefficient", "p_holm"
+    )
+    theirs = pl.DataFrame(gains).cast({name: ours.schema[name] for name in columns})
+    return settings.join(theirs, on=columns).with_columns(bank=pl.lit("paper"))
 
 
 _SCHEMAS: Sequence[dict[str, object]] = (ALL, CHOSEN, CONTRASTS)
