@@ -76,8 +76,8 @@ def _draw_pair(axes: Axes, history: list[EpochRecord], quantity: str, scale: flo
 
     epochs = [record.epoch for record in history]
     for name, label, colour in (
-        (quantity, "trained on", TRAINED),
-        (f"monitored_{quantity}", "monitored", MONITORED),
+        (quantity, "training", TRAINED),
+        (f"monitored_{quantity}", "held out", MONITORED),
     ):
         values = [scale * getattr(record, name) for record in history]
         axes.plot(epochs, values, label=label, color=colour, marker=".", linewidth=1.5)
