@@ -3,7 +3,8 @@
 Theirs is its own loop: for every task a classifier on ready features, ``process_support_set`` and a
 call with the queries. Ours is `firthshot.engine.train`, which also gathers the rows and scores the
 predictions. Sampling is done before on either side. Both see rows of unit length, or PT-MAP's
-roots.
+roots, and TIM has the settings of theirs on either side. The sides take turns, and the quickest
+turn of each counts, in processor time: other work on the machine then changes little.
 
 The package imports backbones that need torchvision, which would replace a CPU build of torch; its
 methods do not need them, and are imported past its ``__init__``
@@ -15,8 +16,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +53,13 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bd-cspn": ("bd_cspn", "BDCSPN", {"feature_normalization": 2.0}),
     "laplacian-shot": ("laplacian_shot", "LaplacianShot", {"feature_normalization": 2.0}),
     "pt-map": ("pt_map", "PTMAP", {}),
-    "tim-gd": ("tim", "TIM", {"feature_normalization": 2.0, "fine_tuning_steps": 100}),
+    "tim-gd": ("tim", "TIM", {"feature_normalization": 2.0}),
 }
+# Where our defaults are the paper's and theirs are not.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "tim-gd": {"temperature": 10, "ce": 1, "alpha": 0.1, "steps": 50, "rate": 1e-4, "cosine": True}
+}
+TURNS = 3
 
 
 def is_installed() -> bool:
@@ -96,29 +103,32 @@ def run(*, quick: bool = False, say: Say = print) -> Report:
 
 
 def compare(head: str, features: np.ndarray, episodes: Episodes) -> Record:
-    """Time both sides on the same trials, after one trial of each to load what they need."""
+    """Time both sides on the same trials, in turns, after one turn to load what they need."""
     from firthshot.engine import Converged, Penalty, registered_heads, train
 
-    kind = registered_heads()[head]
-    first = episodes[0]
-
-    def ours() -> Any:
-        return train(
-            features, episodes, kind(), Converged(), Penalty(), threads=1, keep=("predictions",)
-        )
-
-    ours()
-    start = perf_counter()
-    found = ours()
-    own = (perf_counter() - start) / len(episodes)
-    their_predictions(head, features, first)
-    start = perf_counter()
+    kind = registered_heads()[head](**OPTIONS.get(head, {}))
     tasks = [episodes[number] for number in range(len(episodes))]
-    theirs = [their_predictions(head, features, task) for task in tasks]
-    plain = (perf_counter() - start) / len(episodes)
-    pairs = zip(found.kept["predictions"], theirs, strict=True)
-    same = float(np.mean([np.mean(mine[0] == their) for mine, their in pairs]))
-    return {"ours_ms": 1e3 * own, "theirs_ms": 1e3 * plain, "same": same, "ratio": plain / own}
+
+    def ours() -> list[np.ndarray]:
+        found = train(features, episodes, kind, Converged(), Penalty(), threads=1,
+                      keep=("predictions",))  # fmt: skip
+        return [each[0] for each in found.kept["predictions"]]
+
+    def theirs() -> list[np.ndarray]:
+        return [their_predictions(head, features, task) for task in tasks]
+
+    pairs = zip(ours(), theirs(), strict=True)
+    same = float(np.mean([np.mean(mine == their) for mine, their in pairs]))
+    turns = [(seconds(ours), seconds(theirs)) for _ in range(TURNS)]
+    own, plain = (1e3 * min(side) / len(tasks) for side in zip(*turns, strict=True))
+    return {"ours_ms": own, "theirs_ms": plain, "same": same, "ratio": plain / own}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the processor time of a call."""
+    start = process_time()
+    work()
+    return process_time() - start
 
 
 def their_predictions(head: str, features: np.ndarray, episode: Any) -> np.ndarray:
@@ -152,5 +162,6 @@ def show(report: Report, console: Console) -> None:
     columns = ("case", "ours, ms", "theirs, ms", "ratio", "same predictions")
     console.print(make_table("easy-few-shot-learning, ms a task", columns, rows))
     mean = report.geomean_ratio or float("nan")
-    console.print(f"geometric mean {mean:.2f}× (goal {GOAL:g}×)")
+    slowest = min(one["ratio"] for one in report.records)
+    console.print(f"geometric mean {mean:.2f}× (goal {GOAL:g}×), least {slowest:.2f}×")
     console.print(machine_line(report.machine))

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
@@ -32,13 +31,17 @@ from firthshot.engine import (
     registered_heads,
     train,
 )
+from firthshot.engine.heads.block import Block, BlockHead
 from firthshot.engine.heads.gaussian import ledoit_wolf
-from firthshot.engine.heads.tim import _Episode
+from firthshot.engine.heads.tim import _Task
+from firthshot.episodes import DirichletShots
 from firthshot.errors import FirthshotError
 from oracles.rivals import (
     laplacian_assignments,
     nearest_means,
     rectified_prototypes,
+    tim_by_adam,
+    tim_by_turns,
     tim_objective,
     transported,
     unit,
@@ -184,32 +187,88 @@ def test_ridge_heads_are_scikit_learns(features):
         np.testing.assert_allclose(moved, np.log(counts / counts.sum()), atol=1e-12)
 
 
-def episode_of(features, episode, lams=(0.0,)):
+def task_of(features, episode, lams=(0.0,)):
+    """Return an episode as TIM sees it, and the means it starts from, for every λ."""
     S, Q, y = parts(features, episode)
-    targets = np.stack([np.eye(WAYS)[y] + lam / WAYS for lam in lams])
-    return _Episode(unit(S), unit(Q), targets, 1 + np.array(lams))
+    form = Penalty("firth", lams).tables(y, WAYS, 1)
+    task = _Task.of(Block(WAYS, S[None], y[None], Q[None], (form,)))
+    means = [unit(S)[y == c].mean(0) for c in range(WAYS)]
+    return task, np.array([[means] * len(lams)])
 
 
-def test_tim_descends_its_objective(features, episodes):
-    """The gradient is that of the paper's objective, with Firth too; ADM lowers it as well."""
-    episode = episode_of(noisy(features)[:, :9], episodes[0], (0.0, 1.5))
-    means = np.stack(
-        [episode.support[episode.targets[0].argmax(1) == c].mean(0) for c in range(WAYS)]
-    )
-    gd, adm = TimGd(), Tim(ce=0.1, alpha=0.1)
-    found = gd.gradient(episode, np.stack([means, means]))
+@pytest.mark.parametrize("cosine", [False, True])
+def test_tim_descends_its_objective(features, episodes, cosine):
+    """Adam's path is that of torch's own gradients and Adam, with Firth too."""
+    few = noisy(features)[:, :9]
+    S, Q, y = parts(few, episodes[0])
+    settings = {"temperature": 12.0, "ce": 0.4, "alpha": 0.2, "steps": 7, "rate": 1e-2}
+    task, start = task_of(few, episodes[0], (0.0, 1.5))
+    found = TimGd(**settings, cosine=cosine).moved(task, start)
+    for at, lam in enumerate((0.0, 1.5)):
+        expected, _ = tim_by_adam(unit(S), y, unit(Q), **settings, cosine=cosine, lam=lam)
+        np.testing.assert_allclose(found[0, at], expected, atol=1e-9)
 
-    def objective(w, at):
-        return tim_objective(w.reshape(WAYS, -1), episode.support, episode.targets[at],
-                             episode.asked, 15.0, 0.1, 0.1)  # fmt: skip
 
+def test_tims_alternating_steps_descend(features, episodes):
+    few = noisy(features)[:, :9]
+    task, start = task_of(few, episodes[0], (0.0, 1.5))
+    end = Tim().moved(task, start)
+    S, Q, _ = parts(few, episodes[0])
     for at in range(2):
-        expected = approx_fprime(means.ravel(), objective, 1e-7, at)
-        np.testing.assert_allclose(found[at].ravel(), expected, atol=2e-4 * np.abs(expected).max())
-    for head in (gd, adm):
-        end = head.moved(episode, np.stack([means, means]))
-        for at in range(2):
-            assert objective(end[at].ravel(), at) < objective(means.ravel(), at)
+        targets = task.targets[0, at].T
+        values = [
+            tim_objective(w, unit(S), targets, unit(Q), 15.0, 0.1, 0.1)
+            for w in (start[0, at], end[0, at])
+        ]
+        assert values[1] < values[0]
+
+
+EASY_TIM = {"temperature": 10.0, "ce": 1.0, "alpha": 0.1, "steps": 50, "rate": 1e-4, "cosine": True}
+
+
+def test_tim_predicts_what_plain_loops_do(features, episodes):
+    """Loops in float64 against float32 here, with the settings of the paper and of others."""
+    features, two = noisy(features), episodes_of(episodes, 2)
+    assert_same(features, two, Tim(steps=10),
+                lambda S, Q, y: tim_by_turns(unit(S), y, unit(Q), 15.0, 0.1, 0.1, 10))  # fmt: skip
+    paper = {"temperature": 15.0, "ce": 0.1, "alpha": 0.1, "steps": 100, "rate": 1e-3}
+    for settings in (paper | {"cosine": False}, EASY_TIM):
+        assert_same(features, episodes, TimGd(**settings), lambda S, Q, y, s=settings: tim_by_adam(
+            unit(S), y, unit(Q), **s)[1])  # fmt: skip
+
+
+def episodes_of(episodes, count):
+    """Return the first trials alone."""
+    bank = load_bank("clinc150-minilm")
+    shots = episodes.support.shape[1] // WAYS
+    return sample_episodes(bank, "novel", ways=WAYS, shots=shots, trials=count, queries=9)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, k in registered_heads().items() if issubclass(k, BlockHead)]
+)
+def test_a_trial_is_the_same_alone_and_in_a_block(features, name):
+    """To the last bit, also with shots that differ between trials, and beside a broken trial."""
+    bank, shots = load_bank("clinc150-minilm"), DirichletShots(3)
+    features, head = noisy(features), registered_heads()[name]()
+    penalty = Penalty("firth", (0.0, 1.0), "class-frequency") if head.penalised else Penalty()
+    rest = {"ways": 4, "shots": shots, "queries": 5}
+    together = sample_episodes(bank, "novel", trials=5, **rest)
+    keep = ("predictions", "probabilities", "weights")
+    many = train(features, together, head, Converged(), penalty, keep=keep)
+    for t in (0, 4):
+        alone = sample_episodes(bank, "novel", trials=[t], **rest)
+        one = train(features, alone, head, Converged(), penalty, keep=keep)
+        np.testing.assert_array_equal(one.nll[0], many.nll[t])
+        np.testing.assert_array_equal(one.norm[0], many.norm[t])
+        np.testing.assert_array_equal(one.kept["probabilities"][0], many.kept["probabilities"][t])
+        for key, weights in one.kept["weights"][0].items():
+            np.testing.assert_array_equal(weights, many.kept["weights"][t][key])
+    broken = features.copy()
+    broken[together.support[2, 0]] = np.nan
+    spoilt = train(broken, together, head, Converged(), penalty)
+    assert list(spoilt.notes) == [2]
+    np.testing.assert_array_equal(spoilt.nll[[0, 1, 3, 4]], many.nll[[0, 1, 3, 4]])
 
 
 @pytest.mark.parametrize("name", [n for n, kind in registered_heads().items() if kind.transductive])
@@ -247,7 +306,7 @@ def test_easy_few_shot_learning_predicts_the_same(features, episodes):
 
     prototypes = easy_method("prototypical_networks", "PrototypicalNetworks")
     bd_cspn, pt_map = easy_method("bd_cspn", "BDCSPN"), easy_method("pt_map", "PTMAP")
-    laplacian = easy_method("laplacian_shot", "LaplacianShot")
+    laplacian, tim = easy_method("laplacian_shot", "LaplacianShot"), easy_method("tim", "TIM")
 
     features = np.abs(noisy(features))
 
@@ -267,6 +326,7 @@ def test_easy_few_shot_learning_predicts_the_same(features, episodes):
         (LaplacianShot(), by(lambda: laplacian(feature_normalization=2.0))),
         # Their power transform of squared unit roots gives our unit roots.
         (PtMap(), by(pt_map, lambda rows: unit(np.sqrt(rows)) ** 2)),
+        (TimGd(**EASY_TIM), by(lambda: tim(feature_normalization=2.0))),
     )
     for head, expected in pairs:
         assert_same(features, episodes, head, expected)

@@ -69,6 +69,64 @@ def transported(support, labels, asked, steps, rate, sharpness):
     return plan()
 
 
+def tim_by_adam(support, labels, asked, *, temperature, ce, alpha, steps, rate, cosine, lam=0.0):
+    """Return TIM's prototypes after Adam's steps, by torch's gradients and torch's Adam.
+
+    Float64 throughout. ``cosine``: logits are τ · cosine, else −τ/2 ‖w − x‖² (Boudiaf et al.).
+    """
+    import torch
+
+    classes = int(labels.max()) + 1
+    S, Q = torch.tensor(support), torch.tensor(asked)
+    start = [support[labels == c].mean(0) for c in range(classes)]
+    w = torch.tensor(np.array(start), requires_grad=True)
+    adam = torch.optim.Adam([w], lr=rate)
+
+    def log_p(rows):
+        near = torch.stack([torch.cosine_similarity(rows, one[None]) for one in w], 1)
+        far = torch.stack([((rows - one) ** 2).sum(1) for one in w], 1)
+        return torch.log_softmax(temperature * (near if cosine else -far / 2), 1)
+
+    for _ in range(steps):
+        held, guessed = log_p(S), log_p(Q)
+        loss = -held[torch.arange(len(S)), torch.tensor(labels)].mean() - lam * held.mean()
+        mean = guessed.exp().mean(0)
+        conditional = -(guessed.exp() * guessed).sum(1).mean()
+        objective = ce * loss + (mean * mean.log()).sum() + alpha * conditional
+        adam.zero_grad()
+        objective.backward()
+        adam.step()
+    return w.detach().numpy(), log_p(Q).argmax(1).numpy()
+
+
+def tim_by_turns(support, labels, asked, temperature, ce, alpha, steps):
+    """Return TIM's predictions after alternating steps (Boudiaf et al., Prop. 1 and 2)."""
+    classes = int(labels.max()) + 1
+    w = np.array([support[labels == c].mean(0) for c in range(classes)])
+    known = np.eye(classes)[labels]
+    share, per_query = ce / (1 + alpha), len(support) / len(asked)
+
+    def predictions(rows):
+        z = np.array([[-temperature / 2 * np.sum((x - m) ** 2) for m in w] for x in rows])
+        p = np.exp(z - z.max(1, keepdims=True))
+        return p / p.sum(1, keepdims=True)
+
+    for _ in range(steps):
+        p, held = predictions(asked), predictions(support)
+        q = p ** (1 + alpha) / np.sqrt((p ** (1 + alpha)).sum(0))
+        q /= q.sum(1, keepdims=True)
+        moved = []
+        for c in range(classes):
+            pull = share * sum(
+                y[c] * x + h[c] * (w[c] - x) for x, y, h in zip(support, known, held, strict=True)
+            ) + per_query * sum(
+                a[c] * x + b[c] * (w[c] - x) for x, a, b in zip(asked, q, p, strict=True)
+            )
+            moved.append(pull / (share * known[:, c].sum() + per_query * q[:, c].sum()))
+        w = np.array(moved)
+    return predictions(asked).argmax(1)
+
+
 def tim_objective(w, support, targets, asked, temperature, ce, alpha):
     """Return TIM's objective for prototypes w (K, d); targets (N, K) as the penalty makes them."""
 

@@ -12,7 +12,8 @@ from firthshot.lazy import lazy_names
 from firthshot.objective import Penalty
 
 if TYPE_CHECKING:
-    from firthshot.engine._run import TrialSource, record_trial, train
+    from firthshot.engine._record import record_trial
+    from firthshot.engine._run import TrialSource, train
     from firthshot.engine._trial import Fitted, Trial, fitted_linear
     from firthshot.engine.heads import (
         BaseFacts,
@@ -100,7 +101,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "_run": "TrialSource record_trial train",
+        "_record": "record_trial",
+        "_run": "TrialSource train",
         "_trial": "Fitted Trial fitted_linear",
         "heads": "BaseFacts BdCspn Centroid ClassWeights Cosine SharedGaussian BaseGaussian "
         "LaplacianShot LeastSquares Linear LogitAdjustment Mlp NearestNeighbour PtMap "

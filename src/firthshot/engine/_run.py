@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
@@ -12,17 +13,22 @@ import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.engine._queries import locate_queries
-from firthshot.engine._trial import Fitted, Trial
+from firthshot.engine._record import record_block, record_trial
+from firthshot.engine._trial import Trial
 from firthshot.engine.heads.base import Head, TrialShape, check_trainable
+from firthshot.engine.heads.block import Block, BlockHead
 from firthshot.engine.options import Sgd, Solver
-from firthshot.engine.results import Results, Status
+from firthshot.engine.results import Results
 from firthshot.episodes import Episodes
 from firthshot.errors import FirthshotError
-from firthshot.machine import one_blas_thread
+from firthshot.machine import keep_freed_memory, one_blas_thread
 from firthshot.objective import Penalty, class_prior
 
 Keep = Literal["predictions", "probabilities", "weights"]
 KEEP = ("predictions", "probabilities", "weights")
+# Rows of a block stay in the cache between the steps of a head; fewer trials take longer by what
+# every call of NumPy costs.
+_BLOCK_BYTES, _BLOCK_TRIALS = 2_600_000, 16
 
 
 def train(
@@ -71,16 +77,30 @@ def train(
     n, queries = episodes.support.shape[1], int(np.diff(episodes.offsets).max())
     shape = TrialShape(n, queries, features.shape[1], episodes.ways, len(penalty.coefficients))
     each = head.working_bytes(shape, precision.itemsize)
-    in_flight = min(_trials_in_flight(each, threads, memory), len(episodes))
+    blocks = _blocks(head, episodes, shape, precision.itemsize, memory / each)
+    in_flight = min(_trials_in_flight(each * len(blocks[0]), threads, memory), len(blocks))
 
-    def work(t: int) -> None:
+    def work(block: range) -> None:
         with np.errstate(all="ignore"):  # divergence is an outcome that Results records
-            _train_one(source, t, head, solver, penalty, results)
+            _train_block(source, block, head, solver, penalty, results)
 
+    keep_freed_memory()
     with one_blas_thread(), ThreadPoolExecutor(in_flight) as pool:
-        for future in _bounded(pool, work, range(len(episodes)), 2 * in_flight):
+        for future in _bounded(pool, work, blocks, 2 * in_flight):
             future.result()
     return results
+
+
+def _blocks(
+    head: Head, episodes: Episodes, shape: TrialShape, itemsize: int, most: float
+) -> list[range]:
+    """Divide the trials into those that are trained at once, one each unless the head says so."""
+    size = 1
+    if isinstance(head, BlockHead) and len(set(np.diff(episodes.offsets))) == 1:
+        rows = (shape.N + shape.Q) * shape.d * itemsize
+        size = max(1, int(min(_BLOCK_TRIALS, _BLOCK_BYTES // rows, most)))
+    trials = range(len(episodes))
+    return [trials[at : at + size] for at in trials[::size]]
 
 
 def _check_request(
@@ -122,7 +142,7 @@ def _trials_in_flight(each: int, threads: int | None, memory: float) -> int:
 
 
 def _bounded(
-    pool: ThreadPoolExecutor, work: Any, items: Iterable[int], limit: int
+    pool: ThreadPoolExecutor, work: Any, items: Iterable[range], limit: int
 ) -> Iterator[Future[None]]:
     """Submit ``items`` with at most ``limit`` waiting, and yield futures as they finish."""
     queue = iter(items)
@@ -143,11 +163,16 @@ class TrialSource:
         fits = features.size * dtype.itemsize <= memory / 2
         # Too large to convert at once: trials convert the rows they gather.
         self.features = features.astype(dtype, copy=False) if fits else features
-        self.broken = _rows_not_finite(features)
+        self._source = features
+
+    @cached_property
+    def broken(self) -> Array:
+        """Return which rows of the bank hold a value that is not finite."""
+        return _rows_not_finite(self._source)
 
     def gather(self, rows: Array) -> Array:
         """Return copies of rows in the precision of the computation."""
-        return self.features[rows].astype(self.dtype, copy=False)
+        return self.features.take(rows, axis=0).astype(self.dtype, copy=False)
 
     def trial(self, t: int) -> tuple[Trial, Array, Array]:
         """Return the trial, the label of every column of its logits, and each query's column."""
@@ -166,6 +191,23 @@ class TrialSource:
             raise FirthshotError(f"It has query labels outside 0 … {ways - 1}.")
         return trial, labels, columns
 
+    def block(self, trials: range, penalty: Penalty, parameters: int) -> tuple[Block, Array]:
+        """Return trials with equally many queries side by side, and the labels (T, Q)."""
+        mine, ways = slice(trials.start, trials.stop), self.episodes.ways
+        ours = slice(*self.episodes.offsets[[trials.start, trials.stop]])
+        support, labels = self.episodes.support[mine], self.episodes.support_labels[mine]
+        query = self.episodes.query[ours].reshape(len(trials), -1)
+        asked = self.episodes.query_labels[ours].reshape(query.shape)
+        rows = self.gather(support), self.gather(query)
+        # A sum is finite when all its terms are.
+        if not all(np.isfinite(np.add.reduce(each, axis=None)) for each in rows):
+            raise FirthshotError("A trial has features that are not finite.")
+        if min(labels.min(), asked.min()) < 0 or max(labels.max(), asked.max()) >= ways:
+            raise FirthshotError(f"A trial has labels outside 0 … {ways - 1}.")
+        alike = len(labels) if (labels == labels[0]).all() else 1
+        forms = tuple(penalty.tables(each, ways, parameters) for each in labels[::alike]) * alike
+        return Block(ways, rows[0], labels, rows[1], forms), asked
+
 
 def _rows_not_finite(features: Array) -> Array:
     """Return which rows hold a value that is not finite."""
@@ -174,6 +216,25 @@ def _rows_not_finite(features: Array) -> Array:
     for row in np.flatnonzero(suspects):  # a sum may overflow where its terms do not
         suspects[row] = not np.isfinite(features[row]).all()
     return np.asarray(suspects)
+
+
+def _train_block(
+    source: TrialSource, block: range, head: Head, solver: Solver, penalty: Penalty,
+    results: Results,
+) -> None:  # fmt: skip
+    """Train trials at once; where one is refused, each alone."""
+    if isinstance(head, BlockHead) and len(block) > 1:
+        parameters = head.parameter_count(source.features.shape[1], source.episodes.ways)
+        try:
+            trials, labels = source.block(block, penalty, parameters)
+            answers = head.classify(trials)
+        except FirthshotError:
+            pass
+        else:
+            record_block(results, block, labels, answers)
+            return
+    for t in block:
+        _train_one(source, t, head, solver, penalty, results)
 
 
 def _train_one(
@@ -189,32 +250,3 @@ def _train_one(
         return
     for passes, outcome in fitted.items():
         record_trial(results.earlier.get(passes, results), t, labels, columns, outcome)
-
-
-def record_trial(results: Results, t: int, labels: Array, columns: Array, fitted: Fitted) -> None:
-    """Score one trial and write its row."""
-    from firthshot.engine.scoring import score_queries
-
-    predicted = np.empty((len(results.coefficients), len(labels)), np.int32)
-    score_queries(
-        fitted.logits, labels, predicted,
-        results.accuracy[t], results.nll[t], results.brier[t], results.ece[t], results.bins[t],
-    )  # fmt: skip
-    results.norm[t] = fitted.norms
-    status = np.zeros_like(results.status[t]) if fitted.status is None else fitted.status
-    diverged = ~np.isfinite(results.nll[t]) | ~np.isfinite(fitted.norms)
-    for scores in (results.accuracy, results.nll, results.brier, results.ece, results.bins):
-        scores[t, diverged] = 0 if scores is results.bins else np.nan
-    results.status[t] = np.where(diverged & (status == Status.OK), Status.DIVERGED, status)
-    _keep(results, t, columns, fitted, predicted)
-
-
-def _keep(results: Results, t: int, columns: Array, fitted: Fitted, predicted: Array) -> None:
-    if "predictions" in results.kept:
-        results.kept["predictions"][t] = predicted[:, columns]
-    if "probabilities" in results.kept:
-        logits = fitted.logits[:, :, columns].transpose(1, 2, 0)
-        weights = np.exp(logits - logits.max(-1, keepdims=True))
-        results.kept["probabilities"][t] = weights / weights.sum(-1, keepdims=True)
-    if "weights" in results.kept:
-        results.kept["weights"][t] = fitted.weights

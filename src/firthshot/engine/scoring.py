@@ -10,6 +10,15 @@ from firthshot.kernels.vectors import lanes_in, vadd, vexp, vfill, vfma, vload, 
 
 
 @kernel
+def score_trials(logits, labels, predicted, accuracy, nll, brier, ece, bins):
+    """Score the query sets of several trials: `score_queries` with a leading axis everywhere."""
+    for t in range(len(logits)):
+        score_queries(
+            logits[t], labels[t], predicted[t], accuracy[t], nll[t], brier[t], ece[t], bins[t]
+        )
+
+
+@kernel
 def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
     """Score the query set.
 

@@ -47,12 +47,11 @@ class Centroid(Head):
 
 
 def class_means(X: Array, labels: Array, n_classes: int) -> Array:
-    """Return the mean row of every class, shape (K, d)."""
-    members = np.eye(n_classes)[labels]
-    counts = members.sum(0)
+    """Return the mean row of every class, (…, K, d), of rows (…, N, d) with labels (…, N)."""
+    members = np.eye(n_classes, dtype=X.dtype)[labels]
+    counts = members.sum(-2)
     if not counts.all():
-        raise FirthshotError(
-            f"Class {int(counts.argmin())} has no support row, so that it has no mean."
-        )
-    means: Array = (members / counts).T @ X
+        empty = int(counts.argmin()) % n_classes
+        raise FirthshotError(f"Class {empty} has no support row, so that it has no mean.")
+    means: Array = np.swapaxes(members / counts[..., None, :], -1, -2) @ X
     return means

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firthshot.arrays import unit_length
-from firthshot.engine.heads.base import Head
-from firthshot.engine.options import Solver
-
-if TYPE_CHECKING:
-    from firthshot.engine._trial import Fitted, Trial
-    from firthshot.objective import PenaltyTables
+from firthshot.engine.heads.block import Answers, Block, BlockHead
 
 
 @dataclass(frozen=True)
-class NearestNeighbour(Head):
+class NearestNeighbour(BlockHead):
     """The class of the nearest support row, all rows of unit length; logits are cosines."""
 
     name = "nearest-neighbour"
     words = "nearest neighbour"
     penalised = False
-    own_solver = "closed-form"
 
-    def fit(
-        self, trial: Trial, _solver: Solver, form: PenaltyTables, keep_weights: bool
-    ) -> dict[int, Fitted]:
+    def classify(self, block: Block) -> Answers:
         """Give every class the cosine of its nearest row."""
-        from firthshot.engine._trial import fitted_for_all, scattered
-
-        support, asked = (unit_length(X.astype(np.float64)) for X in (trial.support, trial.asked))
-        cosines = asked @ support.T
-        classes = range(trial.n_classes)
-        logits = np.stack([cosines[:, trial.labels == c].max(1, initial=-1) for c in classes], 1)
-        weights = {"rows": support} if keep_weights else {}
-        return fitted_for_all(form, scattered(trial, logits[None]), 0.0, weights)
+        support, asked = unit_length(block.support), unit_length(block.asked)
+        cosines = support @ asked.transpose(0, 2, 1)
+        logits = np.full((len(support), block.n_classes, asked.shape[1]), -1, cosines.dtype)
+        trials = np.arange(len(support))
+        for row, labels in enumerate(block.labels.T):
+            nearest = np.maximum(logits[trials, labels], cosines[:, row])
+            logits[trials, labels] = nearest
+        return Answers.for_all(block, logits, np.zeros(len(support)), rows=support)

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from firthshot.arrays import Array, unit_length
-from firthshot.engine.heads.base import Head
+from firthshot.arrays import Array, products, unit_length
 from firthshot.engine.heads.base_classes import BaseFacts
+from firthshot.engine.heads.block import Answers, Block, BlockHead
 from firthshot.engine.heads.centroid import class_means
-from firthshot.engine.options import Solver
-
-if TYPE_CHECKING:
-    from firthshot.engine._trial import Fitted, Trial
-    from firthshot.objective import PenaltyTables
 
 
 @dataclass(frozen=True)
-class SimpleShotL2N(Head):
+class SimpleShotL2N(BlockHead):
     """Rows of unit length, then the nearest class mean (Wang et al. 2019, "L2N").
 
     The reference for the cosine head, which also sees directions alone. "UN", the features as they
@@ -29,24 +21,18 @@ class SimpleShotL2N(Head):
     name = "simpleshot-l2n"
     words = "SimpleShot (L2N)"
     penalised = False
-    own_solver = "closed-form"
 
-    def fit(
-        self, trial: Trial, _solver: Solver, form: PenaltyTables, keep_weights: bool
-    ) -> dict[int, Fitted]:
+    def classify(self, block: Block) -> Answers:
         """Classify by the nearest class mean m_c of transformed rows: ⟨x, m_c⟩ − ½‖m_c‖²."""
-        from firthshot.engine._trial import fitted_for_all, scattered
-
-        means = class_means(self.transformed(trial.support), trial.labels, trial.n_classes)
-        logits = self.transformed(trial.asked) @ means.T - 0.5 * (means**2).sum(1)
-        weights = {"means": means} if keep_weights else {}
-        return fitted_for_all(
-            form, scattered(trial, logits[None]), float((means**2).sum()), weights
-        )
+        means = class_means(self.transformed(block.support), block.labels, block.n_classes)
+        squares = (means**2).sum(2)
+        asked = self.transformed(block.asked)
+        logits = products(means, asked) - 0.5 * squares[..., None]
+        return Answers.for_all(block, logits, squares.sum(1), means=means)
 
     def transformed(self, rows: Array) -> Array:
         """Return the rows as they are compared."""
-        return unit_length(rows.astype(np.float64))
+        return unit_length(rows)
 
 
 @dataclass(frozen=True)
@@ -61,5 +47,4 @@ class SimpleShot(SimpleShotL2N):
 
     def transformed(self, rows: Array) -> Array:
         """Return the rows seen from the mean of the base classes, of unit length."""
-        centre = self.base.mean if self.base is not None else np.zeros(rows.shape[1])
-        return unit_length(rows.astype(np.float64) - centre)
+        return unit_length(rows if self.base is None else rows - self.base.mean.astype(rows.dtype))

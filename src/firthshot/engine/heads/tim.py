@@ -5,41 +5,54 @@ Prototypes w on rows of unit length have logits −τ/2 ‖w − x‖². They mi
     ce · loss of the support − H(mean prediction of the queries) + α · mean H(predictions),
 
 and the support's loss is the head's own penalised loss: with Firth, CE(y‖p) + λ KL(U‖p). All
-coefficients of a trial are trained side by side.
+coefficients of a trial are trained side by side, and all trials of a block.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.arrays import Array, unit_length
-from firthshot.engine.heads.base import Head, TrialShape
+from firthshot.arrays import Array, lengths, unit_length
+from firthshot.engine.heads.base import TrialShape
+from firthshot.engine.heads.block import Answers, Block, BlockHead
 from firthshot.engine.heads.centroid import class_means
-from firthshot.engine.options import Solver
 
-if TYPE_CHECKING:
-    from firthshot.engine._trial import Fitted, Trial
-    from firthshot.objective import PenaltyTables
-
-_LEAST = 1e-12
 _CLOSE = 1e-5  # prototypes of unit rows that move by less have settled
 
 
 @dataclass(frozen=True)
-class _Episode:
-    """Unit rows of support (N, d) and queries (Q, d), and the targets of the support (L, N, K)."""
+class _Task:
+    """Unit rows (T, N + Q, d), first the support's; its targets (T, L, K, N), which weigh (T, L).
 
-    support: Array
-    asked: Array
+    The rows are kept both ways round, because products with columns in order are twice as fast.
+    """
+
+    rows: Array
+    columns: Array
     targets: Array
-    weight: Array  # (L,), what the targets of a row sum to
+    weight: Array
+
+    @classmethod
+    def of(cls, block: Block) -> _Task:
+        """Take what is asked of a block."""
+        rows = unit_length(np.concatenate([block.support, block.asked], axis=1))
+        known = np.eye(block.n_classes, dtype=rows.dtype)[block.labels].transpose(0, 2, 1)[:, None]
+        label = np.stack([form.label for form in block.forms])[..., None, None]
+        prior = np.stack([form.target.T for form in block.forms])[..., None]
+        targets = (label * known + prior).astype(rows.dtype)
+        weight = np.stack([form.probability for form in block.forms]).astype(rows.dtype)
+        return cls(rows, np.ascontiguousarray(rows.transpose(0, 2, 1)), targets, weight)
+
+    @property
+    def shots(self) -> int:
+        """Return N, the number of support rows."""
+        return int(self.targets.shape[3])
 
 
 @dataclass(frozen=True)
-class Tim(Head):
+class Tim(BlockHead):
     """TIM by alternating steps in closed form (ADM), at most so many; ``temperature`` is τ."""
 
     temperature: float = 15.0
@@ -49,111 +62,125 @@ class Tim(Head):
 
     name = "tim"
     words = "TIM (transductive)"
-    own_solver = "closed-form"
     transductive = True
 
-    def fit(
-        self, trial: Trial, _solver: Solver, form: PenaltyTables, keep_weights: bool
-    ) -> dict[int, Fitted]:
-        """Move the prototypes of all coefficients together."""
-        from firthshot.engine._trial import Fitted, scattered
+    def classify(self, block: Block) -> Answers:
+        """Move the prototypes of all trials and coefficients together."""
+        task = _Task.of(block)
+        means = class_means(task.rows[:, : task.shots], block.labels, block.n_classes)
+        w = self.moved(task, np.repeat(means[:, None], task.weight.shape[1], 1))
+        logits = self.logits(task, w)[..., task.shots :]
+        return Answers(logits, (w**2).sum((2, 3)), {"prototypes": w})
 
-        episode = _episode(trial, form)
-        means = class_means(episode.support, trial.labels, trial.n_classes)
-        start = np.repeat(means[None].astype(trial.dtype), len(form.label), 0)
-        prototypes = self.moved(episode, start)
-        logits = self.logits(episode.asked, prototypes)
-        weights = {"prototypes": prototypes.astype(trial.dtype)} if keep_weights else {}
-        norms = (prototypes**2).sum((1, 2))
-        return {0: Fitted(scattered(trial, logits), norms, weights)}
+    def logits(self, task: _Task, w: Array) -> Array:
+        """Return −τ/2 ‖w − x‖² (T, L, K, N + Q), but for what all classes share."""
+        found = _by_prototype(w, task.columns) - 0.5 * (w**2).sum(3)[..., None]
+        return np.asarray(self.temperature * found)
 
-    def logits(self, rows: Array, prototypes: Array) -> Array:
-        """Return −τ/2 ‖w − x‖² (L, n, K), but for what all classes share."""
-        products = rows @ prototypes.transpose(0, 2, 1)
-        return np.asarray(self.temperature * (products - 0.5 * (prototypes**2).sum(2)[:, None]))
-
-    def moved(self, episode: _Episode, w: Array) -> Array:
-        """Return the prototypes (L, K, d) after all steps."""
-        share = self.ce / (1 + self.alpha)
-        per_query = len(episode.support) / len(episode.asked)
+    def moved(self, task: _Task, w: Array) -> Array:
+        """Return the prototypes (T, L, K, d) after all steps, or as soon as a trial's settle."""
+        share, shots = self.ce / (1 + self.alpha), task.shots
+        per_query = shots / (task.rows.shape[1] - shots)
+        weight, going = share * task.weight[..., None, None], np.full(len(w), True)
         for _ in range(self.steps):
-            p_support, p_query = (
-                _softmax(self.logits(X, w)) for X in (episode.support, episode.asked)
-            )
-            q = self._assigned(p_query)
-            held = share * (episode.targets - episode.weight[:, None, None] * p_support)
-            pulled = per_query * (q - p_query)
-            kept = share * episode.weight[:, None] * p_support.sum(1) + per_query * p_query.sum(1)
-            total = share * episode.targets.sum(1) + per_query * q.sum(1)
-            moved = held.transpose(0, 2, 1) @ episode.support
-            moved += pulled.transpose(0, 2, 1) @ episode.asked
-            before, w = w, (moved + kept[..., None] * w) / total[..., None]
-            if np.abs(w - before).max() < _CLOSE:
+            log_p = _log_softmax(self.logits(task, w))
+            p = np.exp(log_p)
+            p[..., :shots] *= weight
+            p[..., shots:] *= per_query
+            wanted = np.empty_like(p)
+            wanted[..., :shots] = share * task.targets
+            wanted[..., shots:] = per_query * self._assigned(log_p[..., shots:])
+            pulled = _by_prototype(wanted - p, task.rows)
+            after = (pulled + p.sum(3)[..., None] * w) / wanted.sum(3)[..., None]
+            step = np.abs(after - w).max((1, 2, 3))
+            w = np.where(going[:, None, None, None], after, w)
+            going &= step >= _CLOSE
+            if not going.any():
                 break
         return w
 
-    def _assigned(self, p: Array) -> Array:
-        """Return the assignments that maximise the information, given predictions (L, Q, K)."""
-        powered = p ** (1 + self.alpha)
-        q = powered / np.sqrt(powered.sum(1, keepdims=True))
-        return np.asarray(q / q.sum(2, keepdims=True))
+    def _assigned(self, log_p: Array) -> Array:
+        """Return the assignments that maximise the information, given predictions (T, L, K, Q)."""
+        powered = np.exp((1 + self.alpha) * log_p)
+        powered /= np.sqrt(powered.sum(3, keepdims=True))
+        powered /= powered.sum(2, keepdims=True)
+        return powered
 
     def seconds(self, shape: TrialShape, passes: int | None) -> float:
         """Estimate the seconds of a trial: products of all rows and prototypes in every step."""
         del passes
-        return self.steps * shape.L * (shape.N + shape.Q) * shape.d * shape.K * 4e-10 + 1e-3
+        return self.steps * shape.L * (shape.N + shape.Q) * shape.d * shape.K * 6e-11 + 1e-3
 
 
 @dataclass(frozen=True)
 class TimGd(Tim):
-    """TIM by gradient descent: Adam on the prototypes, as easy-few-shot-learning has it.
+    """TIM by gradient descent: Adam on the prototypes.
 
     The paper takes 1,000 steps of 1e-4; a tenth of them, ten times as long, end as well.
+    ``cosine`` makes the logits τ · cosine, as easy-few-shot-learning has them. Its other settings
+    are ``temperature=10``, ``ce=1``, ``steps=50`` and ``rate=1e-4``.
     """
 
     steps: int = 100
     rate: float = 1e-3
+    cosine: bool = False
 
     name = "tim-gd"
     words = "TIM-GD (transductive)"
 
-    def moved(self, episode: _Episode, w: Array) -> Array:
-        """Return the prototypes (L, K, d) after all steps of Adam."""
+    def logits(self, task: _Task, w: Array) -> Array:
+        """Return the logits (T, L, K, N + Q), by distance or by cosine."""
+        if not self.cosine:
+            return super().logits(task, w)
+        return np.asarray(self.temperature * _by_prototype(unit_length(w), task.columns))
+
+    def moved(self, task: _Task, w: Array) -> Array:
+        """Return the prototypes (T, L, K, d) after all steps of Adam."""
         first, second = np.zeros_like(w), np.zeros_like(w)
         for step in range(1, self.steps + 1):
-            gradient = self.gradient(episode, w)
+            gradient = self.gradient(task, w)
             first += 0.1 * (gradient - first)
-            second += 0.001 * (gradient**2 - second)
-            size = self.rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
-            w = w - size * first / (np.sqrt(second) + 1e-8 * np.sqrt(1 - 0.999**step))
+            gradient *= gradient
+            gradient -= second
+            second += 0.001 * gradient
+            unbiased = float(np.sqrt(1 - 0.999**step))
+            size = np.sqrt(second)
+            size += 1e-8 * unbiased
+            w = w - self.rate * unbiased / (1 - 0.9**step) * (first / size)
         return w
 
-    def gradient(self, episode: _Episode, w: Array) -> Array:
+    def gradient(self, task: _Task, w: Array) -> Array:
         """Return the derivative of the objective by the prototypes."""
-        p_support, p_query = (_softmax(self.logits(X, w)) for X in (episode.support, episode.asked))
-        wanted = episode.weight[:, None, None] * p_support - episode.targets
-        by_support = self.ce * wanted / len(episode.support)
-        by_query = self._information(p_query) / len(episode.asked)
-        found = by_support.transpose(0, 2, 1) @ episode.support
-        found += by_query.transpose(0, 2, 1) @ episode.asked
-        found -= (by_support.sum(1) + by_query.sum(1))[..., None] * w
-        return np.asarray(self.temperature * found)
+        by_logits = self._by_logits(task, _log_softmax(self.logits(task, w)))
+        by_logits *= self.temperature
+        found = _by_prototype(by_logits, task.rows)
+        if not self.cosine:
+            return np.asarray(found - by_logits.sum(3)[..., None] * w)
+        size = lengths(w)[..., None]
+        found -= (found * w).sum(3, keepdims=True) / size**2 * w
+        return np.asarray(found / size)
 
-    def _information(self, p: Array) -> Array:
-        """Return Q times the derivative of −H(mean p) + α mean H(p) by the logits."""
-        log_p, log_mean = np.log(p + _LEAST), np.log(p.mean(1, keepdims=True))
-        slope = log_mean - self.alpha * log_p
-        return np.asarray(p * (slope - (p * slope).sum(2, keepdims=True)))
+    def _by_logits(self, task: _Task, log_p: Array) -> Array:
+        """Return the derivative of the objective by the logits (T, L, K, N + Q)."""
+        shots, p = task.shots, np.exp(log_p)
+        queries = p.shape[3] - shots
+        held, asked = p[..., :shots], p[..., shots:]
+        slope = np.log(asked.mean(3, keepdims=True)) - self.alpha * log_p[..., shots:]
+        slope -= (asked * slope).sum(2, keepdims=True)
+        asked *= slope / queries
+        held *= task.weight[..., None, None]
+        held -= task.targets
+        held *= self.ce / shots
+        return p
 
 
-def _episode(trial: Trial, form: PenaltyTables) -> _Episode:
-    support, asked = (unit_length(X) for X in (trial.support, trial.asked))
-    known = np.eye(trial.n_classes)[trial.labels]
-    targets = form.label[:, None, None] * known + form.target.T[:, None, :]
-    weight = np.asarray(form.probability, trial.dtype)
-    return _Episode(support, asked, targets.astype(trial.dtype), weight)
+def _by_prototype(left: Array, right: Array) -> Array:
+    """Return (T, L, K, m): left (T, L, K, n) of all prototypes of a trial times right (T, n, m)."""
+    trials, many, n_classes, n = left.shape
+    product = left.reshape(trials, many * n_classes, n) @ right
+    return np.asarray(product.reshape(trials, many, n_classes, -1))
 
 
-def _softmax(logits: Array) -> Array:
-    p = np.exp(logits - logits.max(2, keepdims=True))
-    return np.asarray(p / p.sum(2, keepdims=True))
+def _log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max(2, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(2, keepdims=True)))

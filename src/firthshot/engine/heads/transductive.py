@@ -9,68 +9,70 @@ the queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.arrays import Array, unit_length
-from firthshot.engine.heads.base import Head, TrialShape
+from firthshot.arrays import Array, lengths, products, unit_length
+from firthshot.engine.heads.base import TrialShape
+from firthshot.engine.heads.block import Answers, Block, BlockHead
 from firthshot.engine.heads.centroid import class_means
-from firthshot.engine.options import Solver
-
-if TYPE_CHECKING:
-    from firthshot.engine._trial import Fitted, Trial
-    from firthshot.objective import PenaltyTables
 
 _LEAST = 1e-12
 _SINKHORN_STEPS, _SINKHORN_CLOSE = 1000, 1e-6
 
 
-class Transductive(Head):
+class Transductive(BlockHead):
     """A head without penalty that is told all queries of a trial."""
 
     penalised = False
-    own_solver = "closed-form"
     transductive = True
 
-    def fit(
-        self, trial: Trial, _solver: Solver, form: PenaltyTables, _keep_weights: bool
-    ) -> dict[int, Fitted]:
+    def classify(self, block: Block) -> Answers:
         """Classify all queries together."""
-        from firthshot.engine._trial import fitted_for_all, scattered
-
-        support, asked = (self.transformed(X) for X in (trial.support, trial.asked))
-        logits = self.query_logits(support, trial.labels, asked, trial.n_classes)
-        return fitted_for_all(form, scattered(trial, logits[None]), 0.0, {})
+        support, asked = self.transformed(block.support), self.transformed(block.asked)
+        logits = self.query_logits(support, block.labels, asked, block.n_classes)
+        return Answers.for_all(block, logits, np.zeros(len(support)))
 
     def transformed(self, rows: Array) -> Array:
         """Return the rows as they are compared: of unit length."""
-        return unit_length(rows.astype(np.float64))
+        return unit_length(rows)
 
     def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
-        """Return logits (Q, K) of the queries."""
+        """Return logits (T, K, Q) of queries (T, Q, d)."""
         raise NotImplementedError
 
     def seconds(self, shape: TrialShape, passes: int | None) -> float:
         """Estimate the seconds of a trial: some tens of products of queries and prototypes."""
         del passes
-        return 1e-3 + 50 * (shape.Q + shape.N) * (shape.d + shape.Q / 20) * shape.K * 1e-9
+        return 1e-4 + 50 * (shape.Q + shape.N) * (shape.d + shape.Q / 20) * shape.K * 1e-10
 
 
 def rectified(support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
-    """Return prototypes (K, d) of support and queries, weighted by exp(cosine), as BD-CSPN does.
+    """Return prototypes (T, K, d) of support and queries, weighted by exp(cosine), as in BD-CSPN.
 
     Queries are moved so that their mean is that of the support, and belong to the class of their
     nearest prototype.
     """
     prototypes = unit_length(class_means(support, labels, n_classes))
-    moved = asked + (support.mean(0) - asked.mean(0))
-    near_support, near_query = (np.exp(unit_length(X) @ prototypes.T) for X in (support, moved))
-    of_support = np.eye(n_classes)[labels] * near_support
-    of_query = np.eye(n_classes)[near_query.argmax(1)] * near_query
-    total = of_support.sum(0) + of_query.sum(0)
-    found: Array = (of_support.T @ support + of_query.T @ moved) / total[:, None]
+    moved = asked + (support.mean(1) - asked.mean(1))[:, None]
+    of_support = _nearness(prototypes, support) * _one_hot(labels, prototypes)
+    near = _nearness(prototypes, moved)
+    of_query = near * _one_hot(near.argmax(1), prototypes)
+    total = of_support.sum(2) + of_query.sum(2)
+    found: Array = (of_support @ support + of_query @ moved) / total[..., None]
     return found
+
+
+def _nearness(prototypes: Array, rows: Array) -> Array:
+    """Return exp(cosine) (T, K, n) of unit prototypes and rows."""
+    cosines = products(prototypes, rows)
+    return np.asarray(np.exp(cosines / np.maximum(lengths(rows), _LEAST)[:, None]))
+
+
+def _one_hot(labels: Array, prototypes: Array) -> Array:
+    """Return (T, K, n) ones where a row has the class."""
+    classes = np.arange(prototypes.shape[1])[:, None]
+    return np.asarray(labels[:, None] == classes, prototypes.dtype)
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ class BdCspn(Transductive):
 
     def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
         """Return scaled cosines of queries and rectified prototypes."""
-        prototypes = rectified(support, labels, asked, n_classes)
-        return np.asarray(self.scale * (asked @ unit_length(prototypes).T))
+        prototypes = unit_length(rectified(support, labels, asked, n_classes))
+        return np.asarray(self.scale * products(prototypes, asked))
 
 
 @dataclass(frozen=True)
@@ -103,18 +105,22 @@ class LaplacianShot(Transductive):
     words = "LaplacianShot (transductive)"
 
     def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
-        """Return logits after bound updates of the assignments."""
-        prototypes = rectified(support, labels, asked, n_classes)
-        distances = squared_distances(asked, prototypes)
-        graph = _nearest(asked, self.neighbours)
-        logits, bound = -distances, np.inf
+        """Return logits after bound updates of the assignments, until the bound stands still."""
+        distances = squared_distances(rectified(support, labels, asked, n_classes), asked)
+        near = _nearest(asked, self.neighbours)
+        logits, bound, going = -distances, np.full(len(asked), np.inf), np.full(len(asked), True)
+        pull = self.weight * _gathered(np.exp(_log_softmax(logits)), near)
         for step in range(self.steps):
-            logits = self.weight * (graph @ _softmax(logits)) - distances
-            p = _softmax(logits)
-            before, bound = bound, _bound(p, distances, self.weight * (graph @ p))
-            if step > 1 and abs(bound - before) <= 1e-6 * abs(before):
+            logits = np.where(going[:, None, None], pull - distances, logits)
+            log_p = _log_softmax(logits)
+            p = np.exp(log_p)
+            pull = self.weight * _gathered(p, near)
+            before, bound = bound, (p * (log_p + distances - pull)).sum((1, 2))
+            if step > 1:
+                going &= np.abs(bound - before) > 1e-6 * np.abs(before)
+            if not going.any():
                 break
-        return np.asarray(logits)
+        return logits
 
 
 @dataclass(frozen=True)
@@ -133,53 +139,64 @@ class PtMap(Transductive):
 
     def transformed(self, rows: Array) -> Array:
         """Return roots of the features, of unit length."""
-        wide = rows.astype(np.float64)
-        return unit_length(np.sign(wide) * np.sqrt(np.abs(wide)))
+        return unit_length(np.copysign(np.sqrt(np.abs(rows)), rows))
 
     def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
         """Return the logarithm of the last transport plan."""
-        known = np.eye(n_classes)[labels]
         prototypes = class_means(support, labels, n_classes)
+        known = _one_hot(labels, prototypes)
+        fixed, shots = known @ support, known.sum(2)
         for _ in range(self.steps):
-            plan = self._transport(squared_distances(asked, prototypes))
-            means = (known.T @ support + plan.T @ asked) / (known.sum(0) + plan.sum(0))[:, None]
+            plan = self._transport(prototypes, asked).astype(asked.dtype)
+            means = (fixed + plan @ asked) / (shots + plan.sum(2))[..., None]
             prototypes = prototypes + self.rate * (means - prototypes)
-        plan = self._transport(squared_distances(asked, prototypes))
-        return np.asarray(np.log(plan + _LEAST))
+        return np.log(self._transport(prototypes, asked) + _LEAST).astype(asked.dtype)
 
-    def _transport(self, costs: Array) -> Array:
-        """Return the plan (Q, K) that gives every query one class and every class as many."""
-        plan = np.exp(-self.sharpness * (costs - costs.min(1, keepdims=True)))
-        for _ in range(_SINKHORN_STEPS):
-            rows = plan.sum(1)
-            plan /= rows[:, None]
-            plan *= len(plan) / plan.shape[1] / np.maximum(plan.sum(0), _LEAST)
-            if np.abs(rows - plan.sum(1)).max() < _SINKHORN_CLOSE:
-                break
-        return np.asarray(plan)
+    def _transport(self, prototypes: Array, asked: Array) -> Array:
+        """Return the plan (T, K, Q) that gives every query one class and every class as many.
+
+        Costs are ‖w − x‖², but for ‖x‖², which all classes of a query share.
+        """
+        from firthshot.engine.transport import balance
+
+        near = 2 * products(prototypes, asked).astype(np.float64)
+        near -= (prototypes**2).sum(2, keepdims=True)
+        near -= near.max(1, keepdims=True)
+        near *= self.sharpness
+        plan = np.exp(near)
+        balance(plan, _SINKHORN_STEPS, _SINKHORN_CLOSE)
+        return plan
 
 
 def squared_distances(rows: Array, others: Array) -> Array:
-    """Return squared distances (n, m) of rows (n, d) and others (m, d)."""
-    squares = (rows**2).sum(1)[:, None] + (others**2).sum(1) - 2 * rows @ others.T
-    return np.asarray(np.maximum(squares, 0.0))
+    """Return squared distances (T, n, m) of rows (T, n, d) and others (T, m, d)."""
+    found = products(rows, others)
+    found *= -2
+    found += np.einsum("tij,tij->ti", rows, rows)[..., None]
+    found += np.einsum("tij,tij->ti", others, others)[:, None]
+    return np.asarray(np.maximum(found, 0, out=found))
 
 
 def _nearest(rows: Array, count: int) -> Array:
-    """Return a matrix (n, n) with ones at the nearest others of every row, itself one of them."""
+    """Return the nearest others (T, n, count − 1) of every row, as numbers in the flat block."""
+    trials, n, _ = rows.shape
     distances = squared_distances(rows, rows)
-    np.fill_diagonal(distances, np.inf)
-    graph, near = np.zeros_like(distances), min(count - 1, len(rows) - 1)
-    if near:
-        which = np.argpartition(distances, near - 1, axis=1)[:, :near]
-        np.put_along_axis(graph, which, 1.0, axis=1)
-    return graph
+    distances[:, np.arange(n), np.arange(n)] = np.inf
+    first = n * np.arange(trials)[:, None]
+    found = np.empty((trials, n, min(count, n) - 1), np.int64)
+    for at in range(found.shape[2]):
+        nearest = distances.argmin(2)
+        np.put_along_axis(distances, nearest[..., None], np.inf, axis=2)
+        found[..., at] = first + nearest
+    return found
 
 
-def _softmax(logits: Array) -> Array:
-    p = np.exp(logits - logits.max(1, keepdims=True))
-    return np.asarray(p / p.sum(1, keepdims=True))
+def _gathered(p: Array, near: Array) -> Array:
+    """Return the sum of the predictions (T, K, n) of every row's neighbours."""
+    flat = p.transpose(0, 2, 1).reshape(-1, p.shape[1])
+    return np.ascontiguousarray(flat.take(near, axis=0).sum(2).transpose(0, 2, 1))
 
 
-def _bound(p: Array, distances: Array, pull: Array) -> float:
-    return float((p * np.log(p + _LEAST) + (distances - pull) * p).sum())
+def _log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max(1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(1, keepdims=True)))

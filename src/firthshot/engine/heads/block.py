@@ -1,0 +1,66 @@
+"""Trials of one shape side by side, for heads that classify many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firthshot.arrays import Array
+from firthshot.engine._trial import Fitted, Trial, scattered
+from firthshot.engine.heads.base import Head
+from firthshot.engine.options import Solver
+
+if TYPE_CHECKING:
+    from firthshot.objective import PenaltyTables
+
+
+@dataclass(frozen=True)
+class Block:
+    """Support rows (T, N, d) with labels (T, N) and queries (T, Q, d), and T penalties."""
+
+    n_classes: int
+    support: Array
+    labels: Array
+    asked: Array
+    forms: tuple[PenaltyTables, ...]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a head hands back for a block: logits (T, L, K, Q) and squared norms (T, L)."""
+
+    logits: Array
+    norms: Array
+    weights: dict[str, Array] = field(default_factory=dict)  # leading axes (T, L)
+
+    @classmethod
+    def for_all(cls, block: Block, logits: Array, norms: Array, **weights: Array) -> Answers:
+        """Give every coefficient the same logits (T, K, Q), norms (T,) and weights (T, …)."""
+        each = len(block.forms[0].label)
+        many = {name: np.repeat(w[:, None], each, 1) for name, w in weights.items()}
+        return cls(np.repeat(logits[:, None], each, 1), np.repeat(norms[:, None], each, 1), many)
+
+
+class BlockHead(Head):
+    """A head in closed form that classifies all trials of a block at once.
+
+    Every trial is computed alone: what a block holds beside it changes no bit of its answers.
+    """
+
+    own_solver = "closed-form"
+
+    def fit(
+        self, trial: Trial, _solver: Solver, form: PenaltyTables, keep_weights: bool
+    ) -> dict[int, Fitted]:
+        """Classify a block of one trial."""
+        rows = trial.support[None], trial.labels[None], trial.asked[None]
+        found = self.classify(Block(trial.n_classes, *rows, (form,)))
+        weights = {name: w[0] for name, w in found.weights.items()} if keep_weights else {}
+        logits = scattered(trial, found.logits[0].transpose(0, 2, 1))
+        return {0: Fitted(logits, found.norms[0], weights)}
+
+    def classify(self, block: Block) -> Answers:
+        """Classify the queries of every trial."""
+        raise NotImplementedError
