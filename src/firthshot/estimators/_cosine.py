@@ -64,7 +64,7 @@ class FirthCosineClassifier(FirthClassifier):
 
     fit_intercept: ClassVar[bool] = False  # type: ignore[misc]
     scale: float | None = None
-    tol: float = 1e-5
+    tol: float = 1e-4
 
     _length_says_something: ClassVar[bool] = False
 

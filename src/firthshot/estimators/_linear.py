@@ -109,7 +109,7 @@ class FirthClassifier(HeadEstimator):
     class_prior: Any = None
     calibrate: bool = True
     standardize: bool = False
-    tol: float = 1e-5
+    tol: float = 1e-4
     max_iter: int = 200
 
     _accepts_sparse: ClassVar[bool] = True

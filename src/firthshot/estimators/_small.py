@@ -28,15 +28,14 @@ MOST_LOGITS = 16_384  # of all problems of a batch: what a step touches stays in
 # A metric is for this many times the L2 of the problem that it is made for, and serves others whose
 # L2 is between these shares of it: rows left out make L2 count up to twice as much, and above
 # twice the metric's, coordinates of rows that depend on each other grow without bound.
-AHEAD, NEAR = 1.5, (0.1, 1.4)
+AHEAD, NEAR = 4.0, (0.05, 1.4)
 
 
 @dataclass(frozen=True)
 class Optimum:
     """Where the solver got to with a variant."""
 
-    x: Array  # (K, n), its coordinates
-    scale: float  # of its metric
+    point: Array  # of the solver
     logits: Array  # (N, K), of all rows
     converged: bool
     iterations: int
@@ -78,7 +77,9 @@ class SmallFits:
         X = (support.centred[0] if intercept else X) / np.float64(self._unit)
         X = X.astype(self._kind, copy=False)
         known = self._gram if single == support.in_single else None
-        self._rows = shared_rows(X, intercept, support.n_classes, self._shares, known)
+        self._rows = shared_rows(
+            X, support.labels, intercept, support.n_classes, self._shares, known
+        )
         self._metrics: list[Metric] = []
 
     def _gram(self) -> Array:
@@ -108,9 +109,9 @@ class SmallFits:
                     found |= dict(zip(part, _each(done, tol), strict=True))
         return [found[number] for number in range(len(variants))]
 
-    def weights(self, x: Array) -> tuple[Array, Array]:
+    def weights(self, points: Array) -> tuple[Array, Array]:
         """Return coef (B, K, d) and intercept (B, K) in float64 for rows as they are."""
-        coef, intercept = self._rows.weights(x)
+        coef, intercept = self._rows.weights(points)
         coef = coef / np.float64(self._unit)
         return coef, intercept if self._centre is None else intercept - coef @ self._centre
 
@@ -130,18 +131,17 @@ class SmallFits:
         return weights
 
     def _problems(self, weights: Array, lam: Array, decay: Array) -> Problems:
-        weights = weights / weights.sum(axis=1, keepdims=True)
-        parts = weights[:, None], self._targets(lam), decay[:, None, None]
+        weights = (weights / weights.sum(axis=1, keepdims=True))[:, None]
+        parts = weights, weights * self._targets(lam), decay[:, None]
         return Problems(*(part.astype(self._kind, copy=False) for part in parts))
 
-    def _start(self, starts: list[Optimum | None]) -> tuple[Array, Array]:
-        """Return coordinates and scales to start from: of other variants, or zero."""
-        x = np.zeros((len(starts), self._support.n_classes, self._rows.width), self._kind)
-        scale = np.ones(len(starts))
-        for b, start in enumerate(starts):
+    def _start(self, starts: list[Optimum | None]) -> Array:
+        """Return points to start from: of other variants, or zero."""
+        points = np.zeros((len(starts), self._rows.size), self._kind)
+        for own, start in zip(points, starts, strict=True):
             if start is not None:
-                x[b], scale[b] = start.x, start.scale
-        return x, scale
+                own[:] = start.point
+        return points
 
     def _targets(self, lam: Array) -> Array:
         """Return (y + λ u) / (1 + λ) for every λ, (B, K, N)."""
@@ -153,9 +153,8 @@ class SmallFits:
 
 
 def _each(found: Optima, tol: float) -> list[Optimum]:
-    converged = (found.norm <= tol).tolist()
-    rest = found.scale.tolist(), found.logits.swapaxes(1, 2), converged, found.iterations.tolist()
-    return [Optimum(*parts) for parts in zip(found.x, *rest, strict=True)]
+    rest = found.logits.swapaxes(1, 2), (found.norm <= tol).tolist(), found.iterations.tolist()
+    return [Optimum(*parts) for parts in zip(found.points, *rest, strict=True)]
 
 
 def _one_thread(multiplications: float) -> AbstractContextManager[object]:

@@ -285,7 +285,7 @@ def effective_directions(support: Support) -> float:
     """Return (tr S)² / tr S² of the rows' covariance S: n equal eigenvalues, if alone, give n."""
     away, share = support.centred[0], support.weights / support.weights.sum()
     spread = support.moments.spread
-    if len(away) <= away.shape[1]:
+    if len(away) <= 2 * away.shape[1]:  # a fit of so few rows needs their products anyway
         half = np.sqrt(share / spread).astype(support.gram.dtype)
         few = half[:, None] * support.gram * half
     else:

@@ -14,6 +14,7 @@ would be far too high. ``studies/defaults`` has the measurements.
 
 from __future__ import annotations
 
+from math import log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,7 +40,7 @@ LEARNED, TIMID = 0.3, 0.65
 PSEUDO = 0.25  # rows of each outcome; Platt's 1 makes few rows too timid
 LARGEST = 1e4  # factor between logits and what they become: only a degenerate fit asks for more
 MOST_STEPS = 100  # to a temperature; bisection alone takes half of them
-LEAST_STEP, MOST_STEP, PRECISION = 0.2, 5.0, 1e-9  # factors between one sharpness and the next
+LEAST_STEP, MOST_STEP, PRECISION = 0.2, 5.0, 1e-5  # factors between one sharpness and the next
 
 
 def rounds(support: Support) -> Iterator[Array]:
@@ -165,13 +166,13 @@ def _best_temperature(logits: Array, labels: Array, weights: Array, smoothing: f
     for _ in range(MOST_STEPS):
         mean, fall = _mean_below(below, weights, sharpness)
         low, high = (sharpness, high) if mean > wanted else (low, sharpness)
-        new = np.sqrt(low * high)
+        new = sqrt(low * high)
         if min(mean, wanted, fall) > 0:
-            step = sharpness + mean * np.log(mean / wanted) / fall
-            step = np.clip(step, LEAST_STEP * sharpness, MOST_STEP * sharpness)
+            step = sharpness + mean * log(mean / wanted) / fall
+            step = min(max(step, LEAST_STEP * sharpness), MOST_STEP * sharpness)
             new = step if low < step < high else new
         done = abs(new - sharpness) <= PRECISION * sharpness
-        sharpness = float(new)
+        sharpness = new
         if done:
             break
     return 1 / sharpness

@@ -1,8 +1,8 @@
 """Rows that several linear heads share: coordinates of W and b, and a metric to descend in.
 
-A point is the coordinates of W and b, flat, and behind them their image, from which the logits
-follow without a product with the rows. A gradient is flat too, and pairs with one part of a point:
-the plain product of the two is the inner product of W and b.
+A point is flat: a part that comes along, then the part that pairs with gradients, which are flat
+too: the plain product of the two is the inner product of W and b. Either part holds the logits, or
+their share by W, so that they follow without a product with the rows.
 
 The metric P is about the inverse Hessian of the mean loss with L2: (c X'SX + l2)⁻¹ with the shares
 S of the rows and c = ½/C, half the curvature of equal probabilities; for an intercept it is 1/c.
@@ -21,29 +21,30 @@ from firthshot.arrays import Array
 
 # What a class's curvature is taken for, times C: 1 at equal probabilities, less at sure ones.
 CURVATURE = 0.5
+# Beyond so many rows an inverse takes longer than the rest of a fit, and the means of the classes
+# stand for it; but not where other directions have on average this share of the curvature of L2.
+MANY_ROWS, REST = 128, 0.3
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows X (N, d), centred where there is an intercept, which is the last coordinate.
+    """Rows X (N, d), centred where there is an intercept.
 
-    ``X``, in float32 or float64, decides the precision of everything; ``shares`` (N,) of sum one
-    weigh the rows; ``known_gram`` gives X X' where it need not be computed.
+    ``X``, in float32 or float64, decides the precision of everything; ``labels`` and ``shares``
+    (N,), of sum one, tell class and weight of the rows; ``known_gram`` gives X X' where it need not
+    be computed.
     """
 
     X: Array
+    labels: Array
     intercept: bool
     n_classes: int
     shares: Array
     known_gram: Callable[[], Array] | None = None
 
     @property
-    def width(self) -> int:
-        """Return the number of coordinates of a class."""
-        raise NotImplementedError
-
-    def point(self, x: Array) -> Array:
-        """Return the points of coordinates (B, C, n)."""
+    def size(self) -> int:
+        """Return the length of a point."""
         raise NotImplementedError
 
     def logits(self, point: Array) -> Array:
@@ -51,7 +52,7 @@ class Rows:
         raise NotImplementedError
 
     def gradient(self, by_logits: Array, point: Array, l2: Array) -> Array:
-        """Return gradients from those by logits, and of ½ l2 ‖W‖²."""
+        """Return gradients from those by logits, and of ½ l2 ‖W‖² with l2 (B, 1)."""
         raise NotImplementedError
 
     def paired(self, point: Array) -> Array:
@@ -62,44 +63,31 @@ class Rows:
         """Return the metric for about this L2 and this curvature, ½/C unless given."""
         raise NotImplementedError
 
-    def _slopes(self, x: Array) -> Array:
-        """Return W (B, C, d) of coordinates without the intercept."""
+    def weights(self, point: Array) -> tuple[Array, Array]:
+        """Return W (B, C, d) and b (B, C) of points."""
         raise NotImplementedError
-
-    @property
-    def size(self) -> int:
-        """Return the number of all coordinates."""
-        return self.n_classes * self.width
-
-    def coordinates(self, point: Array) -> Array:
-        """Return the coordinates (B, C, n) of points."""
-        return point[:, : self.size].reshape(len(point), self.n_classes, self.width)
-
-    def weights(self, x: Array) -> tuple[Array, Array]:
-        """Return W (B, C, d) and b (B, C)."""
-        b = x[..., -1] if self.intercept else np.zeros(x.shape[:2], x.dtype)
-        return self._slopes(x[..., : self.width - self.intercept]), b
 
 
 class Metric:
-    """The inverse Hessian of a class, about: (c products + l2)⁻¹.
+    """The inverse Hessian, about.
 
     Attributes
     ----------
-    inverse : (n, n)
+    l2, c : what it was made for
     stiffest : a number of which ‖g‖² / (g'Pg) is never more
     """
 
-    def __init__(self, rows: Rows, products: Array, l2: float, c: float) -> None:
+    def __init__(self, l2: float, c: float, norm: float, intercept: bool) -> None:
         self.l2, self.c = l2, c
-        self.stiffest = max(c * float(np.linalg.norm(products)) + l2, c * rows.intercept)
-        products *= c
-        products[np.diag_indices(len(products))] += l2
-        self.inverse = _inverse(products)
+        self.stiffest = max(c * norm + l2, c * intercept)
 
     def times(self, gradient: Array) -> Array:
         """Return the points P g of gradients."""
         raise NotImplementedError
+
+    def strayed(self, point: Array) -> Array:
+        """Return how far logits are from those of W and b, (B,), after steps in this metric."""
+        return np.zeros(len(point))
 
 
 def _inverse(positive: Array) -> Array:
@@ -111,76 +99,145 @@ def _inverse(positive: Array) -> Array:
 
 
 class _GramRows(Rows):
-    """Few rows: W = ν X. The image is ν X X', and pairs with gradients by ν and b."""
+    """Few rows: W = ν X. A point is ν, ν X X' and b."""
+
+    @cached_property
+    def n(self) -> int:
+        """Return the number of logits of a problem."""
+        return self.n_classes * len(self.X)
 
     @property
-    def width(self) -> int:
-        return len(self.X) + self.intercept
+    def size(self) -> int:
+        return 2 * self.n + self.intercept * self.n_classes
 
     @cached_property
     def gram(self) -> Array:
         """Return X X'."""
         return self.X @ self.X.T if self.known_gram is None else self.known_gram()
 
-    def metric(self, l2: float, c: float | None = None) -> Metric:
-        return _GramMetric(self, l2, c or CURVATURE / self.n_classes)
+    @cached_property
+    def weighted_gram(self) -> Array:
+        """Return the Gram matrix of the rows times the roots of their shares."""
+        roots = np.sqrt(self.shares)
+        return np.asarray(roots[:, None] * self.gram * roots)
 
-    def point(self, x: Array) -> Array:
-        n, point = len(self.X), np.empty((len(x), 2, self.n_classes, self.width), self.X.dtype)
-        point[:, 0] = x
-        np.matmul(point[:, 0, :, :n], self.gram, out=point[:, 1, :, :n])
-        point[:, 1, :, n:] = x[..., n:]
-        return point.reshape(len(x), -1)
+    def metric(self, l2: float, c: float | None = None) -> Metric:
+        c = c or CURVATURE / self.n_classes
+        if len(self.X) > MANY_ROWS:
+            by_means = _MeansMetric(self, l2, c)
+            if by_means.rest <= REST * l2:
+                return by_means
+        return _InverseMetric(self, l2, c)
+
+    def with_image(self, point: Array) -> Array:
+        """Return points of which ν X X' was missing."""
+        np.matmul(self.by_class(point), self.gram, out=self.by_class(point[:, self.n :]))
+        return point
+
+    def by_class(self, flat: Array) -> Array:
+        """Return the first logits or coordinates of flat arrays as (B, C, N)."""
+        return flat[:, : self.n].reshape(len(flat), self.n_classes, -1)
 
     def logits(self, point: Array) -> Array:
-        image = self.paired(point).reshape(-1, self.n_classes, self.width)
-        return image[..., :-1] + image[..., -1:] if self.intercept else image.copy()
+        image = self.by_class(point[:, self.n :])
+        return image + point[:, 2 * self.n :, None] if self.intercept else image.copy()
 
     def gradient(self, by_logits: Array, point: Array, l2: Array) -> Array:
-        found = self.coordinates(point) * l2
+        found = np.empty((len(point), self.size - self.n), point.dtype)
+        np.multiply(point[:, : self.n], l2, out=found[:, : self.n])
+        found[:, : self.n] += by_logits.reshape(len(point), -1)
         if self.intercept:
-            found[..., :-1] += by_logits
-            np.add.reduce(by_logits, axis=2, out=found[..., -1])
-        else:
-            found += by_logits
-        return found.reshape(len(found), -1)
+            np.add.reduce(by_logits, axis=2, out=found[:, self.n :])
+        return found
 
     def paired(self, point: Array) -> Array:
-        return point[..., self.size :]
+        return point[..., self.n :]
 
-    def _slopes(self, x: Array) -> Array:
-        return _times(x, self.X)
+    def weights(self, point: Array) -> tuple[Array, Array]:
+        b = np.zeros((len(point), self.n_classes), point.dtype)
+        b += point[:, 2 * self.n :] if self.intercept else 0.0
+        return self.by_class(point) @ self.X, b
 
 
-class _GramMetric(Metric):
+class _InverseMetric(Metric):
     """With P X'g = X'M g it is X P X'g = (g − l2 M g) / (c s): one product gives both."""
 
     def __init__(self, rows: _GramRows, l2: float, c: float) -> None:
+        self.rows, products = rows, rows.weighted_gram
+        super().__init__(l2, c, float(np.linalg.norm(products)), rows.intercept)
+        products = c * products
+        products[np.diag_indices(len(products))] += l2
         roots = np.sqrt(rows.shares)
-        super().__init__(rows, roots[:, None] * rows.gram * roots, l2, c)
-        self.shape = 2, rows.n_classes, rows.width
-        self.n = len(rows.X)
-        self.inverse *= roots / roots[:, None]
+        self.inverse = roots * _inverse(products) / roots[:, None]
         self.over = 1 / (c * rows.shares)
 
     def times(self, gradient: Array) -> Array:
-        n_problems, n = len(gradient), self.n
-        point = np.empty((n_problems, *self.shape), gradient.dtype)
-        g, x, image = gradient.reshape(-1, *self.shape[1:]), point[:, 0], point[:, 1]
-        x[..., :n] = _times(g[..., :n], self.inverse)
-        np.multiply(x[..., :n], -self.l2, out=image[..., :n])
-        image[..., :n] += g[..., :n]
-        image[..., :n] *= self.over
-        point[..., n:] = (g[..., n:] / self.c)[:, None]
-        return point.reshape(n_problems, -1)
+        rows = self.rows
+        point = np.empty((len(gradient), rows.size), gradient.dtype)
+        g, x = rows.by_class(gradient), rows.by_class(point)
+        image = rows.by_class(point[:, rows.n :])
+        np.matmul(g, self.inverse, out=x)
+        np.multiply(x, -self.l2, out=image)
+        image += g
+        image *= self.over
+        np.divide(gradient[:, rows.n :], self.c, out=point[:, 2 * rows.n :])
+        return point
+
+    def strayed(self, point: Array) -> Array:
+        away = self.rows.with_image(point.copy()) - point
+        return np.asarray(np.abs(away).max(axis=1))
+
+
+class _MeansMetric(Metric):
+    """The inverse where nothing but the means of the classes is curved: V (V'AV)⁻¹ V' is A there.
+
+    With A = S^½ X X' S^½ and the weighted means V, c A V (c V'AV)⁻¹ V'A c + l2 has the inverse
+    (1 − c A V (l2 V'AV + c V'A A V)⁻¹ V'A) / l2.
+    """
+
+    def __init__(self, rows: _GramRows, l2: float, c: float) -> None:
+        self.rows, A, roots = rows, rows.weighted_gram, np.sqrt(rows.shares)
+        super().__init__(l2, c, float(np.linalg.norm(A)), rows.intercept)
+        V = np.zeros((len(A), rows.n_classes), A.dtype)
+        V[np.arange(len(A)), rows.labels] = roots
+        along = A @ V
+        inner, square = V.T @ along, along.T @ along
+        self.rest = c * max(0.0, _trace(A) - _trace(_solve(inner, square))) / len(A)
+        self.left = along / roots[:, None]
+        self.right = _solve(l2 * inner + c * square, (c * roots[:, None] * along).T)
+
+    def times(self, gradient: Array) -> Array:
+        rows = self.rows
+        point = np.empty((len(gradient), rows.size), gradient.dtype)
+        g, x = rows.by_class(gradient), rows.by_class(point)
+        np.matmul(g @ self.left, self.right, out=x)
+        np.subtract(g, x, out=x)
+        x *= 1 / self.l2
+        np.divide(gradient[:, rows.n :], self.c, out=point[:, 2 * rows.n :])
+        return rows.with_image(point)
+
+
+def _trace(matrix: Array) -> float:
+    return float(np.trace(matrix))
+
+
+def _solve(positive: Array, right: Array) -> Array:
+    """Return positive⁻¹ right, where means of classes may depend on each other."""
+    least = 1e-5 * max(_trace(positive) / len(positive), 1e-30)
+    return np.linalg.solve(positive + least * np.eye(len(positive), dtype=positive.dtype), right)
 
 
 class _FeatureRows(Rows):
-    """Many rows: the coordinates are W and b themselves, the image their logits."""
+    """Many rows: a point is the logits, and W and b of every class."""
+
+    @cached_property
+    def n(self) -> int:
+        """Return the number of logits of a problem."""
+        return self.n_classes * len(self.X)
 
     @property
-    def width(self) -> int:
-        return int(self.X.shape[1]) + self.intercept
+    def size(self) -> int:
+        return self.n + self.n_classes * (int(self.X.shape[1]) + self.intercept)
 
     @cached_property
     def _features(self) -> tuple[Array, Array]:
@@ -193,43 +250,49 @@ class _FeatureRows(Rows):
     def metric(self, l2: float, c: float | None = None) -> Metric:
         return _FeatureMetric(self, l2, c or CURVATURE / self.n_classes)
 
+    def by_class(self, flat: Array) -> Array:
+        """Return flat arrays by class, (B, C, …)."""
+        return flat.reshape(len(flat), self.n_classes, -1)
+
     def point(self, x: Array) -> Array:
-        x = np.asarray(x, self.X.dtype)
-        parts = [part.reshape(len(x), -1) for part in (x, _times(x, self._features[1]))]
+        """Return the points of W and b (B, C, d + 1)."""
+        parts = [part.reshape(len(x), -1) for part in (_times(x, self._features[1]), x)]
         return np.concatenate(parts, axis=1)
 
     def logits(self, point: Array) -> Array:
-        return point[:, self.size :].reshape(len(point), self.n_classes, -1).copy()
+        return self.by_class(point[:, : self.n]).copy()
 
     def gradient(self, by_logits: Array, point: Array, l2: Array) -> Array:
-        found, n = _times(by_logits, self._features[0]), self.X.shape[1]
-        found[..., :n] += self.coordinates(point)[..., :n] * l2
+        found, d = _times(by_logits, self._features[0]), self.X.shape[1]
+        found[..., :d] += self.by_class(self.paired(point))[..., :d] * l2[:, None]
         return found.reshape(len(found), -1)
 
     def paired(self, point: Array) -> Array:
-        return point[..., : self.size]
+        return point[..., self.n :]
 
-    def _slopes(self, x: Array) -> Array:
-        return x
+    def weights(self, point: Array) -> tuple[Array, Array]:
+        x, d = self.by_class(self.paired(point)), self.X.shape[1]
+        return x[..., :d], x[..., d] if self.intercept else np.zeros(x.shape[:2], x.dtype)
 
 
 class _FeatureMetric(Metric):
     def __init__(self, rows: _FeatureRows, l2: float, c: float) -> None:
         X = np.sqrt(rows.shares)[:, None] * rows.X
-        super().__init__(rows, X.T @ X, l2, c)
-        self.rows, n = rows, X.shape[1]
-        wide = np.zeros((rows.width, rows.width), X.dtype)
-        wide[:n, :n] = self.inverse
-        wide[n:, n:] = 1 / c
-        self.inverse = wide
+        products, n = X.T @ X, X.shape[1]
+        super().__init__(l2, c, float(np.linalg.norm(products)), rows.intercept)
+        products *= c
+        products[np.diag_indices(n)] += l2
+        self.rows, width = rows, n + rows.intercept
+        self.inverse = np.zeros((width, width), X.dtype)
+        self.inverse[:n, :n] = _inverse(products)
+        self.inverse[n:, n:] = 1 / c
 
     def times(self, gradient: Array) -> Array:
-        g = gradient.reshape(len(gradient), -1, self.rows.width)
-        return self.rows.point(_times(g, self.inverse))
+        return self.rows.point(_times(self.rows.by_class(gradient), self.inverse))
 
 
 def shared_rows(
-    X: Array, intercept: bool, n_classes: int, shares: Array,
+    X: Array, labels: Array, intercept: bool, n_classes: int, shares: Array,
     known_gram: Callable[[], Array] | None = None,
 ) -> Rows:  # fmt: skip
     """Return rows X (N, d) in the space where they take the fewest operations.
@@ -237,7 +300,7 @@ def shared_rows(
     Beyond twice as many rows as features, coordinates of the rows would also be too dependent.
     """
     space = _GramRows if len(X) <= 2 * X.shape[1] else _FeatureRows
-    return space(X, intercept, n_classes, np.asarray(shares, X.dtype), known_gram)
+    return space(X, labels, intercept, n_classes, np.asarray(shares, X.dtype), known_gram)
 
 
 def _times(left: Array, right: Array) -> Array:

@@ -5,8 +5,8 @@ of a batch share the rows and differ in sample weights (zero for a row left out)
 that one product serves them all. Nothing is compiled: a first small fit answers at once.
 
 Inner products are those of W and b in either space of rows below, whose choice therefore changes
-rounding alone; so do rows given twice instead of a weight of two. Arrays are (B, C, n): problem,
-class, sample or coordinate, or the same flat, (B, C n).
+rounding alone; so do rows given twice instead of a weight of two. Logits are (B, C, N): problem,
+class, sample; points and gradients are flat, (B, …).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Problems:
     Attributes
     ----------
     weights : (B, 1, N), not negative, of sum one in every problem
-    targets : (B, C, N), of sum one over the classes
-    l2 : (B, 1, 1), above zero: beside the mean loss stands ½ l2 ‖W‖²
+    targets : (B, C, N), of sum one over the classes, times the weights
+    l2 : (B, 1), above zero: beside the mean loss stands ½ l2 ‖W‖²
     """
 
     weights: Array
@@ -56,9 +56,8 @@ class Problems:
         z = rows.logits(point)
         z -= np.maximum.reduce(z, axis=1, keepdims=True)
         p = np.exp(z, out=z)
-        p /= np.add.reduce(p, axis=1, keepdims=True)
+        p *= self.weights / np.add.reduce(p, axis=1, keepdims=True)
         p -= self.targets
-        p *= self.weights
         return rows.gradient(p, point, self.l2)
 
 
@@ -66,11 +65,10 @@ class Problems:
 class Optima:
     """Where the solver got to with every problem."""
 
-    x: Array  # (B, C, n), coordinates
+    points: Array  # (B, …)
     logits: Array  # (B, C, N)
     norm: Array  # (B,), of the gradient, or above it
     iterations: Array  # (B,)
-    scale: Array  # (B,), of the metric there
     metric: Metric  # the last
 
 
@@ -79,80 +77,75 @@ class _Memory:
 
     The step against a gradient g is P (g − Y a) + S R⁻ᵀ (D a − Y' P (g − Y a)) with a = R⁻¹ S' g,
     R_ij = s_i' y_j for pairs i up to j and else 0, D its diagonal (Byrd, Nocedal and Schnabel).
-    P is taken at the scale s'y / y'Py of the last pair, but at most 1: coordinates of rows that
-    depend on each other would grow above 2, and no inner product would notice.
+    P is taken at the scale s'y / y'Py of the last pair, but at most ``limit``: where that is twice
+    the L2 of the metric over that of the problem, coordinates of rows that depend on each other
+    would grow, and no inner product would notice.
     """
 
-    def __init__(self, point: Array, scale: Array) -> None:
+    def __init__(self, point: Array, limit: Array) -> None:
         n_problems, size = point.shape
         self.pairs = np.empty((n_problems, 2 * MEMORY, size), point.dtype)  # s, P y, s, P y, …
+        self.along = np.empty((n_problems, 2 * MEMORY), point.dtype)  # their products with g
         self.steps = np.zeros((n_problems, MEMORY, MEMORY), point.dtype)  # s_i' y_j
         self.changes = np.zeros_like(self.steps)  # y_i' P y_j
-        self.found = scale[:, None].astype(point.dtype)
+        self.found, self.limit = np.ones((n_problems, 1), point.dtype), limit
         self.added = 0
-
-    @property
-    def scale(self) -> Array:
-        """Return the factors of P, (B, 1)."""
-        return np.asarray(np.minimum(self.found, 1.0))
 
     def take(self, kept: Array) -> None:
         """Forget some of the problems."""
-        self.pairs, self.steps, self.changes, self.found = (
-            part[kept] for part in (self.pairs, self.steps, self.changes, self.found)
-        )
+        for name, part in vars(self).items():
+            if isinstance(part, np.ndarray):
+                setattr(self, name, part[kept])
 
-    def add(self, rows: Rows, step: Array, scaled: Array, change: Array) -> None:
-        """Keep a pair in the place of the oldest; ``scaled`` is the change in the metric."""
+    def add(self, rows: Rows, step: Array, change: Array, before: Array, gradient: Array) -> None:
+        """Keep a step and the change of the gradient in the metric, in the place of the oldest."""
         at, n = self.added % MEMORY, min(self.added + 1, MEMORY)
-        self.pairs[:, 2 * at], self.pairs[:, 2 * at + 1] = step, scaled
-        products = self._products(rows, change, n)
-        if not (products[:, at] > 0).all():  # a step as small as rounding says nothing
+        pair = np.s_[:, 2 * at : 2 * at + 2]
+        self.pairs[:, 2 * at], self.pairs[:, 2 * at + 1] = step, change
+        np.vecdot(rows.paired(self.pairs[pair]), before[:, None], out=self.along[pair])
+        along = np.vecdot(rows.paired(self.pairs[:, : 2 * n]), gradient[:, None])
+        products = along - self.along[:, : 2 * n]
+        if not (products[pair] > 0).all():  # a step as small as rounding says nothing
             self.added = 0
             return
         self.added += 1
+        self.along[:, : 2 * n] = along
         self.steps[:, at] = 0.0
-        self.steps[:, :n, at] = products[..., 0]
-        self.changes[:, :n, at] = self.changes[:, at, :n] = products[..., 1]
-        self.found = products[:, at, :1] / products[:, at, 1:]
+        self.steps[:, :n, at] = products[:, ::2]
+        self.changes[:, :n, at] = self.changes[:, at, :n] = products[:, 1::2]
+        self.found = products[:, 2 * at, None] / products[:, 2 * at + 1, None]
 
-    def _products(self, rows: Rows, gradient: Array, n: int) -> Array:
-        """Return s'g and (P y)'g of the first n pairs, (B, n, 2)."""
-        found: Array = np.vecdot(rows.paired(self.pairs[:, : 2 * n]), gradient[:, None])
-        return found.reshape(len(found), n, 2)
-
-    def descent(self, rows: Rows, gradient: Array, scaled: Array) -> Array:
-        """Return the steps against gradients, whose products with the metric are ``scaled``."""
-        n, scale = min(self.added, MEMORY), self.scale
+    def descent(self, scaled: Array) -> Array:
+        """Return the steps against the gradients, whose products with the metric are ``scaled``."""
+        n, scale = min(self.added, MEMORY), np.minimum(self.found, self.limit)
         if not n:
             return -scale * scaled
-        steps, products = self.steps[:, :n, :n], self._products(rows, gradient, n)
-        inverse, weights = np.linalg.inv(steps), np.empty_like(products)
-        a = inverse @ products[..., :1]
-        rest = scale * (products[..., 1:] - self.changes[:, :n, :n] @ a)[..., 0]
-        rest -= np.einsum("bii->bi", steps) * a[..., 0]
-        weights[..., 0] = (rest[:, None] @ inverse)[:, 0]
-        weights[..., 1] = scale * a[..., 0]
-        step: Array = (weights.reshape(-1, 1, 2 * n) @ self.pairs[:, : 2 * n])[:, 0]
+        steps, along = self.steps[:, :n, :n], self.along[:, : 2 * n]
+        inverse, weights = np.linalg.inv(steps), np.empty_like(along)
+        a = np.matmul(inverse, along[:, ::2, None])
+        rest = scale * (along[:, 1::2] - (self.changes[:, :n, :n] @ a)[..., 0])
+        rest -= steps.diagonal(axis1=1, axis2=2) * a[..., 0]
+        weights[:, ::2] = (rest[:, None] @ inverse)[:, 0]
+        np.multiply(scale, a[..., 0], out=weights[:, 1::2])
+        step: Array = (weights[:, None] @ self.pairs[:, : 2 * n])[:, 0]
         step -= scale * scaled
         return step
 
 
 def minimise_together(
-    rows: Rows, metric: Metric, problems: Problems, start: tuple[Array, Array],
-    tolerance: float, max_iterations: int,
+    rows: Rows, metric: Metric, problems: Problems, start: Array, tolerance: float,
+    max_iterations: int,
 ) -> Optima:  # fmt: skip
     """Bring every problem to its optimum.
 
     Parameters
     ----------
-    start : coordinates (B, C, n), and a scale of the metric (B,)
+    start : points (B, …)
     tolerance : norm of the gradient by W and b that counts as converged
     """
-    n_problems = len(start[0])
-    points = point = rows.point(start[0])
-    norms, scales, iterations = np.empty(n_problems), start[1].copy(), np.zeros(n_problems, int)
-    left, memory, iteration = np.arange(n_problems), _Memory(point, scales), 0
+    points, point = start.copy(), start
+    norms, iterations = np.empty(len(point)), np.zeros(len(point), int)
+    left, memory, iteration = np.arange(len(point)), _forget(problems, metric, point), 0
     gradient = problems.gradient(rows, point)
     scaled = metric.times(gradient)
     while True:
@@ -160,24 +153,23 @@ def minimise_together(
         going = norm > tolerance
         if not going.all() or iteration == max_iterations:
             points[left], norms[left], iterations[left] = point, norm, iteration
-            scales[left] = memory.scale[:, 0]
             if iteration == max_iterations or not going.any():
-                x, logits = rows.coordinates(points), rows.logits(points)
-                astray = np.abs(rows.point(x) - points).max(axis=1) > ASTRAY
-                norms[astray] = np.inf
-                return Optima(x, logits, norms, iterations, scales, metric)
+                norms[metric.strayed(points) > ASTRAY] = np.inf
+                return Optima(points, rows.logits(points), norms, iterations, metric)
             left, problems = left[going], problems.take(going)
-            point, gradient, scaled = point[going], gradient[going], scaled[going]
             memory.take(going)
-        step, there, new = _move(
-            rows, problems, point, gradient, memory.descent(rows, gradient, scaled)
-        )
+            point, gradient, scaled = point[going], gradient[going], scaled[going]
+        step, there, new = _move(rows, problems, point, gradient, memory.descent(scaled))
         before, scaled = scaled, metric.times(new)
-        memory.add(rows, step, scaled - before, new - gradient)
+        memory.add(rows, step, scaled - before, gradient, new)
         point, gradient, iteration = there, new, iteration + 1
         if iteration % LOOK == 0 and memory.found.min() > FLATTER:
             metric = rows.metric(metric.l2, metric.c / float(memory.found.min()))
-            memory, scaled = _Memory(point, np.ones(len(point))), metric.times(gradient)
+            memory, scaled = _forget(problems, metric, point), metric.times(gradient)
+
+
+def _forget(problems: Problems, metric: Metric, point: Array) -> _Memory:
+    return _Memory(point, np.maximum(metric.l2 / problems.l2, 1.0))
 
 
 def _move(
