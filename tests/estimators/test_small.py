@@ -69,6 +69,25 @@ def test_numpy_and_the_kernels_find_the_same_optimum(
     np.testing.assert_allclose(*centred, atol=2e-5 * max(1.0, np.abs(theirs).max()))
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_means_of_classes_stand_for_the_inverse_of_many_rows(intercept, monkeypatch):
+    rng, labels = np.random.default_rng(0), np.arange(150) % 5
+    X = rng.normal(size=(5, 100))[labels] + 0.3 * rng.normal(size=(150, 100))
+    weights = rng.uniform(0.5, 2.0, 150)
+
+    def fitted():
+        support = Support(X, labels, weights, np.full(5, 0.2))
+        found = solve_linear(support, [(0.1, 10.0)], 1e-9, 1000, fit_intercept=intercept)
+        (metric,) = next(iter(support.prepared.values()))._metrics
+        return type(metric).__name__, found.coef
+
+    by_means = fitted()
+    monkeypatch.setattr("firthshot.engine.solvers.metric.MANY_ROWS", 1000)
+    by_inverse = fitted()
+    assert (by_means[0], by_inverse[0]) == ("_MeansMetric", "_InverseMetric")
+    np.testing.assert_allclose(by_means[1], by_inverse[1], atol=1e-7)
+
+
 def test_what_numpy_does_not_solve_goes_to_the_kernels(monkeypatch):
     support = problem("few rows", 3, 0, weighted=False, dependent=False)
     without_l2 = solve_linear(support, [(1.0, 0.0)], 1e-6, 200, fit_intercept=True)

@@ -45,7 +45,7 @@ class FirthCosineClassifier(FirthClassifier):
     scale : float, default=None
         The factor s; by the published rule 2, and 10 above 200 classes. A given ``l2`` counts as
         ``l2 / scale²``; with "scale" the factor does not matter.
-    tol : float, default=1e-5
+    tol : float, default=1e-4
         Norm of the gradient by w, of the objective divided by (1 + lam) Σ w, at the end,
         for rows of length 1.
 

@@ -74,9 +74,10 @@ class FirthClassifier(HeadEstimator):
     standardize : bool, default=False
         Bring the columns to mean 0 and standard deviation 1 first, as a StandardScaler in front
         does; it is part of the fitted head and of the file that `save` writes.
-    tol : float, default=1e-5
+    tol : float, default=1e-4
         Norm of the gradient, of the objective divided by (1 + lam) Σ w, at the end, for features in
-        units of √v. The default leaves probabilities within 2e-4 of the optimum's.
+        units of √v. The default leaves probabilities within 5e-3 of the optimum's
+        (``studies/defaults``).
     max_iter : int, default=200
 
     Attributes

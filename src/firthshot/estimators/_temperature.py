@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 # Each settled on base and validation classes (studies/defaults).
 ROUNDS = 5  # as in five-fold cross-validation; ten would double the time of a fit
-ENOUGH = 100  # left-out rows, for one number; 60 cost 0.006 of log-loss, 200 gain nothing to be seen
+ENOUGH = (
+    100  # left-out rows, for one number; 60 cost 0.006 of log-loss, 200 gain nothing to be seen
+)
 WORTH = 20  # left-out rows that count as much as the support; fewer are not asked; 40 is timid
 SURE = 0.95  # of its own rows; 0.9 costs up to 0.1 of log-loss with two rows per class
 # Shares of the labels' information that plain logistic regression has not learned: features as
@@ -128,12 +130,12 @@ def share_of_support(n_left_out: float, shots: float) -> float:
     """Return how much the support's temperature counts against that of the left-out rows.
 
     It counts as 20 rows do, and at least 1 / shots: so much of each class the heads without them
-    lacked. Where that is a tenth or less it is not worth its fit.
+    lacked. Where that is an eighth or less it is not worth its fit.
     """
     if not n_left_out:
         return 1.0
     share = max(1 / shots, WORTH / (n_left_out + WORTH))
-    return share if share > 0.1 else 0.0
+    return share if share > 0.125 else 0.0
 
 
 def fit_temperature(left: LeftOut) -> float:

@@ -86,8 +86,9 @@ class _Memory:
         n_problems, size = point.shape
         self.pairs = np.empty((n_problems, 2 * MEMORY, size), point.dtype)  # s, P y, s, P y, …
         self.along = np.empty((n_problems, 2 * MEMORY), point.dtype)  # their products with g
-        self.steps = np.zeros((n_problems, MEMORY, MEMORY), point.dtype)  # s_i' y_j
-        self.changes = np.zeros_like(self.steps)  # y_i' P y_j
+        self.inverse = np.zeros((n_problems, MEMORY, MEMORY), point.dtype)  # R⁻¹
+        self.diagonal = np.zeros((n_problems, MEMORY), point.dtype)  # s_i' y_i
+        self.changes = np.zeros_like(self.inverse)  # y_i' P y_j
         self.found, self.limit = np.ones((n_problems, 1), point.dtype), limit
         self.added = 0
 
@@ -110,23 +111,29 @@ class _Memory:
             return
         self.added += 1
         self.along[:, : 2 * n] = along
-        self.steps[:, at] = 0.0
-        self.steps[:, :n, at] = products[:, ::2]
         self.changes[:, :n, at] = self.changes[:, at, :n] = products[:, 1::2]
-        self.found = products[:, 2 * at, None] / products[:, 2 * at + 1, None]
+        own = self.diagonal[:, at] = products[:, 2 * at]
+        self.found = (own / products[:, 2 * at + 1])[:, None]
+        self._extend(at, products[:, ::2] / -own[:, None], 1 / own)
+
+    def _extend(self, at: int, column: Array, corner: Array) -> None:
+        """Put a column into R⁻¹; the inverse of R without its first pair is the rest of R⁻¹."""
+        n = column.shape[1]
+        self.inverse[:, at] = self.inverse[:, :, at] = 0.0
+        self.inverse[:, :n, at] = np.vecdot(self.inverse[:, :n, :n], column[:, None])
+        self.inverse[:, at, at] = corner
 
     def descent(self, scaled: Array) -> Array:
         """Return the steps against the gradients, whose products with the metric are ``scaled``."""
         n, scale = min(self.added, MEMORY), np.minimum(self.found, self.limit)
         if not n:
             return -scale * scaled
-        steps, along = self.steps[:, :n, :n], self.along[:, : 2 * n]
-        inverse, weights = np.linalg.inv(steps), np.empty_like(along)
-        a = np.matmul(inverse, along[:, ::2, None])
-        rest = scale * (along[:, 1::2] - (self.changes[:, :n, :n] @ a)[..., 0])
-        rest -= steps.diagonal(axis1=1, axis2=2) * a[..., 0]
-        weights[:, ::2] = (rest[:, None] @ inverse)[:, 0]
-        np.multiply(scale, a[..., 0], out=weights[:, 1::2])
+        along, inverse = self.along[:, : 2 * n], self.inverse[:, :n, :n]
+        a, weights = np.vecdot(inverse, along[:, None, ::2]), np.empty_like(along)
+        rest = scale * (along[:, 1::2] - np.vecdot(self.changes[:, :n, :n], a[:, None]))
+        rest -= self.diagonal[:, :n] * a
+        np.vecdot(inverse.mT, rest[:, None], out=weights[:, ::2])
+        np.multiply(scale, a, out=weights[:, 1::2])
         step: Array = (weights[:, None] @ self.pairs[:, : 2 * n])[:, 0]
         step -= scale * scaled
         return step
@@ -149,10 +156,10 @@ def minimise_together(
     gradient = problems.gradient(rows, point)
     scaled = metric.times(gradient)
     while True:
-        norm = np.sqrt(metric.stiffest * np.abs(_dot(rows.paired(scaled), gradient)))
-        going = norm > tolerance
+        square = metric.stiffest * _dot(rows.paired(scaled), gradient)
+        going = square > tolerance**2
         if not going.all() or iteration == max_iterations:
-            points[left], norms[left], iterations[left] = point, norm, iteration
+            points[left], norms[left], iterations[left] = point, np.sqrt(np.abs(square)), iteration
             if iteration == max_iterations or not going.any():
                 norms[metric.strayed(points) > ASTRAY] = np.inf
                 return Optima(points, rows.logits(points), norms, iterations, metric)
