@@ -86,7 +86,7 @@ def test_the_loss_is_its_definition(reduction, shape, kind, prior, weight):
     logits, target = draw(shape, kind)
     if kind == "indices" and len(shape) > 1:
         target.view(-1)[::3] = -100
-    got = FirthLoss(0.7, prior, weight=weight, reduction=reduction)(logits, target)
+    got = FirthLoss(0.7, prior=prior, weight=weight, reduction=reduction)(logits, target)
     want = expected(logits, target, 0.7, prior, weight, -100, reduction)
     if kind == "indices" and len(shape) == 1 and reduction == "mean" and WEIGHT[target] == 0:
         pytest.skip("the only sample has no weight")
@@ -118,7 +118,7 @@ def test_lam_zero_is_torch_with_probabilities(reduction, shape, weight):
 
 def test_indices_and_one_hot_probabilities_agree_in_sum():
     logits, target = draw((6, K, 3), "indices")
-    loss = FirthLoss(1.3, PRIOR, weight=WEIGHT, reduction="sum")
+    loss = FirthLoss(1.3, prior=PRIOR, weight=WEIGHT, reduction="sum")
     torch.testing.assert_close(
         loss(logits, target), loss(logits, one_hot(target, logits.shape)), rtol=1e-14, atol=1e-14
     )
@@ -135,7 +135,7 @@ def test_values_and_gradients_are_those_of_the_numpy_objective(prior):
         (firth_penalty(logits, prior, reduction="none"), SampleLoss(0.0, 1.0, u=u), 1.0),
         (confidence_penalty(logits, reduction="none"), SampleLoss(0.0, 0.0, 1.0), 0.0),
         (
-            FirthLoss(2.5, prior, reduction="none")(logits, target),
+            FirthLoss(2.5, prior=prior, reduction="none")(logits, target),
             PENALTIES["firth"].loss(2.5, u),
             2.5,
         ),
@@ -172,8 +172,8 @@ def test_autograd_checks(shape, kind):
 def test_half_precision_is_computed_in_float32(dtype):
     logits, target = draw((40, K), "indices", dtype=torch.float32)
     half = logits.to(dtype).requires_grad_()
-    got = FirthLoss(1.0, PRIOR, weight=WEIGHT)(half, target)
-    want = FirthLoss(1.0, PRIOR, weight=WEIGHT)(half.detach().float(), target)
+    got = FirthLoss(1.0, prior=PRIOR, weight=WEIGHT)(half, target)
+    want = FirthLoss(1.0, prior=PRIOR, weight=WEIGHT)(half.detach().float(), target)
     assert got.dtype == torch.float32
     assert torch.equal(got, want)
     got.backward()
@@ -216,9 +216,9 @@ def test_masked_classes_behave_as_in_torch():
     assert smooth == FirthLoss(0.1)(logits, target) == torch.inf
     # the prior 0 of PRIOR at class 2 takes the masked class out
     logits.requires_grad_()
-    masked = FirthLoss(0.5, PRIOR)(logits, target)
+    masked = FirthLoss(0.5, prior=PRIOR)(logits, target)
     kept = [0, 1, 3, 4]
-    plain = FirthLoss(0.5, PRIOR[kept])(logits[:, kept], torch.arange(4))
+    plain = FirthLoss(0.5, prior=PRIOR[kept])(logits[:, kept], torch.arange(4))
     torch.testing.assert_close(masked, plain)
     for value in (masked, confidence_penalty(logits)):
         (gradient,) = torch.autograd.grad(value, logits)
@@ -254,7 +254,7 @@ def test_label_smoothing_is_that_of_torch_and_the_firth_loss_scaled():
 def test_it_compiles_to_one_graph(kind, lam):
     torch._dynamo.reset()
     logits, target = draw((6, K, 2), kind)
-    loss = FirthLoss(lam, PRIOR, weight=WEIGHT)
+    loss = FirthLoss(lam, prior=PRIOR, weight=WEIGHT)
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     logits.requires_grad_()
     (want,) = torch.autograd.grad(loss(logits, target), logits)
@@ -287,7 +287,7 @@ def test_vmap_and_grad_of_functions():
 
 
 def test_the_module_is_a_good_module():
-    loss = FirthLoss(0.5, [0.25, 0.75], weight=torch.ones(2), reduction="sum")
+    loss = FirthLoss(0.5, prior=[0.25, 0.75], weight=torch.ones(2), reduction="sum")
     assert repr(loss) == (
         "FirthLoss(lam=0.5, prior=<2 classes>, weight=<2 classes>, reduction='sum')"
     )
@@ -343,8 +343,8 @@ def test_lam_is_a_floating_copy_of_the_tensor_given():
 
 def test_loading_a_state_leaves_the_callers_prior_and_weight_alone():
     prior, weight = np.array([0.25, 0.75]), torch.ones(2)
-    loss = FirthLoss(1.0, prior, weight=weight)
-    loss.load_state_dict(FirthLoss(1.0, [0.5, 0.5], weight=[2.0, 3.0]).state_dict())
+    loss = FirthLoss(1.0, prior=prior, weight=weight)
+    loss.load_state_dict(FirthLoss(1.0, prior=[0.5, 0.5], weight=[2.0, 3.0]).state_dict())
     assert torch.equal(loss.weight, torch.tensor([2.0, 3.0]))
     assert prior.tolist() == [0.25, 0.75]
     assert weight.tolist() == [1.0, 1.0]
@@ -435,10 +435,12 @@ def test_class_weights_may_be_a_list():
         (lambda: FirthLoss(None), "lam = None must be a number"),
         (lambda: FirthLoss([1.0]), "lam = .1.0. must be a number"),
         (lambda: FirthLoss(torch.ones(2)), "lam has shape"),
-        (lambda: FirthLoss(1, [0.5, 0.6]), "sums to 1.1"),
-        (lambda: FirthLoss(1, [[0.5, 0.5]]), r"shape \(1, 2\)"),
+        (lambda: FirthLoss(torch.nn.Parameter(torch.tensor(-1.0))), "must not be negative"),
+        (lambda: EpisodeSampler([]), "takes trials of sample_episodes, not list"),
+        (lambda: FirthLoss(1, prior=[0.5, 0.6]), "sums to 1.1"),
+        (lambda: FirthLoss(1, prior=[[0.5, 0.5]]), r"shape \(1, 2\)"),
         (lambda: FirthLoss(1, reduction="max"), "'max' is unknown"),
-        (lambda: FirthLoss(1, [0.5, 0.5])(torch.zeros(1, 3), torch.tensor([0])), "3 classes"),
+        (lambda: FirthLoss(1, prior=[0.5, 0.5])(torch.zeros(1, 3), torch.tensor([0])), "3 classes"),
         (lambda: firth_loss(torch.zeros(1, 3), torch.zeros(1, 3).long(), 1.0), "floating"),
         (lambda: firth_penalty(torch.zeros(1, 3), ["a"]), "prior = .'a'. is not a list"),
         (
@@ -621,7 +623,7 @@ def test_the_binary_loss_is_that_of_two_logits(reduction, prior):
     y = torch.arange(9) % 2
     two = torch.stack([torch.zeros_like(z), z], 1)
     expected = firth_loss(two, y, 0.6, [1 - prior, prior], reduction=reduction)
-    torch.testing.assert_close(FirthBCELoss(0.6, prior, reduction=reduction)(z, y), expected)
+    torch.testing.assert_close(FirthBCELoss(0.6, prior=prior, reduction=reduction)(z, y), expected)
     with pytest.raises(FirthshotError, match=r"prior = 1.0 must lie"):
         firth_bce_loss(z, y, 1.0, 1.0)
 
@@ -638,3 +640,17 @@ def test_batches_of_a_loader_are_the_trials_of_runs():
     np.testing.assert_array_equal(rows.numpy(), bank.features[expected].astype(np.float32))
     assert sampler.support_size == 6
     assert sampler.labels(2)[:6].tolist() == episodes[2].support_labels.tolist()
+
+
+@pytest.mark.parametrize("kind", [FirthLoss, FirthBCELoss])
+def test_a_learned_coefficient_stops_at_zero(kind):
+    loss = kind(torch.nn.Parameter(torch.tensor(0.2)))
+    logits, target = torch.tensor([[2.0, -1.0]]), torch.tensor([[1.0, 0.0]])
+    optimizer = torch.optim.SGD(loss.parameters(), lr=1.0)
+    for _ in range(5):
+        optimizer.zero_grad()
+        value = loss(logits, target)
+        value.backward()
+        optimizer.step()
+    assert loss.lam <= 0
+    assert value == kind(0.0)(logits, target)

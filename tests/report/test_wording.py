@@ -201,8 +201,8 @@ def test_the_tuning_free_coefficient() -> None:
             "at 10 shots (−0.50 ± 0.60 points)."
         ),
         (
-            "The tuning-free λ of the theory is safe: a loss of 0.5 points is excluded at 5 shots "
-            "(+0.50 ± 0.10 points)."
+            "The tuning-free λ of the theory is safe at 5 shots (+0.50 ± 0.10 points): it loses "
+            "less than 0.5 points."
         ),
     ]
     (verdict,) = verdicts(setting(5, 1, 0.7, **theory(-0.5, 0.1)))
@@ -331,18 +331,22 @@ def test_tiles() -> None:
             "It depends: it helps in 1 and costs accuracy in 1 of 2 settings.",
             "mixed",
         ),
-        ((0.1,), "The effect may be chance.", "plain"),
-        ((0.1, 0.1), "The effect may be chance in both settings.", "plain"),
+        ((0.1,), "No gain found: the effect may be chance.", "plain"),
+        ((0.1, 0.1), "No gain found: the effect may be chance in both settings.", "plain"),
         (
             (0.1, None),
             (
-                "The effect may be chance in 1 and the validation classes chose λ = 0 in 1 of 2 "
-                "settings."
+                "No gain found: the effect may be chance in 1 and the validation classes chose "
+                "λ = 0 in 1 of 2 settings."
             ),
             "plain",
         ),
-        ((None,), "The validation classes chose λ = 0.", "plain"),
-        ((None,) * 3, "The validation classes chose λ = 0 in all 3 settings.", "plain"),
+        ((None,), "No gain found: the validation classes chose λ = 0.", "plain"),
+        (
+            (None,) * 3,
+            "No gain found: the validation classes chose λ = 0 in all 3 settings.",
+            "plain",
+        ),
     ],
 )
 def test_answers(gains: tuple[float | None, ...], answer: str, tone: str) -> None:
@@ -379,6 +383,8 @@ def test_gains_that_nobody_would_act_on_are_no_yes() -> None:
     assert small.counts == (("unclear", 2, "below 0.1 points"),)
     mixed = make_headline(verdicts(setting(5, 1, 0.3), setting(5, 5, -0.05, 0.01)))
     assert (mixed.answer, mixed.tone) == ("Yes, in 1 of 2 settings.", "good")
+    more = make_headline(verdicts(setting(5, 1, 0.3), setting(5, 5, 0.05, 0.01)))
+    assert more.answer == "Yes, in 1 of 2 settings, and by less than 0.1 points in 1 more."
 
 
 def test_a_tile_has_the_accuracy_beside_the_gain() -> None:
@@ -391,7 +397,7 @@ def test_the_headline_says_how_much() -> None:
     assert headline.lines == (
         (
             "The largest gain is +3.00 ± 0.20 points, 60.0 → 63.0 % (Firth, linear head, 5 ways, "
-            "5 shots). 1 of the 2 gains is below 0.1 points."
+            "5 shots)."
         ),
     )
     headline = make_headline(verdicts(setting(5, 1, -1.0), setting(5, 5, -0.5, 0.1)))
@@ -405,11 +411,10 @@ def test_the_headline_says_how_much() -> None:
 
 def test_a_gain_that_is_printed_as_a_tenth_is_not_called_less() -> None:
     """Every table prints a gain of 0.096 points as +0.10."""
-    line = make_headline(verdicts(setting(5, 1, 0.096, 0.01))).lines[0]
-    assert "+0.10 ± 0.01 points" in line
-    assert "below" not in line
-    line = make_headline(verdicts(setting(5, 1, 0.094, 0.01))).lines[0]
-    assert line.endswith("This gain is below 0.1 points.")
+    headline = make_headline(verdicts(setting(5, 1, 0.096, 0.01)))
+    assert "+0.10 ± 0.01 points" in headline.lines[0]
+    assert headline.answer == "Yes."
+    assert make_headline(verdicts(setting(5, 1, 0.094, 0.01))).answer == "No practical difference."
 
 
 HEAD = "A head without penalty (nearest class mean)"

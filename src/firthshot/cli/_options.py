@@ -20,7 +20,7 @@ Precision = Literal["float16", "float32"]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 EncoderName = Annotated[
     str | None,
     typer.Option(help="Name (see backbone list) or path of an encoder; else the default one."),

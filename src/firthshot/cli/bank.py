@@ -117,7 +117,7 @@ def import_(
         str, typer.Option(help="Origin, to record; else the names of the files.")
     ] = "",
 ) -> None:
-    """Make a bank of npz, npy, CSV, Parquet, HDF5, torch or pickled feature files."""
+    """Make a bank from npz, npy, CSV, Parquet, HDF5, torch or pickled feature files."""
     from firthshot.banks import import_bank, import_dealt, import_whole
 
     if (table is None) == (not split):

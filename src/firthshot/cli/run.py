@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._options import Quiet
 from firthshot.cli._results import finish, finish_geometric, resume_command
 from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from firthshot.experiments.runner import RunOutcome
@@ -28,7 +31,9 @@ def run(
         list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Trials per setting.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; else runs/NAME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder; else runs/NAME or runs/NAME-BANK.")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of threads; else all cores.")
     ] = None,
@@ -47,7 +52,7 @@ def run(
             "theory) is within ± this many points, or 10 × the trials (max_trials) are reached."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+    quiet: Quiet = False,
     report: Annotated[
         bool,
         typer.Option(
@@ -55,11 +60,11 @@ def run(
         ),
     ] = True,
 ) -> None:
-    """Run an experiment and report it; the same command again goes on where it stopped."""
+    """Run an experiment and report it; repeat the command to resume."""
     from firthshot.experiments.spec import GeometricSpec, run_folder
 
     spec = _resolve(source, bank, trials, assignments, until_ci)
-    folder = out or run_folder(source) or Path("runs") / spec.name
+    folder = out or run_folder(source) or _own_folder(spec.name, bank or ())
     console = screen(quiet=quiet)
     try:
         if isinstance(spec, GeometricSpec):
@@ -72,6 +77,11 @@ def run(
     finish(outcome, folder, report, console)
     if outcome.failed:
         raise typer.Exit(1)
+
+
+def _own_folder(name: str, banks: Sequence[str]) -> Path:
+    """Return where a run goes: one on banks of the user's does not meet that of the preset."""
+    return Path("runs") / "-".join([name, *(Path(bank).stem for bank in banks)])
 
 
 def _resolve(

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from firthshot.errors import FirthshotError
-from firthshot.torch._losses import FirthLoss, _check_lam
+from firthshot.torch._losses import FirthLoss, _check_lam, not_negative
 from firthshot.torch._samples import Reduction, check_reduction
 
 
@@ -44,7 +44,7 @@ def firth_bce_loss(
     data = functional.binary_cross_entropy_with_logits(z, target.to(z.dtype), reduction="none")
     entropy = -prior * math.log(prior) - (1 - prior) * math.log1p(-prior)
     penalty = functional.softplus(z) - prior * z - entropy
-    loss = data + lam * penalty
+    loss = data + not_negative(lam) * penalty
     if reduction == "none":
         return loss
     return loss.mean() if reduction == "mean" else loss.sum()
@@ -63,7 +63,7 @@ class FirthBCELoss(FirthLoss):
     """
 
     def __init__(
-        self, lam: float | Tensor, prior: float = 0.5, *, reduction: Reduction = "mean"
+        self, lam: float | Tensor, *, prior: float = 0.5, reduction: Reduction = "mean"
     ) -> None:
         super().__init__(lam, reduction=reduction)
         self.positive = prior

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from torch import Tensor, as_tensor
 from torch.utils.data import Sampler
 
-if TYPE_CHECKING:
-    from firthshot.episodes import Episodes
+from firthshot.episodes import Episodes
+from firthshot.errors import FirthshotError
 
 
 class EpisodeSampler(Sampler):  # type: ignore[misc]
@@ -25,6 +24,10 @@ class EpisodeSampler(Sampler):  # type: ignore[misc]
     """
 
     def __init__(self, episodes: Episodes) -> None:
+        if not isinstance(episodes, Episodes):
+            raise FirthshotError(
+                f"EpisodeSampler takes trials of sample_episodes, not {type(episodes).__name__}."
+            )
         self.episodes = episodes
 
     def __len__(self) -> int:

@@ -62,7 +62,7 @@ def firth_loss(
         data = (1 - label_smoothing) * data + label_smoothing * smooth
     penalty = reduce(divergence_from(prior, log_p), omega, reduction, target.shape == input.shape)
     if isinstance(lam, Tensor):  # λ = 0 is cross-entropy even where the penalty is infinite
-        lam = lam.to(log_p.dtype)
+        lam = not_negative(lam).to(log_p.dtype)
         return data + torch.where(lam == 0, 0.0, lam * penalty)
     return data + lam * penalty
 
@@ -115,7 +115,8 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
     ----------
     lam : float or Tensor of shape ()
         The coefficient λ. To learn it, give a ``torch.nn.Parameter``: it is one of the module's
-        parameters. To schedule it, assign to ``lam`` between steps. Another tensor becomes a
+        parameters. Learn it on held-out rows: the training loss always falls with λ, to 0, where
+        it stays. To schedule it, assign to ``lam`` between steps. Another tensor becomes a
         buffer: it is saved, moves with the module, and `torch.compile` does not specialise on its
         value. A number assigned to it later fills it; a tensor assigned to a number becomes one.
         The buffer is a floating copy of the tensor, except that a tensor which requires grad is
@@ -147,8 +148,8 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
     def __init__(
         self,
         lam: float | Tensor,
-        prior: ArrayLike | Tensor | None = None,
         *,
+        prior: ArrayLike | Tensor | None = None,
         weight: ArrayLike | Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
@@ -174,6 +175,8 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
             super().__setattr__(name, value)
             return
         _check_lam(value)
+        if isinstance(value, Tensor) and value.detach() < 0:
+            raise FirthshotError(f"lam = {float(value.detach()):g} must not be negative.")
         held = self._parameters.get("lam", self._buffers.get("lam"))
         if isinstance(value, Tensor):
             for place in (self.__dict__, self._buffers, self._parameters):
@@ -214,6 +217,11 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         if self.label_smoothing:
             parts.append(f"label_smoothing={self.label_smoothing:g}")
         return ", ".join([*parts, f"reduction={self.reduction!r}"])
+
+
+def not_negative(lam: float | Tensor) -> Any:
+    """Return λ, or 0 where an optimizer took it below: the loss would have no minimum."""
+    return lam.clamp(min=0) if isinstance(lam, Tensor) else lam
 
 
 def _check_smoothing(epsilon: float) -> None:

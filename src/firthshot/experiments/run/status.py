@@ -28,7 +28,7 @@ class RunStatus:
     cells, finished : of the plan, 0 where the folder does not say, and those that are there
     running : whether a process holds the folder
     failures : cell in words → why it failed
-    notes : what the plan left out or did otherwise than asked, in sentences
+    notes : what the plan left out or changed from the spec, in sentences
     damaged, dropped : cells and trials that do not count, in words
     sessions : machine, versions and time of each call of ``run``; empty for runs that lack them
     """

@@ -79,7 +79,7 @@ def no_class_interval(key: dict[str, Any], design: ClassDesign | None) -> str:
     if design is None:
         why = "the table of the trials' classes is missing"
     elif design.ways == design.members.shape[1]:
-        why = "every trial has the same classes, which trial means cannot tell apart"
+        why = "every trial uses the same classes"
     else:
         why = "there are too few trials to tell the classes apart"
     return f"{where}: no interval over classes, {why}."

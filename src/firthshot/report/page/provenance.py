@@ -103,7 +103,7 @@ def notes(gathered: Gathered) -> list[dict[str, Any]]:
         failed = [f"{cell}: {why}" for cell, why in run.status.failures.items()]
         found.append((f"{run.name}: unfinished", words.missing(run)))
         found.append((f"{run.name}: failed cells", failed))
-        found.append((f"{run.name}: done otherwise than asked", run.status.notes))
+        found.append((f"{run.name}: changed from the spec", run.status.notes))
     found.append(("Statistics", gathered.summary.warnings))
     for bank in {bank.sha256: bank for run in gathered.runs for bank in run.banks}.values():
         doctor = [f"{finding.sentence} ({finding.severity})" for finding in bank.findings]

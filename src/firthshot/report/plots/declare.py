@@ -223,7 +223,7 @@ DIFFERENCES = Plot(
 )
 CONTRASTS = Plot(
     "contrasts",
-    Axis("value", "Accuracy gained over the other (points)"),
+    Axis("value", "Lead over the other method (points)"),
     Axis("setting", "", scale="names"),
     (ZERO, _CLASSES, _TRIALS, Mark("points", look={"filled": True})),
     {

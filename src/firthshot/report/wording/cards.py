@@ -37,8 +37,8 @@ TOPICS = {
     "theory": "No tuning.",
     "calibration": "Probabilities.",
     "rivals": "Other penalties.",
-    "heads": "Other heads.",
-    "references": "Other heads.",
+    "heads": "Trained heads.",
+    "references": "Reference heads.",
     "edge": "Grid.",
 }
 _TONES = {
@@ -78,7 +78,7 @@ _SENTENCES = {
         "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{why}}",
         "start": _START.format(what=_TUNING_FREE),
         "open": f"{_TUNING_FREE} may cost accuracy: {LOSS} is possible {{effects}}.",
-        "safe": f"{_TUNING_FREE} is safe: {LOSS} is excluded {{effects}}.",
+        "safe": f"{_TUNING_FREE} is safe {{effects}}: it loses less than {100 * MARGIN:g} points.",
     },
     "calibration": {
         "worse": "Probabilities get worse: {moves}.{leaning}",

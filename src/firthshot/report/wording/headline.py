@@ -149,9 +149,11 @@ def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
         return _nothing(outcomes), "plain"
     if helps == total:
         return (f"Yes, {everywhere(total)}." if total > 1 else "Yes."), "good"
-    if 2 * helps < total:
-        return f"It helps in {helps} of {total} settings.", "mixed"
-    return f"Yes, in {helps} of {total} settings.", "good"
+    few = 2 * helps < total
+    gains = sum(o.practical == "small" and o.row["improvement"] > 0 for o in outcomes)
+    small = f", and by less than {100 * PRACTICAL:g} points in {gains} more" if gains else ""
+    among = f"in {helps} of {total} settings{small}."
+    return (f"It helps {among}", "mixed") if few else (f"Yes, {among}", "good")
 
 
 def _nothing(outcomes: Sequence[Outcome]) -> str:
@@ -164,10 +166,12 @@ def _nothing(outcomes: Sequence[Outcome]) -> str:
     present = [(words, counts[one]) for one, words in _QUIET.items() if counts[one]]
     if len(present) == 1:
         ((words, _),) = present
-        among = f" {everywhere(total)}" if total > 1 else ""
-        return f"{capital(words)}{among}.{needed}"
-    each = [f"{words} in {count}" for words, count in present]
-    return f"{capital(listed(each))} of {total} settings.{needed}"
+        found = f"{words} {everywhere(total)}" if total > 1 else words
+    else:
+        found = listed(f"{words} in {count}" for words, count in present) + f" of {total} settings"
+    if counts["few"] or counts["only zero"]:
+        return f"{capital(found)}.{needed}"
+    return f"No gain found: {found}."
 
 
 def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -176,10 +180,10 @@ def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
     costs = [pair for pair in pairs if pair[1].standing == "costs"]
     if helps:
         best = max(helps, key=lambda pair: pair[1].row["improvement"])
-        yield f"The largest gain is {_effect(*best)}.{_small([o for _, o in helps], 'gain')}"
+        yield f"The largest gain is {_effect(*best)}."
     if costs:
         worst = min(costs, key=lambda pair: pair[1].row["improvement"])
-        yield f"The largest loss is {_effect(*worst)}.{_small([o for _, o in costs], 'loss')}"
+        yield f"The largest loss is {_effect(*worst)}."
 
 
 def _training(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -201,15 +205,6 @@ def _effect(verdict: Verdict, outcome: Outcome) -> str:
     return f"{amount} points, {accuracies(outcome)} ({where})"
 
 
-def _small(some: Sequence[Outcome], noun: str) -> str:
-    small = sum(outcome.practical == "small" for outcome in some)
-    if not small:
-        return ""
-    nouns = {"gain": "gains", "loss": "losses"}[noun]
-    which = f"{small} of the {len(some)} {nouns}" if len(some) > 1 else f"This {noun}"
-    return f" {which} {'is' if small == 1 else 'are'} below {100 * PRACTICAL:g} points."
-
-
 def _quiet(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Say in how many settings nothing can be told, or nothing was changed, beside the others."""
     counts = Counter(outcome.standing for outcome in outcomes)
@@ -225,7 +220,7 @@ def _quiet(outcomes: Sequence[Outcome]) -> Iterator[str]:
         yield f"{capital(listed(parts))}.{needed_sentence(outcomes)}"
 
 
-# How a reference head does.
+# How the best reference head of a setting does.
 _STANDINGS = {
     "matched": "does as well or better",
     "worse": "is worse",
@@ -246,8 +241,11 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
     names = dict.fromkeys(one.opponent[0] for verdict in verdicts for one in verdict.references)
     which = listed(map(head_name, names), "or") if len(names) <= _FEW_NAMES else f"{len(names)} run"
+    head = (
+        "A head without penalty" if len(names) == 1 else "Each setting's best head without penalty"
+    )
     yield (
-        f"A head without penalty ({which}) {_STANDINGS[first]} in "
+        f"{head} ({which}) {_STANDINGS[first]} in "
         f"{among} where it helps{' and one was run' if partly else ''}{rest}.{needed}"
     )
 
@@ -256,7 +254,7 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
     known = [(v, o) for v in verdicts for o in v.outcomes if o.theory_standing]
     if not known:
         return
-    bad = [(v, o) for v, o in known if o.theory_standing == "costs"]
+    bad = [(v, o) for v, o in known if o.theory_standing in ("costs", "start")]
     wide = sum(o.theory_standing == "open" for _, o in known)
     start = sum(o.theory_standing == "start" for _, o in known)
     said = f"Without tuning (λ from theory), accuracy falls {_of(len(bad), len(known))}"
@@ -265,8 +263,8 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
         loss = points(worst.row["theory_improvement"])
         said += f", down to {loss} points ({title_of(verdict)}, {setting_words(worst.condition)})"
     said += f"; {LOSS} is possible {_of(wide, len(known))}" if wide else ""
-    said += f"; the random start alone costs accuracy {_of(start, len(known))}" if start else ""
-    yield f"{said}."
+    blame = f" In {start} of them only the random start is to blame." if start else ""
+    yield f"{said}.{blame}"
 
 
 def _probabilities(outcomes: Sequence[Outcome]) -> Iterator[str]:
