@@ -295,7 +295,7 @@ def test_the_module_is_a_good_module():
         repr(FirthLoss(1, ignore_index=3)) == "FirthLoss(lam=1, ignore_index=3, reduction='mean')"
     )
     assert set(loss.state_dict()) == {"prior", "weight"}
-    other = FirthLoss(0.5, [0.5, 0.5], weight=torch.zeros(2))
+    other = FirthLoss(0.5, prior=[0.5, 0.5], weight=torch.zeros(2))
     other.load_state_dict(loss.state_dict())
     assert torch.equal(other.prior, loss.prior)
     assert torch.equal(other.weight, loss.weight)
