@@ -1,16 +1,25 @@
-"""How often the printed interval holds the accuracy of held-out rows."""
+"""How often the printed interval holds the accuracy of held-out rows.
+
+Finished draws are kept in a table, so that the command goes on where it was stopped.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
 
 import numpy as np
 
-from firthshot import FewShotClassifier
+from firthshot import Bank, FewShotClassifier, load_bank
 from firthshot.own_data.assessment import LabelledFit
 from firthshot.own_data.assessment.estimate import estimate_accuracy
 from firthshot.own_data.assessment.rows import leave_out, rounds_of
-from studies.own_data.draws import BANKS, Draw, draws, mean_over_classes
+from studies.own_data.draws import BANKS, mean_over_classes, user_draw
+
+KEPT = Path(__file__).parent / "coverage.csv"
+NUMBERS = ("held_out", "estimate", "low", "high", "measured")
+FIRST = 1000  # the constants of the interval were set on earlier draws
 
 
 @dataclass(frozen=True)
@@ -18,6 +27,7 @@ class Covered:
     """One draw: what was printed, and what held-out rows had."""
 
     bank: str
+    trial: int
     shots: str
     ways: int
     held_out: float
@@ -32,32 +42,54 @@ class Covered:
         return self.low <= self.held_out <= self.high
 
 
-def cover(bank: str, draw: Draw) -> Covered | None:
-    """Assess one draw; None where every class has one row."""
+def cover(bank: Bank, trial: int) -> Covered:
+    """Assess one draw."""
+    draw = user_draw(bank, trial)
     classes, labels = np.unique(draw.labels, return_inverse=True)
     task = LabelledFit(FewShotClassifier(), draw.features, labels, classes)
-    rounds = rounds_of(task)
-    if not rounds:
-        return None
-    one, _ = estimate_accuracy(task, leave_out(task, rounds))
+    one, _ = estimate_accuracy(task, leave_out(task, rounds_of(task)))
     model = FewShotClassifier().fit(draw.features, draw.labels)
     right = model.predict(draw.held_features) == draw.held_labels
-    return Covered(
-        bank,
-        draw.shots,
-        len(classes),
-        mean_over_classes(right, draw.held_labels),
-        one.accuracy,
-        one.low,
-        one.high,
-        one.measured,
-    )
+    held_out = mean_over_classes(right, draw.held_labels)
+    numbers = (held_out, one.accuracy, one.low, one.high, one.measured)
+    return Covered(bank.name, trial, draw.shots, len(classes), *map(float, numbers))
 
 
-def run(number: int) -> list[Covered]:
-    """Assess so many draws of every bank."""
-    found = (cover(bank, draw) for bank in BANKS for draw in draws(bank, number))
-    return [one for one in found if one is not None]
+def run(number: int, kept: Path = KEPT) -> list[Covered]:
+    """Assess so many draws of every bank; those of the table are done."""
+    done = {(one.bank, one.trial): one for one in read(kept)}
+    trials = range(FIRST, FIRST + number)
+    found = []
+    for bank in map(load_bank, BANKS):
+        for trial in trials:
+            one = done.get((bank.name, trial))
+            if one is None:
+                one = cover(bank, trial)
+                append(kept, one)
+            found.append(one)
+    return found
+
+
+def read(kept: Path) -> list[Covered]:
+    """Return the draws of a table; none where there is no table."""
+    if not kept.exists():
+        return []
+    kinds: dict[str, type] = dict.fromkeys(NUMBERS, float) | {"trial": int, "ways": int}
+    with kept.open(newline="") as lines:
+        return [
+            Covered(**{name: kinds.get(name, str)(value) for name, value in line.items()})
+            for line in csv.DictReader(lines)
+        ]
+
+
+def append(kept: Path, one: Covered) -> None:
+    """Write one draw at the end of a table."""
+    is_new = not kept.exists()
+    with kept.open("a", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        if is_new:
+            writer.writerow(asdict(one))
+        writer.writerow(f"{x:.6f}" if isinstance(x, float) else x for x in astuple(one))
 
 
 def table(found: list[Covered]) -> str:
@@ -83,6 +115,3 @@ def _line(name: str, part: list[Covered]) -> str:
     means = [f"{values[key].mean():.1f}" for key in ("held_out", "estimate", "measured")]
     cells = [name, str(len(part)), *means, f"{error:.1f}", f"{width:.1f}", f"{inside:.1f} %"]
     return f"| {' | '.join(cells)} |"
-
-
-NUMBERS = ("held_out", "estimate", "low", "high", "measured")

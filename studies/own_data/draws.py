@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from firthshot import Bank, load_bank
+from firthshot import Bank
 
 BANKS = ("clinc150-minilm", "cifarfs-efficientnet-lite0", "mini-resnet10", "cub-resnet10")
 HELD_OUT = 40  # rows of a class, at most
@@ -24,16 +23,15 @@ class Draw:
     shots: str
 
 
-def draws(name: str, number: int) -> Iterator[Draw]:
-    """Yield draws of a bank: 5 to 20 classes of 2 to 12 rows, equal, unequal or some of one row."""
-    bank = load_bank(name)
-    for trial in range(number):
-        rng = np.random.default_rng([trial, len(name)])
-        kind = ("2", "3", "5", "8", "12", "2-16", "1-6")[trial % 7]
-        ways = int(rng.choice([5, 10, 20]))
-        low, _, high = kind.partition("-")
-        counts = rng.integers(int(low), int(high or low) + 1, ways)
-        yield draw_rows(bank, rng, counts, kind)
+def user_draw(bank: Bank, trial: int) -> Draw:
+    """Return 5 to 20 classes of 2 to 12 rows: equal, unequal, or some of one row."""
+    rng = np.random.default_rng([trial, len(bank.name)])
+    kind = ("2", "3", "5", "8", "12", "2-16", "1-6")[trial % 7]
+    ways = int(rng.choice([5, 10, 20]))
+    low, _, high = kind.partition("-")
+    counts = rng.integers(int(low), int(high or low) + 1, ways)
+    counts[0] = max(counts[0], 2)  # where all classes have one row, nothing can be left out
+    return draw_rows(bank, rng, counts, kind)
 
 
 def draw_rows(bank: Bank, rng: np.random.Generator, counts: np.ndarray, kind: str) -> Draw:

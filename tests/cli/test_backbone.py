@@ -48,7 +48,7 @@ def test_fit_and_predict_share_the_options_of_an_encoder(
     words += ["--architecture", "conv4", "--size", "32", "--mean", "0", "--std", "1"]
     fitted = CliRunner().invoke(app, words)
     assert fitted.exit_code == 0, fitted.output
-    assert "pictures of 32 px" in " ".join(fitted.output.split())
+    assert "at 32 px" in " ".join(fitted.output.split())
     assert "size=32&mean=0.0,0.0,0.0" in load_model(model).encoder_name_
     (tmp_path / "c4.pth").rename(tmp_path / "moved.pth")
     moved = ["--encoder", str(tmp_path / "moved.pth")]

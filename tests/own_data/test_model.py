@@ -213,7 +213,7 @@ def test_planted_labels_are_named_by_their_files(photos: Path) -> None:
     said = " ".join(
         CliRunner().invoke(app, ["fit", str(photos), "--model", "m.firth"]).output.split()
     )
-    assert "1 looks wrong: blue/planted.png (blue, rather red)" in said
+    assert "1 looks wrong: planted.png (blue, rather red)" in said
 
 
 def test_a_table_of_flowers_is_no_table_of_texts(intents: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 import firthshot
-from firthshot.own_data import Examples
+from firthshot.own_data import Embedder, Examples
+from firthshot.own_data._fitting import fit_examples
 from firthshot.own_data.assessment.checks import leaking_columns, near_copies
 from firthshot.own_data.page.thumbs import Thumbnails
 from report.chromium import Chromium, find_chromium
@@ -51,9 +52,6 @@ def drawn(folder: Path, classes: int, each: int, side: int = 160) -> Examples:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from firthshot.own_data import Embedder
-    from firthshot.own_data._fitting import fit_examples
-
     folder = tmp_path_factory.mktemp("page")
     examples = drawn(folder / "photos", 6, 8)
     file = folder / "page.html"
@@ -90,9 +88,6 @@ def test_the_page_says_what_there_is_to_say(page: Path) -> None:
 
 
 def test_a_page_of_200_pictures_is_small(tmp_path: Path) -> None:
-    from firthshot.own_data import Embedder
-    from firthshot.own_data._fitting import fit_examples
-
     examples = drawn(tmp_path / "photos", 10, 20, side=400)
     model = fit_examples(examples, "auto", {}, Embedder())
     assert len(model.report()) < 3_000_000
@@ -159,6 +154,21 @@ def test_it_fits_both_widths_in_both_themes(
     assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) is dark
     theme = "dark" if dark else "light"
     browser.screenshot(SCREENSHOTS / f"fit-{width}-{theme}.png")
+
+
+@needs_chromium
+def test_a_long_name_without_a_space_stays_on_a_phone(browser: Chromium, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 80)) + 9 * np.repeat(np.eye(2, 80), 20, axis=0)
+    labels = np.repeat(["one", "other"], 20)
+    labels[3] = "other"  # it looks wrong, and is named in the answer
+    names = np.array([f"photos/{'a_name_wider_than_a_phone_' * 3}{row}.jpg" for row in range(40)])
+    examples = Examples("photos", X, labels, ids=names, id_name="picture", kind="image")
+    model = fit_examples(examples, "auto", {}, Embedder())
+    assert names[3].removeprefix("photos/") in model.report(tmp_path / "page.html")
+    browser.resize(400, phone=True)
+    browser.open(tmp_path / "page.html")
+    boxes = "[...document.querySelectorAll('.short dd, .look')]"
+    assert browser.run(f"{boxes}.filter((box) => box.scrollWidth > box.clientWidth).length") == 0
 
 
 @needs_chromium

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
+from firthshot.cli._fit_screen import show_report
 from firthshot.estimators import FewShotClassifier, FirthClassifier
 from firthshot.own_data import Examples, answer_lines, report_fit, title_line
 from firthshot.own_data._remarks import remarks
@@ -57,7 +61,7 @@ def test_the_classes_mixed_up_most_are_named():
     assert (mixed.one, mixed.other, mixed.other_as_one) == ("c0", "c2", 2)
     lines = dict(answer_lines(found))
     assert lines["confused"] == "'c2' taken for 'c0' twice."
-    assert lines["labels"].startswith("2 look wrong: row ")
+    assert lines["labels"].startswith("2 look wrong. First: row ")
     assert {one.row for one in found.assessment.doubts} == {0, 1}
 
 
@@ -205,3 +209,14 @@ def test_a_rate_that_is_none_is_refused(bad):
         novelty.threshold(bad)
     with pytest.raises(FirthshotError, match="needs 99 rows"):
         novelty.threshold(0.01)
+
+
+def test_the_answer_fits_a_terminal_with_long_names_too():
+    examples = clusters((20,) * 5, noise=4.0)
+    long = np.array([f"Black throated Sparrow {name}" for name in examples.labels])
+    files = np.array([f"{name}/{name.replace(' ', '_')}_0083_111470.jpg" for name in long])
+    found = report(changed(examples, labels=long, ids=files, kind="image"))
+    assert found.assessment.doubts
+    console = Console(width=80, file=io.StringIO())
+    show_report(console, found)
+    assert len(console.file.getvalue().splitlines()) <= 14  # and two on what was written

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from firthshot import load_bank
 from studies.own_data import coverage, labels, unknowns
-from studies.own_data.draws import draws
 
 
 def test_a_draw_is_assessed_and_tabled():
-    draw = next(iter(draws("clinc150-minilm", 1)))
-    found = coverage.cover("clinc150-minilm", draw)
+    found = coverage.cover(load_bank("clinc150-minilm"), 0)
     assert found.low <= found.estimate <= found.high
     lines = coverage.table([found]).splitlines()
     assert lines[2].startswith("| all | 1 |")
     assert lines[2].endswith("| 100.0 % |" if found.inside else "| 0.0 % |")
+
+
+def test_finished_draws_are_kept(tmp_path, monkeypatch):
+    kept = tmp_path / "coverage.csv"
+    monkeypatch.setattr(coverage, "BANKS", ("clinc150-minilm",))
+    (first,) = coverage.run(1, kept)
+    monkeypatch.setattr(coverage, "cover", None)  # nothing is assessed again
+    (again,) = coverage.run(1, kept)
+    assert (again.bank, again.trial, again.shots) == (first.bank, coverage.FIRST, first.shots)
+    assert again.held_out == pytest.approx(first.held_out, abs=1e-6)
 
 
 def test_planted_labels_are_wrong_and_tabled():

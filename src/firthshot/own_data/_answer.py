@@ -11,20 +11,25 @@ if TYPE_CHECKING:
     from firthshot.own_data.assessment import Assessment
 
 WORTHWHILE = 0.01  # a gain of accuracy that more rows are worth
-SHOWN = 2
-MANY = 0.2  # share of the left-out rows: more contradictions are the features', not the labels'
+MANY = 0.15  # share of the left-out rows: more contradictions are the features', not the labels'
 HELD = {"features": "rows", "image": "pictures", "text": "texts"}
 
 
 def title_line(report: FitReport) -> str:
-    """Return what was fitted: the source, its rows and classes."""
+    """Return what was fitted: the source, its rows and classes, and what made the features."""
     counts = list(report.counts.values())
     each = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    made = "" if report.encoder is None else f", encoded by {report.encoder}"
+    made = "" if report.encoder is None else f", by {report.encoder}"
+    size = f", {report.features} feature{'s' * (report.features != 1)}"
     return (
-        f"{report.source}: {report.rows} {HELD[report.kind]}, {report.features} "
-        f"feature{'s' * (report.features != 1)}, {len(counts)} classes of {each}{made}"
+        f"{report.source}: {report.rows} {HELD[report.kind]}"
+        f"{size if report.kind == 'features' else ''}, {len(counts)} classes of {each}{made}"
     )
+
+
+def short_name(name: str, label: str) -> str:
+    """Return the name of a row without the folder that is its label."""
+    return name.removeprefix(f"{label}/")
 
 
 def answer_lines(report: FitReport) -> list[tuple[str, str]]:
@@ -89,36 +94,26 @@ def confused_words(found: Assessment) -> str:
     mixed = found.mixed_up
     if mixed is None:
         return "No two classes: every left-out row was right."
-    ways = [
-        f"{a!r} taken for {b!r} {times(n)}"
-        for a, b, n in (
-            (mixed.one, mixed.other, mixed.one_as_other),
-            (mixed.other, mixed.one, mixed.other_as_one),
-        )
-        if n
-    ]
-    return ", ".join(ways) + "."
+    there, back = (mixed.one, mixed.other), (mixed.other, mixed.one)
+    counts = mixed.one_as_other, mixed.other_as_one
+    if not counts[0]:
+        there, counts = back, (counts[1], 0)
+    reverse = f", the reverse {times(counts[1])}" if counts[1] else ""
+    return f"{there[0]!r} taken for {there[1]!r} {times(counts[0])}{reverse}."
 
 
 def labels_words(report: FitReport) -> str:
-    """Return how many labels look wrong, and the first of them by name."""
+    """Return how many labels look wrong, and the most doubtful one by name."""
     found = report.assessment
     assert found is not None
     if not found.doubts:
         return "None looks wrong."
-    first = [
-        f"{name} ({found.classes[one.label]}, rather {found.classes[one.other]})"
-        for name, one in zip(report.doubtful[:SHOWN], found.doubts, strict=False)
-    ]
-    rest = len(found.doubts) - len(first)
-    more = f" and {rest} more" if rest else ""
-    if len(found.doubts) > MANY * len(found.left):
-        return (
-            f"{len(found.doubts)} rows look like another class, too many to blame the labels. "
-            f"First: {', '.join(first)}."
-        )
-    look = "1 looks" if len(found.doubts) == 1 else f"{len(found.doubts)} look"
-    return f"{look} wrong: {', '.join(first)}{more}."
+    number, doubt = len(found.doubts), found.doubts[0]
+    if number > MANY * len(found.left):
+        return f"{number} look like another class, too many to be wrong labels."
+    label, other = str(found.classes[doubt.label]), str(found.classes[doubt.other])
+    first = f"{short_name(report.doubtful[0], label)} ({label}, rather {other})."
+    return f"1 looks wrong: {first}" if number == 1 else f"{number} look wrong. First: {first}"
 
 
 def more_words(found: Assessment) -> str:

@@ -109,7 +109,7 @@ def _encoder_words(examples: Examples, embedder: Embedder) -> str | None:
     from firthshot.backbones.encoders import split_spec
 
     place, side = split_spec(examples.encoder)[0], embedder.encoder("image").side
-    return place if side is None else f"{place}, pictures of {side} px"
+    return place if side is None else f"{place} at {side} px"
 
 
 def _skipped(examples: Examples) -> list[str]:

@@ -11,9 +11,16 @@ import numpy as np
 
 from firthshot.own_data.assessment import Assessment, binned
 
-WIDTH, HEIGHT = 640.0, 400.0
-LEFT, RIGHT, TOP, BOTTOM = 74.0, 20.0, 16.0, 48.0
+WIDTH, HEIGHT = 640.0, 440.0
+LEFT, RIGHT, TOP, BOTTOM = 74.0, 20.0, 44.0, 64.0  # room for names of axes on a phone
 CURVE_STEPS = 40
+FRAME = {
+    "width": WIDTH,
+    "height": HEIGHT,
+    "left": LEFT,
+    "right": WIDTH - RIGHT,
+    "bottom": HEIGHT - BOTTOM,
+}
 
 
 class Frame:
@@ -99,7 +106,6 @@ def curve_chart(found: Assessment) -> dict[str, Any]:
         "now": {"at": at(now, estimate.accuracy), "words": str(estimate)},
         "twice": {
             "at": at(twice, more.accuracy),
-            "label": min(at(twice, more.low)[1] + 20, HEIGHT - BOTTOM - 8),
             "words": f"{100 * more.accuracy:.0f} % ({100 * more.low:.0f}–{100 * more.high:.0f})",
         },
         "xticks": [(frame.x(float(np.log2(s))), f"{s:g}") for s in marked],

@@ -19,7 +19,7 @@ from firthshot.own_data._answer import (
     title_line,
 )
 from firthshot.own_data.assessment.checks import constant_columns, leaking_columns, near_copies
-from firthshot.own_data.page.charts import HEIGHT, WIDTH, curve_chart, gain_bars, reliability_chart
+from firthshot.own_data.page.charts import FRAME, curve_chart, gain_bars, reliability_chart
 from firthshot.own_data.page.rows import RowViews
 from firthshot.pages import content_policy, own_script, page_style, page_templates, script_json
 
@@ -54,7 +54,7 @@ def render_fit(report: FitReport, examples: Examples) -> str:
         "lines": _lead(report),
         "found": found,
         "remarks": report.remarks,
-        "size": (WIDTH, HEIGHT),
+        "frame": FRAME,
         "checks": _checks(examples),
         "copies": _copies(examples),
         "facts": _facts(report),

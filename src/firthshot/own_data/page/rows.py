@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.own_data._answer import short_name
 from firthshot.own_data.page.thumbs import Thumbnails
 
 if TYPE_CHECKING:
@@ -38,25 +39,25 @@ class RowViews:
         texts = self._examples.texts
         return None if texts is None else texts[row][:LONGEST]
 
-    def name(self, row: int) -> str:
-        """Return what to call a row: nothing where its text says it all."""
+    def name(self, row: int, label: str) -> str:
+        """Return what to call a row beside its label: nothing where its text says it all."""
         same = (
             self._examples.texts is not None and self._examples.id_name == self._examples.text_name
         )
-        return "" if same else self._names[row]
+        return "" if same else short_name(self._names[row], label)
 
     def doubts(self) -> list[dict[str, Any]]:
         """Return the rows whose labels look wrong."""
         classes = self._found.classes
         return [
             {
-                "name": self.name(one.row),
+                "name": self.name(one.row, str(classes[one.label])),
                 "picture": self.picture(one.row),
                 "text": self.text(one.row),
                 "label": str(classes[one.label]),
                 "other": str(classes[one.other]),
-                "given": f"{100 * one.given:.0f} %",
-                "better": f"{100 * one.better:.0f} %",
+                "given": f"{100 * one.given:.0f}\u00a0%",
+                "better": f"{100 * one.better:.0f}\u00a0%",
             }
             for one in self._found.doubts[:MOST_DOUBTS]
         ]
@@ -67,12 +68,13 @@ class RowViews:
         order = np.argsort(-left.probabilities, axis=1)[:, :2]
         return [
             {
-                "name": self.name(int(left.rows[at])),
+                "name": self.name(int(left.rows[at]), str(classes[left.labels[at]])),
                 "picture": self.picture(int(left.rows[at])),
                 "text": self.text(int(left.rows[at])),
                 "label": str(classes[left.labels[at]]),
                 "two": [
-                    (str(classes[k]), f"{100 * left.probabilities[at, k]:.0f} %") for k in order[at]
+                    (str(classes[k]), f"{100 * left.probabilities[at, k]:.0f}\u00a0%")
+                    for k in order[at]
                 ],
             }
             for at in self._found.uncertain[:MOST_UNCERTAIN]
@@ -80,7 +82,7 @@ class RowViews:
 
     def cells(self) -> dict[str, list[dict[str, Any]]]:
         """Return the left-out rows of each cell of the matrix; mistakes get room first."""
-        left = self._found.left
+        left, classes = self._found.left, self._found.classes
         order = np.argsort(left.right, kind="stable")[:MOST_CLICKABLE]
         cells: dict[str, list[dict[str, Any]]] = {}
         for at in order:
@@ -88,7 +90,7 @@ class RowViews:
             wrong = not left.right[at]
             cells.setdefault(f"{left.labels[at]}-{left.predicted[at]}", []).append(
                 {
-                    "name": self._names[row],
+                    "name": short_name(self._names[row], str(classes[left.labels[at]])),
                     "text": self.text(row),
                     "picture": self.picture(row) if wrong else self._made.get(row),
                     "p": round(100 * float(left.probabilities[at, left.predicted[at]])),
