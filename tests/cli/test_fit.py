@@ -203,7 +203,7 @@ def test_a_bank_or_an_npz_is_a_source_too(folder, tmp_path):
             "l2 is 'theory'; give a number that is not negative, or 'scale'",
         ),
         (("--calibrate",), "calibrate belongs to the heads linear, cosine and mlp"),
-        (("--no-rows",), "keeps its rows, because its neighbours are part of it"),
+        (("--no-rows", "--head", "auto"), "predicts from its rows: leave out --head or --no-rows."),
         (("--lam", "loo"), "lam is 'loo'"),
         (("--drop", "e999"), "no column 'e999'"),
         (("--split", "val"), "is no bank: leave out the split val (--split)."),

@@ -93,3 +93,12 @@ def test_a_model_that_changed_begins_anew(photos: Path) -> None:
         for name in ("m.firth", "n.firth")
     ]
     assert parts[0] != parts[1]
+
+
+def test_pictures_in_folders_of_no_class_have_no_accuracy(photos: Path) -> None:
+    firthshot.fit(photos).save("m.firth")
+    for name in ("red", "blue"):
+        (photos / name).rename(photos / f"{name} else")
+    said = " ".join(run("predict", "m.firth", photos, "--out", "p.csv").output.split())
+    assert "Accuracy 100.0 % by the folders of 5 pictures" in said
+    assert "10 others are in folders of no class." in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ import firthshot
 from firthshot.cli import app
 from firthshot.errors import FirthshotError
 from firthshot.estimators import FewShotClassifier, FirthClassifier
+from own_data.small_encoders import WORDS
 
 CENTRES = 3 * np.eye(3, 80)
 
@@ -22,6 +24,11 @@ def rows(counts=(8, 8, 8), seed=0, noise=0.5):
     labels = np.repeat(np.arange(len(counts)), counts)
     X = CENTRES[labels] + noise * rng.normal(size=(len(labels), 80))
     return X, np.array(["ant", "bee", "cat"])[labels]
+
+
+def command(*words: object) -> Any:
+    """Run a command; an error is raised."""
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
 
 
 def test_arrays_frames_folders_lists_and_tables_are_taken(photos: Path, intents: Path) -> None:
@@ -120,7 +127,7 @@ def test_rows_can_be_left_out_of_the_file(tmp_path: Path) -> None:
     model.save(tmp_path / "without.firth", rows=False)
     sizes = [(tmp_path / name).stat().st_size for name in ("with.firth", "without.firth")]
     assert sizes[0] > sizes[1] + X.nbytes
-    with pytest.raises(FirthshotError, match="its neighbours are part of it"):
+    with pytest.raises(FirthshotError, match="predicts from its rows"):
         firthshot.fit(X, y).save(tmp_path / "auto.firth", rows=False)
 
 
@@ -150,7 +157,7 @@ def test_a_model_grows_without_its_old_rows(tmp_path: Path) -> None:
     grown = firthshot.load(tmp_path / "m.firth").update(X[14:], y[14:])
     changes = grown.changes
     assert (changes.added, changes.repeated, changes.new_classes) == (8, 2, ("cat",))
-    assert "8 rows added. 2 were there already. 1 new classes" in str(changes)
+    assert "8 rows added. 2 were there already. 1 new class." in str(changes)
     at_once = firthshot.fit(X, y)
     np.testing.assert_allclose(grown.predict_proba(X), at_once.predict_proba(X), atol=1e-6)
     before = firthshot.fit(X[:16], y[:16])
@@ -239,3 +246,30 @@ def test_a_folder_that_is_not_there() -> None:
     """Defect 8: it could not be "opened as a bank"."""
     refused = CliRunner().invoke(app, ["fit", "nodir/", "--model", "m.firth"])
     assert str(refused.exception) == "There is no folder nodir/: check the path."
+
+
+def test_a_text_is_classified_from_the_command_line(intents: Path) -> None:
+    command("fit", intents, "--model", "m.firth")
+    word = WORDS[0]
+    said = command("predict", "m.firth", f"{word} number 1", f"{word} " * 200)
+    lines = said.stdout.splitlines()
+    assert lines[0].startswith("text,prediction,")
+    assert [line.split(",")[1] for line in lines[1:]] == [f"about {word}"] * 2
+    assert "Note" not in said.stderr
+    said = command("predict", "m.firth", word)
+    assert f"There is no file '{word}', so that it was taken for a text." in said.stderr
+    with pytest.raises(FirthshotError, match=r"There is no file typo\.csv"):
+        command("predict", "m.firth", "typo.csv")
+    with pytest.raises(FirthshotError, match=r"There is no file typo\.csv"):
+        firthshot.load("m.firth").predict("typo.csv")
+
+
+def test_a_model_without_rows_says_what_is_lost(intents: Path) -> None:
+    said = command("fit", intents, "--model", "m.firth", "--no-rows")
+    assert "it cannot be updated, nor tell unknown rows." in said.stderr
+    assert "The linear head" in said.stdout
+    model = firthshot.load("m.firth")
+    assert model.examples is None
+    assert model.predict(["x"]).shape == (1,)
+    with pytest.raises(FirthshotError, match="saved without its rows"):
+        command("predict", "m.firth", "x", "--unknown", "0.05")

@@ -16,18 +16,13 @@ if TYPE_CHECKING:
 MOST_WARNINGS = 1  # the page has them all
 
 
-def show_report(console: Console, report: FitReport) -> None:
-    """Print what was fitted, and the answer."""
+def show_report(console: Console, report: FitReport, changes: Changes | None = None) -> None:
+    """Print what was fitted, the answer, and what an update changed."""
     from firthshot.own_data import answer_lines, title_line
 
     console.print(plain(title_line(report), "bold"))
-    console.print(facts(dict(answer_lines(report))))
-
-
-def show_changes(console: Console, changes: Changes | None) -> None:
-    """Print what an update changed."""
-    if changes is not None:
-        console.print(facts({"update": str(changes)}))
+    updated = {} if changes is None else {"update": str(changes)}
+    console.print(facts(dict(answer_lines(report)) | updated))
 
 
 def show_warnings(console: Console, sentences: list[str], *, quiet: bool) -> None:

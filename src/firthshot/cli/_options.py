@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -91,7 +92,8 @@ def check_target(
         Endings that the file may have; any by default.
     """
     for what, files in inputs.items():
-        if any(Path(file).exists() and Path(file).resolve() == path.resolve() for file in files):
+        found = (Path(file) for file in files if os.path.exists(file))  # noqa: PTH110 - or a text
+        if any(file.resolve() == path.resolve() for file in found):
             raise FirthshotError(f"{option} {path} would overwrite the {what}: give another name.")
     if kinds and path.suffix.lower() not in kinds:
         known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"

@@ -86,8 +86,9 @@ def fit(
     architecture: Architecture = None,
     split: BankSplit = None,
     head: Annotated[
-        HeadName, typer.Option(help="auto blends several heads; the others are one each.")
-    ] = HeadName.auto,
+        HeadName | None,
+        typer.Option(help="auto (the default) blends several heads; the others are one each."),
+    ] = None,
     lam: Annotated[
         str | None,
         typer.Option(help="Firth coefficient: a number or shots; explicit heads: theory, loo."),
@@ -122,7 +123,8 @@ def fit(
         bool,
         typer.Option(
             "--rows/--no-rows",
-            help="Keep the features of the rows in the model, which --update and --unknown need.",
+            help="Keep the features of the rows in the model, which --update, --unknown and the "
+            "head auto need; without, the head is linear.",
         ),
     ] = True,
     device: Device = "auto",
@@ -158,11 +160,13 @@ def fit(
             fitted = _grown(update, source, reading, settings, head)
         else:
             line = encoder_line(encoder, size, mean, std, architecture)
-            fitted = _fitted(source, line, str(head), reading, settings)
+            fitted = _fitted(source, line, _head(head, rows=rows), reading, settings)
         fitted.save(target, rows=rows)
         page = _write_page(fitted, report or target.with_suffix(".html"))
         _export(fitted, target, export or [], quiet=quiet)
     _tell(fitted, target, page, quiet=quiet, as_json=as_json)
+    if not rows and not quiet:
+        echo("The model holds no rows: it cannot be updated, nor tell unknown rows.", err=True)
 
 
 def _target(source: str, model: Path | None, update: Path | None, report: Path | None) -> Path:
@@ -180,6 +184,13 @@ def _target(source: str, model: Path | None, update: Path | None, report: Path |
     return target
 
 
+def _head(head: HeadName | None, *, rows: bool) -> str:
+    """Return the name of the head: a file without rows cannot hold the default one."""
+    if head is HeadName.auto and not rows:
+        raise FirthshotError("Head auto predicts from its rows: leave out --head or --no-rows.")
+    return str(head or (HeadName.auto if rows else HeadName.linear))
+
+
 def _fitted(
     source: str, encoder: str | None, head: str, reading: dict[str, Any], settings: dict[str, Any]
 ) -> FittedModel:
@@ -192,11 +203,15 @@ def _fitted(
 
 
 def _grown(
-    update: Path, source: str, reading: dict[str, Any], settings: dict[str, Any], head: HeadName
+    update: Path,
+    source: str,
+    reading: dict[str, Any],
+    settings: dict[str, Any],
+    head: HeadName | None,
 ) -> FittedModel:
     from firthshot.own_data import load
 
-    if settings or head is not HeadName.auto:
+    if settings or head is not None:
         raise FirthshotError("An update keeps the settings of the model: leave out --head and its.")
     return load(update).update(source, **reading)
 
@@ -240,7 +255,7 @@ def _export(fitted: FittedModel, target: Path, kinds: list[ExportKind], *, quiet
 
 
 def _tell(fitted: FittedModel, model: Path, page: Path, *, quiet: bool, as_json: bool) -> None:
-    from firthshot.cli._fit_screen import show_changes, show_next, show_report, show_warnings
+    from firthshot.cli._fit_screen import show_next, show_report, show_warnings
 
     report = fitted.answer
     if as_json:
@@ -250,8 +265,7 @@ def _tell(fitted: FittedModel, model: Path, page: Path, *, quiet: bool, as_json:
         return
     console = screen()
     if not quiet:
-        show_report(console, report)
-        show_changes(console, fitted.changes)
+        show_report(console, report, fitted.changes)
     told = screen(stderr=True) if quiet else console
     show_warnings(told, [with_options(one) for one in report.remarks], quiet=quiet)
     if not quiet:

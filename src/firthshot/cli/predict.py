@@ -42,7 +42,7 @@ def predict(
         typer.Argument(
             metavar="INPUT...",
             help="Pictures or folders of them, tables of texts or features, feature files or "
-            "banks, as the model was fitted; - reads standard input.",
+            "banks, as the model was fitted; a text in quotes; - reads standard input.",
         ),
     ],
     out: Annotated[
@@ -138,9 +138,10 @@ def _predict_pictures(run: PictureRun, sources: list[str], *, quiet: bool) -> No
     if run.bad:
         echo(f"Left out, as no picture that can be read: {', '.join(run.bad)}.", err=True)
     if run.labelled:
+        foreign = f" {run.foreign} others are in folders of no class." if run.foreign else ""
         echo(
             f"Accuracy {100 * run.right / run.labelled:.1f} % by the folders of {run.labelled} "
-            "pictures, which the prediction did not look at.",
+            f"pictures, which the prediction did not look at.{foreign}",
             err=True,
         )
 
@@ -162,11 +163,6 @@ def _read(
 
     if source == "-":
         return _read_standard_input(columns, embedder, needs_label)
-    if embedder.takes_texts and " " in source and not Path(source).exists():
-        raise FirthshotError(
-            f"There is no file {source!r}: to classify one text, pipe it in, as in "
-            f'echo "{source}" | firthshot predict MODEL -.'
-        )
     labelled = needs_label and not _is_picture(source)  # whose folders are their labels
     return read_examples(
         source, columns, split=split, needs_label=labelled, embedder=embedder, skip_bad=skip_bad

@@ -31,7 +31,7 @@ from firthshot.own_data._predictions import (
 )
 from firthshot.own_data._remarks import unused_remarks
 from firthshot.own_data._report import FitReport, report_fit
-from firthshot.own_data._sources import read_examples
+from firthshot.own_data._sources import is_text, read_examples
 from firthshot.own_data._stdin import decode, parse_items
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "embed_lines",
     "embed_picture",
     "fit",
+    "is_text",
     "join_examples",
     "load",
     "make_head",

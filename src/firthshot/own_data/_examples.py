@@ -14,6 +14,8 @@ from firthshot.errors import FirthshotError, listed
 Array = npt.NDArray[Any]
 Kind = Literal["features", "image", "text"]  # what a source holds
 
+GIVEN_TEXT = "The text"  # the source of a text that was given as such
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -165,13 +167,14 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
     if len(widths) > 1:
         raise FirthshotError(f"The inputs differ in the number of features: {listed(widths)}.")
     labels = [part.labels for part in parts if part.labels is not None]
+    named = all(part.kind == "image" or part.source == GIVEN_TEXT for part in parts)
     return replace(
         parts[0],
         source=", ".join(part.source for part in parts),
         features=np.concatenate([part.features for part in parts]),
         labels=np.concatenate(labels) if len(labels) == len(parts) else None,
         ids=np.concatenate([part.row_ids() for part in parts]),
-        files=None if all(part.kind == "image" for part in parts) else _files(parts),
+        files=None if named else _files(parts),
         texts=None,
         bad=tuple(name for part in parts for name in part.bad),
         taken=None,

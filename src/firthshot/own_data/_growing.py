@@ -37,14 +37,16 @@ class Changes:
     flipped: tuple[tuple[str, str, str], ...]
 
     def __str__(self) -> str:
-        classes = f" {len(self.new_classes)} new classes." if self.new_classes else ""
+        number = len(self.new_classes)
+        classes = f" {number} new class{'es' * (number > 1)}." if number else ""
         scores = ""
         if self.before is not None and self.after is not None:
             scores = f" Expected accuracy {100 * self.before:.1f} → {100 * self.after:.1f} %."
         copies = f" {self.repeated} were there already." if self.repeated else ""
+        flips = len(self.flipped)
+        flipped = {0: "No old row is", 1: "1 old row is"}.get(flips, f"{flips} old rows are")
         return (
-            f"{self.added} rows added.{copies}{classes}{scores} {len(self.flipped)} old rows are "
-            "predicted otherwise now."
+            f"{self.added} rows added.{copies}{classes}{scores} {flipped} predicted otherwise now."
         )
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,9 @@ class PictureRun:
     unknown : rate of false alarms at which rows are called unknown, or None
     skip_bad : leave out files that cannot be read
     bad : files that could not be read
-    rows, right, labelled : rows in the file, and those whose class folder was predicted or known
+    rows : in the file
+    right, labelled : those whose folder was predicted, and those whose folder is a class
+    foreign : those whose folder is no class of the model
     """
 
     model: FittedModel
@@ -55,6 +58,7 @@ class PictureRun:
     rows: int = 0
     right: int = 0
     labelled: int = 0
+    foreign: int = 0
 
     def predict(self, paths: Sequence[Path], labels: Array | None) -> None:
         """Predict the files that are not done, and put the whole in its place."""
@@ -91,9 +95,16 @@ class PictureRun:
 
     def _count(self, predicted: object, truth: object) -> None:
         self.rows += 1
-        if truth is not None:
-            self.labelled += 1
-            self.right += str(predicted) == str(truth)
+        if truth is None:
+            return
+        is_class = str(truth) in self._classes
+        self.labelled += is_class
+        self.foreign += not is_class
+        self.right += str(predicted) == str(truth)
+
+    @cached_property
+    def _classes(self) -> frozenset[str]:
+        return frozenset(map(str, self.model.classes_.tolist()))
 
     def _part(self, paths: Sequence[Path]) -> Path:
         """Return the file of what is done: another model, rate or list of files has another."""

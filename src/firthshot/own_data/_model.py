@@ -15,6 +15,7 @@ from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._heads import AUTO, HEADS
 from firthshot.own_data._inputs import take_examples
 from firthshot.own_data._predictions import matched_features, model_features
+from firthshot.own_data._sources import is_text
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class FittedModel:
 
     def take(self, data: Any) -> Examples:
         """Return data as rows of the model's features."""
-        if isinstance(data, str) and self._takes_texts and not Path(data).exists():
+        if isinstance(data, str) and self._takes_texts and is_text(data):
             data = [data]
         return take_examples(data, None, self.columns(), self.embedder, needs_label=False)
 
@@ -222,9 +223,9 @@ class FittedModel:
         """
         if not rows and self.head == AUTO:
             raise FirthshotError(
-                "The default head keeps its rows, because its neighbours are part of it: fit the "
-                "linear or cosine head for a file without rows.",
-                "head",
+                "The head 'auto' predicts from its rows and cannot be saved without them: fit the "
+                "linear head.",
+                "head=linear",
             )
         self.estimator.support_, self.estimator.record_ = {}, {}
         if rows and self.examples is not None and self.examples.labels is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
-from firthshot.own_data._examples import Columns, Examples
+from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
 from firthshot.own_data._stdin import parse_items
 from firthshot.own_data._tables import read_examples_table, refuse_not_finite
 from firthshot.tables import TABLES, refuse_foreign
@@ -33,7 +35,8 @@ def read_examples(
     source : str
         A folder of class folders of pictures or one picture, a table of texts or of features
         (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes them (.npz
-        with X and y, features.npy,labels.npy, …), or the name or path of a bank.
+        with X and y, features.npy,labels.npy, …), or the name or path of a bank; for a model of
+        texts that asks for no labels, also a text.
     columns : Columns
         What the columns of a table mean.
     split : str or None
@@ -52,6 +55,8 @@ def read_examples(
     """
     columns, embedder = columns or Columns(), embedder or Embedder()
     kind = Path(source).suffix.lower()
+    if embedder.takes_texts and not needs_label and split is None and is_text(source):
+        return _text_example(source, embedder)
     if split is not None and not _is_bank(source):
         raise FirthshotError(f"{source} is no bank: leave out the split {split}.", "split")
     if source.endswith("/") and not Path(source).exists():
@@ -106,12 +111,10 @@ def _content(source: str) -> str:
 def _refuse_unknown(source: str, embedder: Embedder) -> None:
     """Refuse a file of no known kind, naming those that the model takes."""
     from firthshot.backbones.images import ENDINGS as PICTURES
-    from firthshot.banks import READERS
 
-    kind, tables = Path(source).suffix.lower(), (*TABLES, *JSON_LINES)
-    files = (".npy", *READERS)
-    if kind in (*tables, *files, *PICTURES) or Path(source).is_dir() or _is_bank(source):
+    if _known_ending(source) or Path(source).is_dir() or _is_bank(source):
         return
+    kind, tables, files = Path(source).suffix.lower(), (*TABLES, *JSON_LINES), _feature_files()
     mark = embedder.mark
     if mark is None or mark.fingerprint is None:
         taken = f"a table ({', '.join(tables)}), a file of features ({', '.join(files)}) or a bank"
@@ -122,6 +125,40 @@ def _refuse_unknown(source: str, embedder: Embedder) -> None:
     else:
         taken = f"pictures ({', '.join(sorted(PICTURES))}) or folders of them"
     raise FirthshotError(f"{source} has the ending {kind!r}: give {taken}.")
+
+
+def _text_example(text: str, embedder: Embedder) -> Examples:
+    """Embed one text; a single word may have been meant for a file."""
+    found = embed_lines(text, embedder, GIVEN_TEXT)
+    if len(text.split()) > 1:
+        return found
+    return replace(found, notes=(f"There is no file {text!r}, so that it was taken for a text.",))
+
+
+def _feature_files() -> tuple[str, ...]:
+    from firthshot.banks import READERS
+
+    return (".npy", *READERS)
+
+
+def _known_ending(source: str) -> bool:
+    from firthshot.backbones.images import ENDINGS as PICTURES
+
+    known = {*TABLES, *JSON_LINES, *_feature_files(), *PICTURES}
+    return Path(source).suffix.lower() in known
+
+
+def is_text(source: str) -> bool:
+    """Tell whether a source is a text itself: it names no file and no bank, nor looks like one."""
+    from firthshot.banks import list_banks
+
+    if os.path.exists(source):  # noqa: PTH110 - a long text is no path at all
+        return False
+    if _known_ending(source) or Path(source).suffix.lower() in (".bank", ".txt"):
+        return False
+    if len(source.split()) > 1:
+        return True
+    return "/" not in source and all(bank.name != source for bank in list_banks())
 
 
 def _is_bank(source: str) -> bool:
