@@ -389,7 +389,8 @@ def test_gains_that_nobody_would_act_on_are_no_yes() -> None:
 
 def test_a_tile_has_the_accuracy_beside_the_gain() -> None:
     (verdict,) = verdicts(setting(5, 1, 0.7), setting(5, 5, 0.0, 0.0, **ZERO))
-    assert [tile(outcome)["base"] for outcome in verdict.outcomes] == ["60.0 → 60.7 %", "60.0 %"]
+    bases = [tile(outcome)["base"] for outcome in verdict.outcomes]
+    assert bases == ["60.0 → 60.7\u00a0%", "60.0\u00a0%"]
 
 
 def test_the_headline_says_how_much() -> None:

@@ -373,7 +373,7 @@ def tile(outcome: Outcome) -> dict[str, str]:
         "word": word,
         "gain": "λ = 0" if unused else gain,
         "width": f"± {width}" if width and not unused else "",
-        "base": accuracies(outcome),
+        "base": accuracies(outcome).replace(" %", "\u00a0%"),  # on a phone it takes two lines
         "hint": (
             f"{word}; λ = {row['coefficient']:g}, accuracy "
             f"{100 * row['base_accuracy']:.2f} % without, {100 * row['accuracy']:.2f} % with; "

@@ -242,7 +242,7 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     names = dict.fromkeys(one.opponent[0] for verdict in verdicts for one in verdict.references)
     which = listed(map(head_name, names), "or") if len(names) <= _FEW_NAMES else f"{len(names)} run"
     head = (
-        "A head without penalty" if len(names) == 1 else "Each setting's best head without penalty"
+        "A head without penalty" if len(names) == 1 else "Each setting’s best head without penalty"
     )
     yield (
         f"{head} ({which}) {_STANDINGS[first]} in "
