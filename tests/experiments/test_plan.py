@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from experiments.toy import toy_spec, write_bank
-from firthshot.banks import Bank, load_bank
+from firthshot.banks import Bank, load_bank, load_version
 from firthshot.cli.presets import presets
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan import layout as plan_module
 from firthshot.experiments.plan.cell import condense
 from firthshot.experiments.plan.layout import make_plan
 from firthshot.experiments.run.compute import draw
-from firthshot.experiments.spec.choose import bank_remark, settle_banks
+from firthshot.experiments.spec.choose import bank_remark, open_banks, settle_banks
 from firthshot.experiments.spec.reading import load_spec
 from firthshot.experiments.spec.shots import SCHEMES, from_plain, plan_shots
 
@@ -140,10 +140,29 @@ def test_a_preset_is_shown_for_a_bank_that_it_cannot_run_on(
 
 
 def test_a_bank_without_val_classes(tmp_path: Path) -> None:
+    """Half of its novel classes take their place, and the plan says so."""
     path = write_bank(tmp_path / "toy.bank", val=0)
-    plan = planned(path)
-    assert {condition.split for condition in conditions(plan)} == {"novel"}
-    assert "the bank has no val classes" in condense(plan.notes)[0]
+    spec = toy_spec(path)
+    (bank,) = open_banks(spec)
+    plan = make_plan(spec, [bank])
+    assert {condition.split for condition in conditions(plan)} == {"val", "novel"}
+    assert condense(plan.notes)[0] == (
+        "toy has no validation classes: λ is chosen on 4 of its 8 novel classes, drawn by seed 0, "
+        "and tested on the other 4."
+    )
+    whole = load_bank(path)
+    assert set(bank.classes("val")) | set(bank.classes("novel")) == set(whole.classes("novel"))
+    bank.verify()
+    assert load_version(path, bank.meta.sha256).classes("val") == bank.classes("val")
+    assert load_version(path, whole.meta.sha256).splits == whole.splits
+    assert load_version(path, "0" * 64) is None
+
+
+@pytest.mark.parametrize("changed", [{"splits": ["novel"]}, {"ways": [5]}])
+def test_novel_classes_stay_where_halves_would_not_do(tmp_path: Path, changed: Any) -> None:
+    spec = toy_spec(write_bank(tmp_path / "toy.bank", val=0), **changed)
+    assert "val" not in open_banks(spec)[0].splits
+    assert {c.split for c in conditions(make_plan(spec, open_banks(spec)))} == {"novel"}
 
 
 def test_banks_of_one_name_are_refused(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from firthshot.banks._arrays import read_npy, read_npz
 from firthshot.banks._bank import Bank, make_bank
+from firthshot.banks._dealing import DEALT, halve_novel, load_version
 from firthshot.banks._doctor import Finding, diagnose
 from firthshot.banks._file import save_bank
 from firthshot.banks._find import BankEntry, list_banks, load_bank
@@ -11,6 +12,7 @@ from firthshot.banks._pickle import read_data_pickle
 from firthshot.banks._sources import READERS, Source, naming_errors, read_source
 
 __all__ = [
+    "DEALT",
     "READERS",
     "SPLITS",
     "Bank",
@@ -20,11 +22,13 @@ __all__ = [
     "Source",
     "diagnose",
     "export_npz",
+    "halve_novel",
     "import_bank",
     "import_dealt",
     "import_whole",
     "list_banks",
     "load_bank",
+    "load_version",
     "make_bank",
     "naming_errors",
     "read_data_pickle",

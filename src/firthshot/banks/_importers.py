@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.banks._dealing import dealt
 from firthshot.banks._file import save_bank
 from firthshot.banks._meta import SPLITS, encode_meta
 from firthshot.banks._sources import Source, naming_errors, read_source
@@ -119,19 +120,10 @@ def import_dealt(
     names, owners = _name_classes(source, "class")
     if len(names) < 4:
         raise BankError(f"{path} has {len(names)} classes; 4 or more can be dealt to two splits.")
-    val = _dealt(sorted(names), val_classes, seed)
+    val = dealt(sorted(names), val_classes, seed)
     pairs = [(name, "val" if name in val else "novel") for name in names]
     fields = {"provenance": _provenance([path]), **fields}
     return _save(out, source.features, owners, pairs, dtype, fields)
-
-
-def _dealt(names: list[str], share: float, seed: int) -> set[str]:
-    """Return the classes of val: so large a share of them, drawn by a seed."""
-    if not 0 < share < 1:
-        raise BankError(f"val_classes = {share} must be a share between 0 and 1.", "val-classes")
-    count = min(max(2, round(share * len(names))), len(names) - 2)
-    drawn = np.random.default_rng(seed).permutation(len(names))[:count]
-    return {names[at] for at in drawn}
 
 
 def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:

@@ -41,12 +41,11 @@ class BankFacts:
     @cached_property
     def bank(self) -> Bank | None:
         """Open the bank, or return None where it is gone or has become another one."""
-        from firthshot.banks import load_bank
+        from firthshot.banks import load_version
 
         for source in (self.path, self.name):
             with contextlib.suppress(FirthshotError, OSError):
-                bank = load_bank(source)
-                if bank.meta.sha256 == self.sha256:
+                if bank := load_version(source, self.sha256):
                     return bank
         return None
 

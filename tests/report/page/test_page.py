@@ -340,7 +340,7 @@ def test_novel_trials_alone_are_not_called_unfinished(tmp_path: Path) -> None:
 
 
 def test_a_bank_without_validation_classes_is_said_not_to_be_judged(tmp_path: Path) -> None:
-    plain = write_bank(tmp_path / "plain.bank", val=0, novel=9)
+    plain = write_bank(tmp_path / "plain.bank", val=0, novel=5)  # too few for two halves
     both = {"banks": [str(tmp_path / "toy.bank"), str(plain)], "splits": ["val", "novel"]}
     folder = toy_run(tmp_path, trials=5, ways=[3], shots=[1], **both)
     sentence = "plain has no validation trials: it is not judged."
@@ -352,6 +352,16 @@ def test_a_bank_without_validation_classes_is_said_not_to_be_judged(tmp_path: Pa
     alone = toy_run(tmp_path / "alone", trials=5, ways=[3], shots=[1], splits=["novel"])
     words = "toy has no validation trials: it is not judged."
     assert overview(gather([alone]).summary).legend == words
+
+
+def test_a_bank_of_novel_classes_alone_gets_a_verdict(tmp_path: Path) -> None:
+    plain = write_bank(tmp_path / "plain.bank", val=0, base=0, novel=9)
+    folder = toy_run(tmp_path, trials=5, ways=[3], shots=[1], banks=[str(plain)])
+    found = gather([folder])
+    assert {verdict.key["bank"] for verdict in found.verdicts} == {"plain"}
+    words = "λ is chosen on 4 of its 9 novel classes, drawn by seed 0, and tested on the other 5."
+    assert words in render(found)
+    assert found.runs[0].banks[0].bank is not None
 
 
 def test_a_judged_bank_is_not_called_unjudged(gathered: Gathered) -> None:

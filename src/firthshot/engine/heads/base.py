@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from firthshot.engine.options import Converged, Sgd, Solver
@@ -27,7 +28,7 @@ class TrialShape(NamedTuple):
     L: int
 
 
-class Head:
+class Head(ABC):
     """What is trained on the support rows: options, how it is trained, and what others ask of it.
 
     A head is a frozen dataclass that derives from this one, has a ``name`` and a `fit`, and is
@@ -80,6 +81,7 @@ class Head:
     sgd_fields: ClassVar[tuple[str, ...]] = ()
     estimator: ClassVar[str] = ""
 
+    @abstractmethod
     def fit(
         self, trial: Trial, solver: Solver, form: PenaltyTables, keep_weights: bool
     ) -> dict[int, Fitted]:
@@ -87,7 +89,6 @@ class Head:
 
         Compiled code is imported here, so that naming a head costs no time.
         """
-        raise NotImplementedError
 
     def published_sgd(self, shots: int | None = None) -> Sgd:
         """Return the published settings of SGD, which may depend on the shots."""

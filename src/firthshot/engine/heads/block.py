@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,6 @@ class BlockHead(Head):
         logits = scattered(trial, found.logits[0].transpose(0, 2, 1))
         return {0: Fitted(logits, found.norms[0], weights)}
 
+    @abstractmethod
     def classify(self, block: Block) -> Answers:
         """Classify the queries of every trial."""
-        raise NotImplementedError

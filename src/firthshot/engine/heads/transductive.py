@@ -8,6 +8,7 @@ the queries.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +38,9 @@ class Transductive(BlockHead):
         """Return the rows as they are compared: of unit length."""
         return unit_length(rows)
 
+    @abstractmethod
     def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
         """Return logits (T, K, Q) of queries (T, Q, d)."""
-        raise NotImplementedError
 
     def seconds(self, shape: TrialShape, passes: int | None) -> float:
         """Estimate the seconds of a trial: some tens of products of queries and prototypes."""

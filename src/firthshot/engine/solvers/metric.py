@@ -10,6 +10,7 @@ S of the rows and c = ½/C, half the curvature of equal probabilities; for an in
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,7 @@ MANY_ROWS, REST = 128, 0.3
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(ABC):
     """Rows X (N, d), centred where there is an intercept.
 
     ``X``, in float32 or float64, decides the precision of everything; ``labels`` and ``shares``
@@ -43,32 +44,32 @@ class Rows:
     known_gram: Callable[[], Array] | None = None
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Return the length of a point."""
-        raise NotImplementedError
 
+    @abstractmethod
     def logits(self, point: Array) -> Array:
         """Return the logits (B, C, N) of points, as a new array."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gradient(self, by_logits: Array, point: Array, l2: Array) -> Array:
         """Return gradients from those by logits, and of ½ l2 ‖W‖² with l2 (B, 1)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def paired(self, point: Array) -> Array:
         """Return the part of points that pairs with gradients."""
-        raise NotImplementedError
 
+    @abstractmethod
     def metric(self, l2: float, c: float | None = None) -> Metric:
         """Return the metric for about this L2 and this curvature, ½/C unless given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def weights(self, point: Array) -> tuple[Array, Array]:
         """Return W (B, C, d) and b (B, C) of points."""
-        raise NotImplementedError
 
 
-class Metric:
+class Metric(ABC):
     """The inverse Hessian, about.
 
     Attributes
@@ -81,9 +82,9 @@ class Metric:
         self.l2, self.c = l2, c
         self.stiffest = max(c * norm + l2, c * intercept)
 
+    @abstractmethod
     def times(self, gradient: Array) -> Array:
         """Return the points P g of gradients."""
-        raise NotImplementedError
 
     def strayed(self, point: Array) -> Array:
         """Return how far logits are from those of W and b, (B,), after steps in this metric."""

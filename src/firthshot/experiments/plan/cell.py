@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from firthshot.banks import DEALT
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.spec.methods import Method
 from firthshot.experiments.spec.shots import shots_in_words
@@ -123,8 +124,8 @@ _ENDINGS = {
 class Note:
     """A condition that the bank could not hold as asked.
 
-    ``kind`` is ``skipped``, ``queries`` (all remaining rows are queries instead) or ``ways``
-    (the coefficient is tuned at fewer ways).
+    ``kind`` is ``skipped``, ``queries`` (all remaining rows are queries instead), ``ways`` (the
+    coefficient is tuned at fewer ways) or ``dealt`` (novel classes became validation classes).
     """
 
     kind: str
@@ -144,6 +145,8 @@ def condense(notes: Iterable[Note]) -> list[str]:
 
 
 def _sentence(kind: str, bank: str, reason: str, notes: list[Note]) -> str:
+    if kind == DEALT:
+        return f"{bank} has no validation classes: {reason}."
     ways = _listed(note.ways for note in notes)
     shots = _listed(note.shots for note in notes)
     splits = _listed(note.split for note in notes)

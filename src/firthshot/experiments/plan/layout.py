@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firthshot.banks import DEALT
 from firthshot.engine import TrialShape
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import Cell, Note, TrialCondition, condense
@@ -85,6 +86,8 @@ def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Pla
     notes: list[Note] = []
     for at, bank in enumerate(banks):
         _check_transform(spec, bank)
+        if DEALT in bank.meta.notes:
+            notes.append(Note(DEALT, bank.name, "", 0, "", bank.meta.notes[DEALT]))
         source = sources[at] if sources else None
         for condition in _conditions(spec, bank, notes):
             settings.extend(_settings(begun, bank, source, condition, notes))

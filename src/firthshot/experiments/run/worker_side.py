@@ -11,7 +11,7 @@ from typing import Any
 
 from distributed import WorkerPlugin
 
-from firthshot.banks import Bank, load_bank
+from firthshot.banks import Bank, load_version
 from firthshot.errors import BankError, FirthshotError
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.run.compute import settle_polars
@@ -64,10 +64,14 @@ def _settle(ref: BankRef, folder: Path) -> BankRef:
 
 def can_open(ref: BankRef) -> bool:
     """Tell whether this worker sees the file of a bank, and the same one."""
+    return _opened(ref) is not None
+
+
+def _opened(ref: BankRef) -> Bank | None:
     try:
-        return load_bank(Path(ref.path)).meta.sha256 == ref.sha256
+        return load_version(Path(ref.path), ref.sha256)
     except BankError:
-        return False
+        return None
 
 
 def compute_here(cell: Cell) -> Done:
@@ -85,11 +89,11 @@ def _bank(sha256: str, name: str) -> Bank:
     with _lock:
         if sha256 not in _banks:
             ref = _refs.get(sha256)
-            if ref is None or not can_open(ref):
+            bank = _opened(ref) if ref else None
+            if bank is None:
                 raise FirthshotError(
                     f"A worker cannot open bank {name!r}: run again, and it is sent to the workers."
                 )
-            bank = load_bank(Path(ref.path))
             bank.verify()
             _banks[sha256] = bank
         return _banks[sha256]

@@ -80,12 +80,22 @@ def bank_remark(spec: Spec) -> str:
 
 
 def open_banks(spec: Spec) -> list[Bank]:
-    """Open the banks of a spec."""
+    """Open the banks of a spec, with validation classes where it asks for them."""
     from firthshot.banks import load_bank
 
     if not spec.banks:
         raise FirthshotError("The spec names no banks: name at least one.", "bank")
-    return [load_bank(name) for name in spec.banks]
+    return [_with_validation(spec, load_bank(name)) for name in spec.banks]
+
+
+def _with_validation(spec: Spec, bank: Bank) -> Bank:
+    """Halve the novel classes of a bank without validation classes, where enough are left."""
+    from firthshot.banks import halve_novel
+
+    if "val" in bank.splits or not {"val", "novel"} <= set(spec.splits):
+        return bank
+    novel = bank.meta.class_splits.count("novel")
+    return halve_novel(bank) if novel // 2 >= max(2, min(spec.ways)) else bank
 
 
 def open_sources(spec: Spec, banks: list[Bank]) -> list[Bank]:
