@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from firthshot import load_bank
 from firthshot.cli._fit_screen import show_report
 from firthshot.estimators import FewShotClassifier, FirthClassifier
 from firthshot.own_data import Examples, answer_lines, report_fit, title_line
+from firthshot.own_data._answer import firth_words
 from firthshot.own_data._remarks import remarks
+from firthshot.own_data.assessment.compare import Gain, RivalScore
 
 
 def clusters(counts, d=6, seed=0, noise=1.0):
@@ -83,7 +86,7 @@ def test_the_answer_has_every_line():
     assert "LogisticRegression()" in lines["instead"]
     assert "nearest class mean" in lines["instead"]
     assert "against λ = 0" in lines["Firth"]
-    assert "not distinguishable from nothing with 18 rows" in lines["Firth"]
+    assert lines["Firth"].endswith("no practical difference.")
     assert title_line(report(clusters((6, 7)))) == "made: 13 rows, 6 features, 2 classes of 6 to 7"
 
 
@@ -242,3 +245,13 @@ def test_the_answer_fits_a_terminal_with_long_names_too():
     console = Console(width=80, file=io.StringIO())
     show_report(console, found)
     assert len(console.file.getvalue().splitlines()) <= 14  # and two on what was written
+
+
+def test_a_gain_of_no_use_is_said_to_be_none():
+    found = report(clusters((8, 8, 8))).assessment
+    same = RivalScore("λ = 0", 0.9, found.log_loss, Gain(0.0, 0.0, 0.0), Gain(1e-4, 5e-5, 2e-4))
+    assert firth_words(replace(found, rivals=(same,))).endswith("no practical difference.")
+    more = replace(same, nats=Gain(0.02, 0.01, 0.03))
+    assert "it helps here" in firth_words(replace(found, rivals=(more,)))
+    unsure = replace(same, nats=Gain(0.02, -0.01, 0.05))
+    assert "not distinguishable from nothing" in firth_words(replace(found, rivals=(unsure,)))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from firthshot.own_data.assessment import Assessment
 
 WORTHWHILE = 0.01  # a gain of accuracy that more rows are worth
+SMALL_GAIN, SMALL_LOSS = 0.001, 0.005  # differences in accuracy and log-loss of no use
 MANY = 0.15  # share of the left-out rows: more contradictions are the features', not the labels'
 HELD = {"features": "rows", "image": "pictures", "text": "texts"}
 
@@ -83,6 +84,8 @@ def firth_words(found: Assessment) -> str:
         f"{100 * gain.mean:+.1f} points against λ = 0, log-loss {without.log_loss:.3f} → "
         f"{found.log_loss:.3f}"
     )
+    if abs(gain.mean) < SMALL_GAIN and abs(nats.mean) < SMALL_LOSS:
+        return f"{scores}: no practical difference."
     if not gain.certain and not nats.certain:
         return f"{scores}: not distinguishable from nothing with {rows} rows."
     better = (gain.mean if gain.certain else nats.mean) > 0
