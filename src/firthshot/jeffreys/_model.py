@@ -14,6 +14,8 @@ from firthshot.jeffreys._kernels import solve, solver_of
 from firthshot.jeffreys._kernels.memory import Data, Top, make_work
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels.memory import FloatArray, Work
@@ -266,6 +268,20 @@ def maximise(
     theta = theta.copy()
     ended = model.run("maximise", model.data, work, theta, C, tol, max_iter, 0.0)
     return make_maximum(model, theta, ended)
+
+
+def maximise_each(
+    model: Model,
+    starts: Sequence[FloatArray],
+    tol: float,
+    max_iter: int,
+    constraints: FloatArray,
+) -> list[Maximum]:
+    """Run the solver from several starts, as `maximise` does from one."""
+    if not starts:
+        return []
+    parts = model.run("maximise_each", model.data, np.array(starts), constraints, tol, max_iter)
+    return [make_maximum(model, theta, tuple(ended)) for theta, *ended in zip(*parts, strict=True)]
 
 
 def make_maximum(model: Model, theta: FloatArray, ended: tuple[float, float, int, int]) -> Maximum:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.jeffreys._kernels import solve
-from firthshot.jeffreys._model import Fit, Maximum, maximise
+from firthshot.jeffreys._model import Fit, Maximum, maximise, maximise_each
 from firthshot.jeffreys._several_maxima import ML_STEPS, SAME, SLOW, STARTS_TOL, drawn_starts
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _MOST_ITERATIONS = 200  # of a restricted fit; from the full maximum it takes th
 _MOST_STEPS = 50  # towards a level
 _FIRST_STEP, _GROWTH = 0.5, 1.5  # standard errors, and how much longer each next step is
 _KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
+_FEW_DRAWS = 4  # in small models, of those that start a climb unless more are needed
 _FAR, _TOO_FAR = 1e6, 1e12  # linear predictors: rounding may, or must, spoil the likelihood
 
 
@@ -35,6 +36,7 @@ class Restriction:
         self._error = float(np.sqrt((self._forms @ spread)[0, 0]))
         self._nodes = [[(0.0, fitted.maximum.theta)] for _ in range(2)]  # below, and above
         self._shortest = np.linalg.pinv(self._forms)
+        self._tol = float(np.sqrt(fitted.tol))  # its error is squared in the log-likelihood
 
     def maximum(self, values: FloatArray) -> Maximum:
         """Return the restricted maximum, which depends on the values alone.
@@ -42,31 +44,29 @@ class Restriction:
         The first climb starts from the full maximum, moved to the hypothesis along the path of
         quadratic theory. If it is slow, or several maxima are suspected, others start from the
         other maxima of the full model, from zero and from some way towards maximum likelihood.
-        In small models, and where these do not agree, more start from points drawn once and for
-        all; where they still do not agree, for a single coefficient, also from maxima on the way
-        there and a step beyond.
+        In small models, some more start from points drawn once and for all; where all these do not
+        agree, all draws are used, and for a single coefficient also maxima on the way there and a
+        step beyond.
         """
-        ends = self._few_climbs(values)
-        if len(ends) > 1 and (self.fitted.model.is_small or not _agree(ends)):
-            ends += self._drawn_climbs(values)
+        ends = self._ends(values, [])
         if not _agree(ends) and len(values) == 1:
-            near = self._neighbours(values)
-            ends += [self._climb(self._along_path(theta, values), values) for theta in near]
+            near = [self._along_path(theta, values) for theta in self._neighbours(values)]
+            ends += self._climb_each(near, values)
         return _best(ends)
 
-    def _few_climbs(self, values: FloatArray) -> list[Maximum]:
+    def _ends(self, values: FloatArray, known: list[Maximum]) -> list[Maximum]:
+        """Return the known ends of climbs and others: few if these agree, else many."""
         fitted, top = self.fitted, self.fitted.maximum.theta
         first = self._climb(self._along_path(top, values), values, fitted.curvature)
         if first.converged and first.n_iter <= SLOW and not fitted.suspect:
-            return [first]
+            return [*known, first]
         near = [self._nearest(theta, values) for theta in (np.zeros(top.size), top)]
-        starts = [near[0], *map(self._towards_likelihood, near)]
+        starts = [near[0], *self._towards_likelihood(near)]
         starts += [self._nearest(other, values) for other in fitted.others]
-        return [first, *(self._climb(start, values) for start in starts)]
-
-    def _drawn_climbs(self, values: FloatArray) -> list[Maximum]:
-        draws = drawn_starts(self.fitted)
-        return [self._climb(self._nearest(start, values), values) for start in draws]
+        draws = [self._nearest(start, values) for start in drawn_starts(fitted)]
+        few = _FEW_DRAWS if fitted.model.is_small else 0
+        ends = [*known, first, *self._climb_each([*starts, *draws[:few]], values)]
+        return ends if _agree(ends) else ends + self._climb_each(draws[few:], values)
 
     def _neighbours(self, values: FloatArray) -> list[FloatArray]:
         """Return maxima at fixed distances from the estimate, the last before and the next."""
@@ -76,10 +76,8 @@ class Restriction:
         while nodes[-1][0] < abs(gap) / self._error:
             distance = nodes[-1][0] + _FIRST_STEP * _GROWTH ** (len(nodes) - 1)
             goal = self._here + distance * unit
-            ends = [self._climb(self._along_path(nodes[-1][1], goal), goal)]
-            ends += self._few_climbs(goal)
-            if not _agree(ends):
-                ends += self._drawn_climbs(goal)
+            last = self._climb(self._along_path(nodes[-1][1], goal), goal)
+            ends = self._ends(goal, [last])
             nodes.append((distance, _best(ends).theta))
         after = next(k for k, node in enumerate(nodes) if node[0] >= abs(gap) / self._error)
         return [theta for _, theta in nodes[max(0, after - 1) : after + 1]]
@@ -99,29 +97,37 @@ class Restriction:
     def _nearest(self, theta: FloatArray, values: FloatArray) -> FloatArray:
         return np.asarray(theta - self._shortest @ (self._forms @ theta - values))
 
-    def _towards_likelihood(self, theta: FloatArray) -> FloatArray:
+    def _towards_likelihood(self, starts: list[FloatArray]) -> list[FloatArray]:
         model = self.fitted.model
         plain = replace(model, data=model.data._replace(tau=0.0))
-        work, forms = self._work, self._forms
-        return maximise(plain, work, theta, STARTS_TOL, ML_STEPS, constraints=forms).theta
+        ends = maximise_each(plain, starts, STARTS_TOL, ML_STEPS, self._forms)
+        return [end.theta for end in ends]
 
     def _climb(
         self, start: FloatArray, values: FloatArray, curvature: FloatArray | None = None
     ) -> Maximum:
-        fitted, model, forms = self.fitted, self.fitted.model, self._forms
         found = maximise(
-            model,
+            self.fitted.model,
             self._work,
             start,
-            np.sqrt(fitted.tol),  # its error is squared in the log-likelihood
+            self._tol,
             _MOST_ITERATIONS,
             curvature=curvature,
-            constraints=forms,
+            constraints=self._forms,
         )
-        lost = np.abs(forms @ found.theta - values).max() > _KEPT * (1.0 + np.abs(values).max())
+        return self._checked(found, values)
+
+    def _climb_each(self, starts: list[FloatArray], values: FloatArray) -> list[Maximum]:
+        ends = maximise_each(self.fitted.model, starts, self._tol, _MOST_ITERATIONS, self._forms)
+        return [self._checked(end, values) for end in ends]
+
+    def _checked(self, found: Maximum, values: FloatArray) -> Maximum:
+        """Return what was found, not converged if rounding has spoilt it."""
+        fitted, gap = self.fitted, np.abs(self._forms @ found.theta - values).max()
+        lost = gap > _KEPT * (1.0 + np.abs(values).max())
         # So far out, a likelihood is made of rounding errors.
         above = found.penalised_loglik > fitted.penalised_loglik + _KEPT
-        lost = lost or not model.farthest(found.theta) <= (_FAR if above else _TOO_FAR)
+        lost = lost or not fitted.model.farthest(found.theta) <= (_FAR if above else _TOO_FAR)
         return replace(found, converged=False, reason=_LOST) if lost else found
 
 

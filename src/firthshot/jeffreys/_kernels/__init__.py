@@ -17,7 +17,9 @@ All q x q matrices (q = J r) are symmetric or triangular, the triangle being BLA
 
 `evaluate` computes l* and its gradient block by block in compiled code, `words` the same for small
 problems in NumPy. `solve` maximises it and finds where its profiles fall to a level; it is written
-once, and `compiled` compiles it. `memory` holds the data and the scratch memory of all.
+once, and `compiled` compiles it. `together` climbs from several starts at once, in NumPy. `plain`
+is the core for small problems, `compiled` that for all others. `memory` holds the data and the
+scratch memory of all.
 
 The solvers are structured quasi-Newton methods. Every step uses B = F + A, where F is computed and
 A is a symmetric rank-one (SR1) estimate of the curvature of the penalty, minus its Hessian: Fisher
@@ -38,5 +40,5 @@ SMALL = 10_000
 
 def solver_of(rows: int, coefficients: int) -> Any:
     """Return the module that solves a problem of some size: the choice knows nothing else."""
-    name = "solve" if rows * coefficients**3 <= SMALL else "compiled"
+    name = "plain" if rows * coefficients**3 <= SMALL else "compiled"
     return import_module(f"firthshot.jeffreys._kernels.{name}")

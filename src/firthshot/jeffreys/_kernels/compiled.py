@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 
 from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._kernels.evaluate import gradient, value
-from firthshot.jeffreys._kernels.memory import FloatArray, Work
+from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work, make_work
 from firthshot.kernels import kernel
 from firthshot.kernels.blas import LOWER, dpotrf, dpotrs
 from firthshot.kernels.elementary import add, apply, copy, dot, fill
 
-__all__ = ["gradient", "maximise", "profile_bound", "profile_each", "restricted_fits", "value"]
+__all__ = [
+    "gradient",
+    "maximise",
+    "maximise_each",
+    "profile_bound",
+    "profile_each",
+    "restricted_fits",
+    "value",
+]
 
 
 @kernel
@@ -86,3 +94,16 @@ maximise = _compiled(solve.maximise)
 profile_bound = _compiled(solve.profile_bound)
 restricted_fits = _compiled(solve.restricted_fits)
 profile_each = _compiled(solve.profile_each)
+
+
+def maximise_each(
+    data: Data, starts: FloatArray, C: FloatArray, tol: float, max_iter: int
+) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Maximise l* from each row of ``starts``, as `together.maximise_each` does."""
+    theta, work = starts.copy(), make_work(data.Z.shape[1], len(data.Z), len(data.offset))
+    ended = []
+    for start in theta:
+        work.A[:] = 0.0
+        ended.append(maximise(data, work, start, C, tol, max_iter, 0.0))
+    lp, decrements, iterations, status = map(np.array, zip(*ended, strict=True))
+    return theta, lp, decrements, iterations, status

@@ -8,7 +8,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from firthshot.jeffreys._kernels.memory import Data, FloatArray, Work
 
-_LEAST_EXPONENT = -707.0  # exp of it is a normal number still, as in the compiled kernels
+LEAST_EXPONENT = -707.0  # exp of it is a normal number still, as in the compiled kernels
 
 
 def dot(a: FloatArray, b: FloatArray) -> float:
@@ -71,8 +71,8 @@ def value(data: Data, work: Work, theta: FloatArray) -> float:
     J, r = len(work.P), len(data.Z)
     eta = theta.reshape(J, r) @ data.Z + data.offset
     top = np.maximum(eta.max(axis=0), 0.0)
-    np.exp(np.maximum(eta - top, _LEAST_EXPONENT), out=work.P)
-    np.exp(np.maximum(-top, _LEAST_EXPONENT), out=work.P0)
+    np.exp(np.maximum(eta - top, LEAST_EXPONENT), out=work.P)
+    np.exp(np.maximum(-top, LEAST_EXPONENT), out=work.P0)
     odds = work.P0 + work.P.sum(axis=0)
     np.divide(work.P, odds, out=work.P)
     np.divide(work.P0, odds, out=work.P0)
