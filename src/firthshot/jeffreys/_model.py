@@ -156,6 +156,13 @@ class Fit:
 
         return is_suspect(self)
 
+    @cached_property
+    def draws(self) -> FloatArray:
+        """Starts at random, always the same ones."""
+        from firthshot.jeffreys._several_maxima import drawn_starts  # as above
+
+        return drawn_starts(self)
+
     def covariance(self, convention: str = "inverse-information") -> FloatArray:
         """Return the covariance of the coefficients, shape (J p, J p), by name of convention.
 
@@ -280,8 +287,11 @@ def maximise_each(
     """Run the solver from several starts, as `maximise` does from one."""
     if not starts:
         return []
-    parts = model.run("maximise_each", model.data, np.array(starts), constraints, tol, max_iter)
-    return [make_maximum(model, theta, tuple(ended)) for theta, *ended in zip(*parts, strict=True)]
+    thetas, *ended = model.run(
+        "maximise_each", model.data, np.array(starts), constraints, tol, max_iter
+    )
+    numbers = zip(*(part.tolist() for part in ended), strict=True)
+    return [make_maximum(model, *each) for each in zip(thetas, numbers, strict=True)]
 
 
 def make_maximum(model: Model, theta: FloatArray, ended: tuple[float, float, int, int]) -> Maximum:

@@ -9,7 +9,7 @@ import numpy as np
 
 from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._model import Fit, Maximum, maximise, maximise_each
-from firthshot.jeffreys._several_maxima import ML_STEPS, SAME, SLOW, STARTS_TOL, drawn_starts
+from firthshot.jeffreys._several_maxima import ML_STEPS, SAME, SLOW, STARTS_TOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,6 @@ _MOST_ITERATIONS = 200  # of a restricted fit; from the full maximum it takes th
 _MOST_STEPS = 50  # towards a level
 _FIRST_STEP, _GROWTH = 0.5, 1.5  # standard errors, and how much longer each next step is
 _KEPT, _LOST = 1e-7, "the restricted fit was lost to rounding on a very long step"
-_FEW_DRAWS = 4  # in small models, of those that start a climb unless more are needed
 _FAR, _TOO_FAR = 1e6, 1e12  # linear predictors: rounding may, or must, spoil the likelihood
 
 
@@ -44,29 +43,34 @@ class Restriction:
         The first climb starts from the full maximum, moved to the hypothesis along the path of
         quadratic theory. If it is slow, or several maxima are suspected, others start from the
         other maxima of the full model, from zero and from some way towards maximum likelihood.
-        In small models, some more start from points drawn once and for all; where all these do not
-        agree, all draws are used, and for a single coefficient also maxima on the way there and a
-        step beyond.
+        In small models, and where these do not agree, more start from points drawn once and for
+        all; where they still do not agree, for a single coefficient, also from maxima on the way
+        there and a step beyond.
         """
-        ends = self._ends(values, [])
+        ends = self._ends(values, draws=self.fitted.model.is_small)
         if not _agree(ends) and len(values) == 1:
             near = [self._along_path(theta, values) for theta in self._neighbours(values)]
             ends += self._climb_each(near, values)
         return _best(ends)
 
-    def _ends(self, values: FloatArray, known: list[Maximum]) -> list[Maximum]:
-        """Return the known ends of climbs and others: few if these agree, else many."""
+    def _ends(self, values: FloatArray, *nearby: FloatArray, draws: bool = False) -> list[Maximum]:
+        """Return the ends of climbs, some from ``nearby``; without ``draws`` few if these agree."""
         fitted, top = self.fitted, self.fitted.maximum.theta
-        first = self._climb(self._along_path(top, values), values, fitted.curvature)
-        if first.converged and first.n_iter <= SLOW and not fitted.suspect:
-            return [*known, first]
+        starts = [self._along_path(theta, values) for theta in (top, *nearby)]
+        ends = []
+        if not fitted.suspect:
+            ends = [self._climb(starts[0], values), *self._climb_each(starts[1:], values)]
+            if ends[0].converged and ends[0].n_iter <= SLOW:
+                return ends
+            starts = []
         near = [self._nearest(theta, values) for theta in (np.zeros(top.size), top)]
-        starts = [near[0], *self._towards_likelihood(near)]
+        starts += [near[0], *self._towards_likelihood(near)]
         starts += [self._nearest(other, values) for other in fitted.others]
-        draws = [self._nearest(start, values) for start in drawn_starts(fitted)]
-        few = _FEW_DRAWS if fitted.model.is_small else 0
-        ends = [*known, first, *self._climb_each([*starts, *draws[:few]], values)]
-        return ends if _agree(ends) else ends + self._climb_each(draws[few:], values)
+        drawn = [self._nearest(start, values) for start in fitted.draws]
+        if draws:
+            return ends + self._climb_each([*starts, *drawn], values)
+        ends += self._climb_each(starts, values)
+        return ends if _agree(ends) else ends + self._climb_each(drawn, values)
 
     def _neighbours(self, values: FloatArray) -> list[FloatArray]:
         """Return maxima at fixed distances from the estimate, the last before and the next."""
@@ -76,9 +80,7 @@ class Restriction:
         while nodes[-1][0] < abs(gap) / self._error:
             distance = nodes[-1][0] + _FIRST_STEP * _GROWTH ** (len(nodes) - 1)
             goal = self._here + distance * unit
-            last = self._climb(self._along_path(nodes[-1][1], goal), goal)
-            ends = self._ends(goal, [last])
-            nodes.append((distance, _best(ends).theta))
+            nodes.append((distance, _best(self._ends(goal, nodes[-1][1])).theta))
         after = next(k for k, node in enumerate(nodes) if node[0] >= abs(gap) / self._error)
         return [theta for _, theta in nodes[max(0, after - 1) : after + 1]]
 
@@ -103,18 +105,10 @@ class Restriction:
         ends = maximise_each(plain, starts, STARTS_TOL, ML_STEPS, self._forms)
         return [end.theta for end in ends]
 
-    def _climb(
-        self, start: FloatArray, values: FloatArray, curvature: FloatArray | None = None
-    ) -> Maximum:
-        found = maximise(
-            self.fitted.model,
-            self._work,
-            start,
-            self._tol,
-            _MOST_ITERATIONS,
-            curvature=curvature,
-            constraints=self._forms,
-        )
+    def _climb(self, start: FloatArray, values: FloatArray) -> Maximum:
+        model, work, curvature = self.fitted.model, self._work, self.fitted.curvature
+        options = {"curvature": curvature, "constraints": self._forms}
+        found = maximise(model, work, start, self._tol, _MOST_ITERATIONS, **options)
         return self._checked(found, values)
 
     def _climb_each(self, starts: list[FloatArray], values: FloatArray) -> list[Maximum]:

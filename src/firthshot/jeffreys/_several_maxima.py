@@ -111,7 +111,7 @@ def _other_starts(fitted: Fit, work: Work) -> Iterator[FloatArray]:
         clipped = np.clip(data.Z, (middle - reach)[:, None], (middle + reach)[:, None])
         shortened = replace(model, data=data._replace(Z=np.ascontiguousarray(clipped)))
         yield maximise(shortened, work, np.zeros(model.size), 1e-2, 50).theta
-    yield from drawn_starts(fitted)
+    yield from fitted.draws
 
 
 def drawn_starts(fitted: Fit) -> FloatArray:

@@ -28,7 +28,7 @@ from numba.core.serialize import dumps
 from firthshot.files import user_cache
 
 PACKAGE = Path(__file__).parents[1]
-_IMPORT = re.compile(rb"^from firthshot\.([\w.]+) import", re.MULTILINE)
+_IMPORT = re.compile(rb"^from firthshot\.([\w.]+) import(.*)$", re.MULTILINE)
 _DIGEST_BYTES = 32
 
 
@@ -115,8 +115,10 @@ def _reachable(source: Path) -> set[Path]:
 
 @cache
 def _imported(source: Path) -> set[Path]:
-    modules = [name.decode().split(".") for name in _IMPORT.findall(_read(source))]
-    places = [PACKAGE.joinpath(*module) for module in modules]
+    places = set()
+    for module, names in _IMPORT.findall(_read(source)):
+        place = PACKAGE.joinpath(*module.decode().split("."))
+        places |= {place, *(place / name.strip() for name in names.decode().split(","))}
     files = {file for at in places for file in (at.with_suffix(".py"), at / "__init__.py")}
     return {file for file in files if file.exists()}
 

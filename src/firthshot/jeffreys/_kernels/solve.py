@@ -208,7 +208,7 @@ def profile_bound(
         # Close enough: the last move is read off the model, without another evaluation. The model
         # contains the gain of the nuisance step. With these bounds the error left is of the order
         # of tol; twice either saves a step and doubles that error.
-        if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 100.0 * tol and room >= 0.0:
+        if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 20.0 * tol and room >= 0.0:
             return dot(c, theta) + move, iteration + 1, CONVERGED
         # No move exceeds six standard errors, the largest standard error met so far: a start may be
         # far from the bound, where the model is poor.

@@ -123,6 +123,13 @@ def _penalty_slopes(data: Data, P: FloatArray, L: FloatArray) -> FloatArray:
 
 def _factors(F: FloatArray) -> FloatArray:
     """Return the Cholesky factors L with F = L L'; NaN at the end of those that have none."""
+    try:
+        return np.asarray(np.linalg.cholesky(F), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return _factors_where_possible(F)
+
+
+def _factors_where_possible(F: FloatArray) -> FloatArray:
     L = np.zeros_like(F)
     for k in range(F.shape[1]):
         column = F[:, k:, k] - np.einsum("sik,sk->si", L[:, k:, :k], L[:, k, :k])
