@@ -96,3 +96,10 @@ def test_processes_that_compile_at_once_agree(package):
     for number in range(2):
         again = run(package, program.format(number))[0]
         assert set(printed[number::2]) == {again}
+
+
+def test_a_module_that_is_imported_by_name_counts():
+    from firthshot.kernels._cache import _reachable
+
+    kernels = Path(firthshot.__file__).parent / "jeffreys" / "_kernels"
+    assert kernels / "solve.py" in _reachable(kernels / "compiled.py")
