@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import Encoder, Network, fingerprint
-from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.encoders._base import Encoder, fingerprint
+from firthshot.backbones.encoders._devices import inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others
-from firthshot.backbones.encoders._packages import require
-from firthshot.backbones.encoders._torch import torch_encoder
+from firthshot.backbones.encoders._packages import building, require
+from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
 from firthshot.backbones.images import LibraryPreparation
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,25 +32,21 @@ def load_hub(name: HubName, loading: Loading) -> Encoder:
     snapshot = fetch(_on_hub(library, name), loading)
     place = f"local-dir:{snapshot.folder}"
     given = {"force_image_size": options.size, "image_mean": options.mean, "image_std": options.std}
-    try:
+    with building("open_clip", str(name)):
         model, _, transform = library.create_model_and_transforms(
             place, **{key: value for key, value in given.items() if value is not None}
         )
-    except Exception as error:  # noqa: BLE001 - a damaged folder may raise anything
-        raise FirthshotError(f"open_clip cannot build {name}: {reason(error)}.") from None
     if takes != "text":
         refuse_others(str(name), options, "size", "mean", "std")
         words = snapshot.words(replace(options, takes=None))
         return _pictures(model, transform, name, loading, snapshot.mark, words)
     refuse_for_texts(str(name), options)
     refuse_others(str(name), options)
-    run = _text_runner(model.eval(), library.get_tokenizer(place), loading.device)
-    return Encoder(
-        "text",
-        str(name),
-        int(run(["a"]).shape[1]),
-        fingerprint("open_clip", snapshot.mark, "text"),
-        Network(run, module=model),
+    return text_encoder(
+        _text_runner(model.eval(), library.get_tokenizer(place), loading.device),
+        name=str(name),
+        mark=fingerprint("open_clip", snapshot.mark, "text"),
+        module=model,
         description=f"{name.name} (open_clip, texts)",
         **snapshot.words(options),
     )
@@ -74,14 +70,11 @@ def _pictures(
 ) -> Encoder:
     from PIL import Image
 
-    def process(image: Any) -> np.ndarray:
-        return np.asarray(transform(image))
-
-    side = int(process(Image.new("RGB", (320, 240))).shape[1])
+    side = int(transform(Image.new("RGB", (320, 240))).shape[1])
     told = " ".join(str(transform).split())
     return torch_encoder(
         model,
-        LibraryPreparation(side, f"open_clip's transform {told}", process),
+        LibraryPreparation(side, f"open_clip's transform {told}", transform),
         name=str(name),
         weights=loading.options.mark(mark),
         embed=lambda network, pictures: network.encode_image(pictures),
@@ -100,4 +93,4 @@ def _text_runner(model: Any, tokenizer: Any, device: str) -> Callable[[list[str]
             rows = model.encode_text(tokenizer(texts).to(place), normalize=True)
         return np.asarray(rows.float().cpu().numpy())
 
-    return Shrinking(run)
+    return run

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
+from firthshot.backbones.encoders._base import WORDS, Kind
 from firthshot.errors import FirthshotError, check_choice
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ class EncoderOptions:
 def refuse_for_texts(name: str, options: EncoderOptions) -> None:
     """Refuse options of pictures for an encoder of texts."""
     _refuse(name, "reads texts", [one for one in options.given if one in OF_PICTURES])
+
+
+def wrong_kind(name: str, *, reads: Kind) -> FirthshotError:
+    """Return the refusal of an encoder that reads texts for pictures, or the reverse."""
+    asked = WORDS["text" if reads == "image" else "image"]
+    return FirthshotError(
+        f"Encoder {name} reads {WORDS[reads]}, not {asked}: `firthshot backbone list` lists some "
+        f"that read {asked}."
+    )
 
 
 def refuse_others(name: str, options: EncoderOptions, *known: str) -> None:

@@ -1,4 +1,4 @@
-"""Weights inside installed packages, found without running the packages' code."""
+"""Libraries and weights inside installed packages; code of a file of weights never runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 import importlib.util
 import pickle
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,15 @@ def require(module: str, what: str, extra: str) -> Any:
         f"Encoder {what} needs {module}, which cannot be imported ({why}): install it again with "
         f"pip install 'firthshot[{extra}]'."
     )
+
+
+@contextmanager
+def building(library: str, name: str) -> Iterator[None]:
+    """Turn whatever a library raises while it builds a network into a sentence."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - damaged folders and options raise anything
+        raise FirthshotError(f"{library} cannot build {name}: {reason(error)}.") from None
 
 
 def package_file(module: str, inside: str, what: str, extra: str) -> Path:

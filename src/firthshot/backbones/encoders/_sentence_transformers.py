@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
-from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.encoders._base import Encoder, digest_files, fingerprint
+from firthshot.backbones.encoders._devices import inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others
-from firthshot.backbones.encoders._packages import require
-from firthshot.errors import FirthshotError, reason
+from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others, wrong_kind
+from firthshot.backbones.encoders._packages import building, require
+from firthshot.backbones.encoders._torch import text_encoder
+from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,14 +46,10 @@ def _load(
     library = require("sentence_transformers", name, "st")
     refuse_for_texts(name, loading.options)
     place = place_for(loading.device)
-    try:
+    with building("sentence-transformers", name):
         model = library.SentenceTransformer(
             str(folder), device=str(place), local_files_only=True, trust_remote_code=False
         )
-    except Exception as error:  # noqa: BLE001 - a damaged folder may raise anything
-        raise FirthshotError(
-            f"{name} is not a usable sentence-transformers model: {reason(error)}."
-        ) from None
     return wrap(model, loading.options, name=name, weights=weights, **words)
 
 
@@ -60,7 +57,7 @@ def wrap(model: Any, options: EncoderOptions, *, name: str, weights: str, **word
     """Return a SentenceTransformer as an encoder; it stays on the device where it is."""
     refuse_others(name, options, "prompt")
     if options.takes == "image":
-        raise FirthshotError(f"Encoder {name} reads texts, not pictures: use hf: or open-clip:.")
+        raise wrong_kind(name, reads="text")
     prompts = dict(getattr(model, "prompts", None) or {})
     if options.prompt is not None and options.prompt not in prompts:
         raise FirthshotError(
@@ -79,10 +76,8 @@ def wrap(model: Any, options: EncoderOptions, *, name: str, weights: str, **word
             )
         return np.asarray(rows, np.float32)
 
-    run_all = Shrinking(run)
     used = options.prompt or getattr(model, "default_prompt_name", None)
     told = f", prompt {used!r}" if used and prompts.get(used) else ""
-    dim = int(run_all(["a"]).shape[1])
-    words.setdefault("description", f"{name} (sentence-transformers, {dim}-d{told})")
+    words.setdefault("description", f"{name} (sentence-transformers{told})")
     mark = fingerprint("sentence-transformers", weights, used, prompts.get(used or ""))
-    return Encoder("text", name, dim, mark, Network(run_all, module=model), **words)
+    return text_encoder(run, name=name, mark=mark, module=model, **words)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import refuse_others
-from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.encoders._options import refuse_others, wrong_kind
+from firthshot.backbones.encoders._packages import building, require
 from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import LibraryPreparation
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
     from firthshot.backbones.encoders._base import Encoder
@@ -23,15 +21,13 @@ def load_hub(name: HubName, loading: Loading) -> Encoder:
     options = loading.options
     refuse_others(str(name), options, "size", "mean", "std")
     if options.takes == "text":
-        raise FirthshotError(f"Encoder {name} reads pictures, not texts.")
+        raise wrong_kind(str(name), reads="image")
     snapshot = fetch(_full_name(library, name), loading)
     changes = {"img_size": options.size} if options.size else {}
-    try:
+    with building("timm", str(name)):
         model = library.create_model(
             f"local-dir:{snapshot.folder}", pretrained=True, num_classes=0, **changes
         )
-    except Exception as error:  # noqa: BLE001 - networks refuse options in many ways
-        raise FirthshotError(f"timm cannot build {name}: {reason(error)}.") from None
     return torch_encoder(
         model,
         _preparation(library, model, options.given),
@@ -61,8 +57,5 @@ def _preparation(library: Any, model: Any, given: dict[str, Any]) -> LibraryPrep
     config = library.data.resolve_data_config(told, model=model)
     transform = library.data.create_transform(**config, is_training=False)
     words = ", ".join(f"{key} {value}" for key, value in sorted(config.items()))
-
-    def process(image: Any) -> np.ndarray:
-        return np.asarray(transform(image))
-
-    return LibraryPreparation(int(config["input_size"][-1]), f"timm's transform ({words})", process)
+    side = int(config["input_size"][-1])
+    return LibraryPreparation(side, f"timm's transform ({words})", transform)

@@ -16,6 +16,26 @@ if TYPE_CHECKING:
     from firthshot.backbones.images import LibraryPreparation, Preparation
 
 
+def text_encoder(
+    run: Callable[[list[str]], np.ndarray], *, name: str, mark: str, module: Any, **words: Any
+) -> Encoder:
+    """Return a function from texts to rows as an encoder; batches shrink when memory runs out.
+
+    Parameters
+    ----------
+    run : callable
+    name, mark : str
+        Its name, and what identifies weights and options.
+    module : torch.nn.Module
+        The network that it runs.
+    **words
+        Other fields of `Encoder`.
+    """
+    careful = Shrinking(run)
+    dim = int(careful(["a"]).shape[1])
+    return Encoder("text", name, dim, mark, Network(careful, module=module), **words)
+
+
 def torch_encoder(
     module: Any,
     preparation: Preparation | LibraryPreparation,

@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
-from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.encoders._base import Encoder, digest_files, fingerprint
+from firthshot.backbones.encoders._devices import inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import OF_PICTURES, refuse_for_texts, refuse_others
+from firthshot.backbones.encoders._options import (
+    OF_PICTURES,
+    refuse_for_texts,
+    refuse_others,
+    wrong_kind,
+)
 from firthshot.backbones.encoders._packages import package_file, require
 from firthshot.backbones.encoders._processors import (
     load_part,
     load_processor,
     processor_preparation,
 )
-from firthshot.backbones.encoders._torch import torch_encoder
+from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -107,15 +112,9 @@ def _kind(folder: Path, options: EncoderOptions, name: str) -> str:
     usual = _usual_kind(folder)
     wanted = options.takes or usual
     if wanted == "image" and usual == "text":
-        raise FirthshotError(
-            f"Encoder {name} reads texts, not pictures: `firthshot backbone list` lists some that "
-            "read pictures."
-        )
+        raise wrong_kind(name, reads="text")
     if wanted == "text" and not any((folder / one).is_file() for one in _OF_TEXTS):
-        raise FirthshotError(
-            f"Encoder {name} reads pictures, not texts: `firthshot backbone list` lists some that "
-            "read texts."
-        )
+        raise wrong_kind(name, reads="image")
     return wanted
 
 
@@ -135,8 +134,7 @@ def _load_texts(
     words.setdefault("description", f"{name} ({model.config.model_type}), {how}, unit length")
     # True and False are those of model files that were written before there was "pooler"
     mark = fingerprint(weights, longest, {"cls": True, "mean": False}.get(pooling, pooling))
-    dim = int(run(["a"]).shape[1])
-    return Encoder("text", name, dim, mark, Network(run, module=model), **words)
+    return text_encoder(run, name=name, mark=mark, module=model, **words)
 
 
 def _longest(folder: Path, tokenizer: Any, model: Any) -> int:
@@ -167,7 +165,7 @@ def _text_runner(
                 rows = pool(model(**tokens), tokens.get("attention_mask"))
         return np.asarray(torch.nn.functional.normalize(rows.float(), dim=1).cpu().numpy())
 
-    return Shrinking(run)
+    return run
 
 
 def _load_pictures(
