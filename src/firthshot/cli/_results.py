@@ -60,6 +60,16 @@ def finish_geometric(folder: Path, report: bool, console: Console) -> None:
     _write_page(folder, gather([folder]) if report else None, console)
 
 
+def report_together(folders: list[Path], out: Path, console: Console) -> None:
+    """Write one report of several runs, and say where it is."""
+    from firthshot.cli.report import FigureCount
+    from firthshot.report.build import write_report
+
+    say(console, "Writing the report: figures, tables and the page.")
+    page = write_report(folders, out, drawn=None if console.quiet else FigureCount())
+    say(console, f"The report is {page}")
+
+
 def _tell_losses(outcome: RunOutcome, folder: Path) -> None:
     from firthshot.experiments.run.status import dropped_trials
 

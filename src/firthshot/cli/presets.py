@@ -26,18 +26,24 @@ def presets(
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or show one: its settings, size and estimated run time."""
+    from firthshot.experiments.spec import presets_of
     from firthshot.experiments.spec.reading import read_source
 
     if name is None:
         _list(as_json)
     elif toml:
-        echo_data(read_source(name)[1])
+        echo_data("\n".join(read_source(each)[1] for each in presets_of(name)))
     else:
-        _describe(name, bank, as_json)
+        described = [_described(each, bank) for each in presets_of(name)]
+        if as_json:
+            echo_json(described[0] if len(described) == 1 else described)
+        else:
+            for rows in described:
+                _show_facts(rows)
 
 
 def _list(as_json: bool) -> None:
-    from firthshot.experiments.spec import load_any, preset_names
+    from firthshot.experiments.spec import load_any, paper_items, preset_names
 
     specs = [load_any(name) for name in (*preset_names(), *preset_names("geometric"))]
     specs.sort(key=lambda spec: (spec.name != "quickstart", spec.name))
@@ -53,10 +59,12 @@ def _list(as_json: bool) -> None:
         table.add_row(*row.values())
     screen().print(table)
     echo("Run one: firthshot run quickstart --bank my.bank")
+    echo(f"Or all that a figure or table of the paper needs: {', '.join(paper_items())}")
     echo("Settings, size and estimated run time: firthshot presets NAME")
 
 
-def _describe(name: str, banks: list[str] | None, as_json: bool) -> None:
+def _described(name: str, banks: list[str] | None) -> dict[str, Any]:
+    """Return the settings, size and remarks of one preset on these banks."""
     from firthshot.cli._geometric import settings as geometric_settings
     from firthshot.experiments.spec import Spec, load_any, open_banks, settle_banks
 
@@ -67,12 +75,12 @@ def _describe(name: str, banks: list[str] | None, as_json: bool) -> None:
         rows = {**_settings(spec), **size}
     else:
         rows = geometric_settings(spec)
-    rows = {what: words for what, words in rows.items() if words}
-    if as_json:
-        echo_json(rows | {"remarks": remarks})
-        return
-    screen().print(facts(rows))
-    for line in remarks:
+    return {what: words for what, words in rows.items() if words} | {"remarks": remarks}
+
+
+def _show_facts(rows: dict[str, Any]) -> None:
+    screen().print(facts({what: words for what, words in rows.items() if what != "remarks"}))
+    for line in rows["remarks"]:
         echo(line)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._options import Quiet
-from firthshot.cli._results import finish, finish_geometric, resume_command
+from firthshot.cli._results import finish, finish_geometric, report_together, resume_command
 from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 def run(
     source: Annotated[
         str,
-        typer.Argument(metavar="PRESET|SPEC|DIR", help="A preset, a TOML file, or a run folder."),
+        typer.Argument(
+            metavar="PRESET|SPEC|DIR",
+            help="A preset, a figure or table of the paper, a TOML file, or a run folder.",
+        ),
     ],
     bank: Annotated[
         list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
@@ -61,22 +64,44 @@ def run(
     ] = True,
 ) -> None:
     """Run an experiment and report it; repeat the command to resume."""
-    from firthshot.experiments.spec import GeometricSpec, run_folder
+    from firthshot.experiments.spec import presets_of, run_folder
 
-    spec = _resolve(source, bank, trials, assignments, until_ci)
-    folder = out or run_folder(source) or _own_folder(spec.name, bank or ())
-    console = screen(quiet=quiet)
+    given = _given(bank, trials, assignments, until_ci)
+    presets, console = presets_of(source), screen(quiet=quiet)
+    together = len(presets) > 1
+    folders, failed = [], False
+    for name in presets:
+        spec = _spec(name, given)
+        own = out / name if out and together else out or run_folder(name)
+        folders.append(own or _own_folder(spec.name, bank or ()))
+        failed |= _run_one(spec, folders[-1], workers, dask, report and not together, console)
+    if report and together:
+        report_together(folders, out or _own_folder(source, bank or ()), console)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _run_one(
+    spec: Spec | GeometricSpec,
+    folder: Path,
+    workers: int | None,
+    dask: str | None,
+    report: bool,
+    console: Console,
+) -> bool:
+    """Run one spec into its folder, report it, and return whether any cell failed."""
+    from firthshot.experiments.spec import GeometricSpec
+
     try:
         if isinstance(spec, GeometricSpec):
             _run_geometric(spec, folder, workers, dask, console)
             finish_geometric(folder, report, console)
-            return
+            return False
         outcome = _run(spec, folder, workers, dask, console)
     except KeyboardInterrupt:
         _leave(folder)
     finish(outcome, folder, report, console)
-    if outcome.failed:
-        raise typer.Exit(1)
+    return bool(outcome.failed)
 
 
 def _own_folder(name: str, banks: Sequence[str]) -> Path:
@@ -84,21 +109,26 @@ def _own_folder(name: str, banks: Sequence[str]) -> Path:
     return Path("runs") / "-".join([name, *(Path(bank).stem for bank in banks)])
 
 
-def _resolve(
-    source: str,
+def _spec(source: str, given: dict[str, Any]) -> Spec | GeometricSpec:
+    """Return the spec: flags over the file over defaults, the banks settled."""
+    from firthshot.experiments.spec import Spec, load_any, settle_banks
+
+    spec = load_any(source, given)
+    return settle_banks(spec) if isinstance(spec, Spec) else spec
+
+
+def _given(
     banks: list[str] | None,
     trials: int | None,
     assignments: list[str] | None,
     until_ci: float | None,
-) -> Spec | GeometricSpec:
-    """Return the spec: flags over the file over defaults, the banks settled."""
-    from firthshot.experiments.spec import Spec, load_any, parse_assignment, settle_banks
+) -> dict[str, Any]:
+    """Return the fields that flags set over those of the spec."""
+    from firthshot.experiments.spec import parse_assignment
 
     given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
     flags = {"banks": banks or None, "trials": trials, "until_ci": until_ci}
-    given |= {key: value for key, value in flags.items() if value is not None}
-    spec = load_any(source, given)
-    return settle_banks(spec) if isinstance(spec, Spec) else spec
+    return given | {key: value for key, value in flags.items() if value is not None}
 
 
 def _run_geometric(

@@ -23,10 +23,17 @@ def validate(
     ] = None,
 ) -> None:
     """Check a spec and its banks without running anything."""
-    from firthshot.experiments.spec import build_any, find_problems, parse_assignment, resolve
+    from firthshot.experiments.spec import parse_assignment, presets_of
 
     given: dict[str, Any] = dict(parse_assignment(item) for item in assignments or [])
     given |= {"banks": bank} if bank else {}
+    for each in presets_of(source):
+        _validate(each, given)
+
+
+def _validate(source: str, given: dict[str, Any]) -> None:
+    from firthshot.experiments.spec import build_any, find_problems, resolve
+
     fields, text = resolve(source, given)
     problems = find_problems(fields, text) or _bank_problems(fields, text)
     for problem in problems:

@@ -2,6 +2,7 @@
 
 from firthshot.experiments.spec.choose import open_banks, settle_banks
 from firthshot.experiments.spec.fields import GeometricSpec, Spec, to_toml
+from firthshot.experiments.spec.paper import paper_items, presets_of
 from firthshot.experiments.spec.reading import (
     SpecError,
     SpecProblem,
@@ -27,8 +28,10 @@ __all__ = [
     "load_geometric",
     "load_spec",
     "open_banks",
+    "paper_items",
     "parse_assignment",
     "preset_names",
+    "presets_of",
     "resolve",
     "run_folder",
     "settle_banks",
