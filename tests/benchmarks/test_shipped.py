@@ -16,6 +16,7 @@ from benchmarks.common import write_json
 def report(monkeypatch):
     monkeypatch.setattr(shipped, "SIZES", ((3, 5),))
     monkeypatch.setattr(shipped, "FIRST", {shipped.BASE: ("sklearn.linear_model", 4, 2)})
+    monkeypatch.setattr(shipped, "COMMANDS", {"bank": ("bank", "ls")})
     return shipped.run(quick=True, say=lambda line: None)
 
 
@@ -24,13 +25,21 @@ def test_ratios_are_of_the_times_and_the_file_keeps_the_contract(report, tmp_pat
     for name, ratio in record["ratios"].items():
         assert ratio == pytest.approx(record["ms"][shipped.BASE] / record["ms"][name])
     assert set(record["ms"]) == set(shipped.contestants())
-    (first,) = report.extra["first_answers"]
-    assert first["empty"] > 0
-    assert first["full"] > 0
+    for first in report.extra["first_answers"]:
+        assert first["empty"] > 0
+        assert first["full"] > 0
+    assert [first["case"] for first in report.extra["first_answers"]] == [shipped.BASE, "bank"]
     write_json(tmp_path / "bench.json", report)
     content = json.loads((tmp_path / "bench.json").read_text())
     assert content["geomean_ratio"] == pytest.approx(record["ratio"])
     assert content["summary"]["FirthClassifier"]["lowest"] == pytest.approx(record["ratio"])
+
+
+def test_commands_are_asked_of_tables_that_they_can_read(tmp_path):
+    for table, features, classes in (("fit.csv", 64, 5), ("regress.csv", 3, 2)):
+        shipped._write_table(str(tmp_path / table), features=features, classes=classes)
+    commands = dict(shipped._fresh_commands(str(tmp_path)))
+    assert shipped._fresh(commands["firthshot regress"], str(tmp_path)) > 0
 
 
 def test_the_tables_fit_a_terminal(report):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import firthshot
+from firthshot.kernels._cache import Patience
 
 CALL = """
 import numpy as np
@@ -60,6 +61,32 @@ def test_a_second_process_loads_what_the_first_compiled(package):
     assert run(package)[0] == first
     assert any(name.startswith("streams.fill_uniform.") for name in before)
     assert compiled(package) == before
+
+
+def test_a_long_compilation_is_said_once_and_never_of_kept_code(package):
+    impatient = """
+import logging
+from firthshot.kernels import _cache
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+_cache.PATIENCE = _cache.Patience(0.0)
+"""
+    assert run(package, impatient + CALL)[1].count("Compiling kernels") == 1
+    assert "Compiling" not in run(package, impatient + CALL)[1]
+
+
+def test_compilations_of_a_process_are_added_up(caplog, monkeypatch):
+    clock = iter([0.0, 0.0, 0.5, 0.7, 0.9, 0.9, 5.0, 5.0, 6.0, 6.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    patience = Patience(1.5)
+    with caplog.at_level("INFO", logger="firthshot"):
+        patience.begin()
+        patience.begin()  # of a kernel that the first calls
+        patience.end()
+        patience.end()  # 0.9 s
+        patience.begin()
+        assert not caplog.messages
+        patience.end()  # 1 s more
+    assert len(caplog.messages) == 1
 
 
 def test_an_edited_function_is_seen_by_those_that_call_it(package):

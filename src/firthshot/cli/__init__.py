@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import typer
@@ -63,8 +64,16 @@ def _options(
     pass
 
 
+def _show_log() -> None:
+    """Put what the library logs, such as a long compilation, on standard error."""
+    log = logging.getLogger("firthshot")
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.WARNING if "--quiet" in sys.argv else logging.INFO)
+
+
 def main() -> None:
     """Run the command line; an error of ours is one sentence on standard error and exit code 2."""
+    _show_log()
     try:
         app()
     except FirthshotError as error:

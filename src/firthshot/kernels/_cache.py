@@ -9,11 +9,13 @@ or written by another version does not match, and is compiled and written anew.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pickle
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -30,6 +32,39 @@ from firthshot.files import user_cache
 PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(rb"^from firthshot\.([\w.]+) import(.*)$", re.MULTILINE)
 _DIGEST_BYTES = 32
+_LOG = logging.getLogger("firthshot.kernels")
+
+
+class Patience:
+    """Log one line when compilations of this process have taken some seconds.
+
+    Kernels that a kernel calls are compiled on the way, so that compilations are nested.
+    """
+
+    def __init__(self, seconds: float = 2.0) -> None:
+        self._seconds, self._spent, self._open, self._since = seconds, 0.0, 0, 0.0
+
+    def begin(self) -> None:
+        """Note that a compilation begins."""
+        if not self._open:
+            self._since = time.monotonic()
+        self._open += 1
+        self._look()
+
+    def end(self) -> None:
+        """Note that a compilation is over."""
+        self._look()
+        self._open -= 1
+        if not self._open:
+            self._spent += time.monotonic() - self._since
+
+    def _look(self) -> None:
+        if self._spent + time.monotonic() - self._since > self._seconds:
+            _LOG.info("Compiling kernels, once on this machine: usually 10 to 20 s.")
+            self._seconds = float("inf")
+
+
+PATIENCE = Patience()
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
@@ -64,13 +99,17 @@ class _SignatureFiles:
         try:
             raw = self._path(key).read_bytes()
         except OSError:
-            return None
+            raw = b""
         digest, content = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
         # The digest vouches for every byte, so nothing foreign is unpickled by accident; who can
         # write here can write the package's own bytecode as well.
-        return pickle.loads(content) if digest == self._digest(content) else None  # noqa: S301
+        if digest == self._digest(content):
+            return pickle.loads(content)  # noqa: S301
+        PATIENCE.begin()  # numba compiles now, and then saves
+        return None
 
     def save(self, key: object, data: object) -> None:
+        PATIENCE.end()
         content = dumps(data)
         handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
         try:
