@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
-SIZES = ((50, 5), (200, 20), (1000, 20), (5000, 20), (20000, 100))
-LARGEST_INFERENCE = 5000  # rows; beyond, the other package needs minutes
+LARGEST_INFERENCE = 70_000_000  # rows · coefficients³; beyond, the other needs minutes
 MULTINOMIAL = (
     (100, 5, 3),
     (500, 10, 3),
@@ -59,6 +58,45 @@ def make_data(n: int, p: int, classes: int = 2, seed: int = 0) -> Arrays:
     return X, (steps < rng.random((n, 1))).sum(axis=1).astype(np.int64)
 
 
+def make_rare(n: int, p: int, events: int) -> Arrays:
+    """Draw standard normal features and a few events that do not depend on them."""
+    X = np.random.default_rng(0).normal(size=(n, p))
+    return X, (np.arange(n) < events).astype(np.int64)
+
+
+def make_quasi_separated(n: int, p: int) -> Arrays:
+    """Make every other column rare indicators, the first of which occurs in one class only."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, p))
+    X[:, ::2] = X[:, ::2] > 1.2
+    odds = np.exp(X @ rng.normal(size=p))
+    y = (rng.random(n) < odds / (1.0 + odds)).astype(np.int64)
+    return X, np.where(X[:, 0] > 0.0, 1, y)
+
+
+def make_separated(n: int, p: int) -> Arrays:
+    """Draw standard normal features, two of which tell the classes apart without error."""
+    X = np.random.default_rng(0).normal(size=(n, p))
+    return X, (X[:, 0] + 0.5 * X[:, 1] > 0.0).astype(np.int64)
+
+
+Case = tuple[str, Callable[[], Arrays]]
+QUICK: tuple[Case, ...] = (
+    ("50x5", partial(make_data, 50, 5)),
+    ("200x20", partial(make_data, 200, 20)),
+    ("1000x20", partial(make_data, 1000, 20)),
+)
+FURTHER: tuple[Case, ...] = (
+    ("5000x20", partial(make_data, 5000, 20)),
+    ("rare 50000x10, 20 events", partial(make_rare, 50_000, 10, 20)),
+    ("wide 300x60", partial(make_data, 300, 60)),
+    ("large 20000x100", partial(make_data, 20_000, 100)),
+    ("quasi-separated 273x18", partial(make_quasi_separated, 273, 18)),
+    ("separated 273x18", partial(make_separated, 273, 18)),
+    ("separated 40x3", partial(make_separated, 40, 3)),
+)
+
+
 def run(*, quick: bool = False, say: Say = print) -> Report:
     """Measure binary and multinomial fits, alone and with inference.
 
@@ -77,11 +115,11 @@ def run(*, quick: bool = False, say: Say = print) -> Report:
     import firthshot.jeffreys  # noqa: F401
 
     seconds = 0.5 if quick else 4.0
-    sizes = SIZES[:3] if quick else SIZES
+    cases = QUICK if quick else QUICK + FURTHER
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        records = _binary_records(sizes, TOLERANCE, seconds, say)
-        loose = [] if quick else _binary_records(sizes, OTHERS_DEFAULT, seconds, say)
+        records = _binary_records(cases, TOLERANCE, seconds, say)
+        loose = [] if quick else _binary_records(cases, OTHERS_DEFAULT, seconds, say)
         multinomial = _multinomial_records(MULTINOMIAL[:3] if quick else MULTINOMIAL, seconds, say)
     extra = {
         **_geomeans(records, ""),
@@ -100,20 +138,21 @@ def _geomeans(records: list[Record], suffix: str) -> dict[str, float]:
 
 
 def _binary_records(
-    sizes: tuple[tuple[int, int], ...], others_tol: float, seconds: float, say: Say
+    cases: tuple[Case, ...], others_tol: float, seconds: float, say: Say
 ) -> list[Record]:
     records = []
-    for n, p in sizes:
-        X, y = make_data(n, p)
+    for name, make in cases:
+        X, y = make()
+        n, p = X.shape
         for what, pair in _contestants(X, y, others_tol).items():
-            if what == "inference" and n > LARGEST_INFERENCE:
+            if what == "inference" and n * (p + 1) ** 3 > LARGEST_INFERENCE:
                 continue
-            say(f"{what} {n} x {p}, their tolerance {others_tol:g}")
+            say(f"{what} {name}, their tolerance {others_tol:g}")
             ours, theirs = (side() for side in pair)  # also compiles
             times = _alternate(pair, seconds)
             records.append(
                 {
-                    "case": f"{what} {n}x{p}",
+                    "case": f"{what} {name}",
                     "what": what,
                     "rows": n,
                     "columns": p,

@@ -101,8 +101,11 @@ def test_options_reach_the_model(run, endometrial, tmp_path):
 
 def test_picture(run, endometrial, tmp_path):
     pytest.importorskip("matplotlib")
-    run(endometrial, "HG ~ NV + PI", "--plot", tmp_path / "profiles.png")
-    assert (tmp_path / "profiles.png").stat().st_size > 10_000
+    forest, profiles = tmp_path / "or.svg", tmp_path / "profiles.png"
+    run(endometrial, "HG ~ NV + PI", "--plot", forest)
+    assert "odds ratio (95% CI)" in forest.read_text("utf-8")
+    run(endometrial, "HG ~ NV + PI", "--plot", profiles, "--plot-kind", "profiles")
+    assert profiles.stat().st_size > 10_000
 
 
 def write(folder, text, name="t.csv"):

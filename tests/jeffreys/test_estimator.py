@@ -380,5 +380,5 @@ def test_class_and_interaction_are_told_apart_in_pictures():
     labels = np.array(["alive", "dead", "lost"])[y]
     model = JeffreysLogisticRegression().fit(pd.DataFrame({"age:sex[M]": X[:, 0]}), labels)
     ax = model.plot_profile("dead:age:sex[M]")
-    assert ax.get_xlabel() == "coefficient of age:sex[M] (dead against alive)"
+    assert ax.get_xlabel() == "coefficient of age:sex[M]\n(dead against alive)"
     matplotlib.pyplot.close(ax.figure)

@@ -54,7 +54,7 @@ class Lines:
         return [name for name in said if name not in silent and any(said[name])]
 
     def _cells(self, name: str, longest: int) -> list[str]:
-        from firthshot.report.plots.style import shortened
+        from firthshot.figures import shortened
 
         cells = [row[name] for row in self.rows]
         return [shortened(cell, longest) for cell in cells] if name in _NAMES else cells

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firthshot.formulas import ModelData
-    from firthshot.jeffreys import JeffreysLogisticRegression, Regression, Summary
+    from firthshot.jeffreys import Regression, Summary
 
 
 def regress(
@@ -64,8 +64,12 @@ def regress(
         Path | None, typer.Option(help="Write the table to this .csv or .json file.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the profiles of all slopes into this file.")
+        Path | None,
+        typer.Option(help="Draw odds ratios with intervals into this .png, .svg or .pdf file."),
     ] = None,
+    plot_kind: Annotated[
+        str, typer.Option(help="forest: odds ratios; profiles: likelihood of each coefficient.")
+    ] = "forest",
     as_json: AsJson = False,
 ) -> None:
     """Fit binary or multinomial logistic regression with Firth's exact penalty."""
@@ -82,7 +86,8 @@ def regress(
         correction=correction,
         collinear=collinear,
     )
-    summary = _summarise(fitted, level, "profile" if profile else "wald", odds_ratios)
+    method = "profile" if profile else "wald"
+    summary = _summarise(fitted, level, method, odds_ratios)
     if as_json:
         echo_json(summary.to_dict())
     else:
@@ -91,7 +96,8 @@ def regress(
         _write(out, summary)
         echo(f"Wrote {out}.", err=as_json)
     if plot is not None:
-        _draw(plot, fitted.model, level)
+        with _naming_target("--plot", plot):
+            fitted.plot(plot, kind=plot_kind, level=level, method=method)
         echo(f"Wrote {plot}.", err=as_json)
 
 
@@ -192,10 +198,3 @@ def _as_csv(summary: Summary) -> str:
     reference = pl.lit(str(summary.header["reference"])).alias("reference")
     rows = pl.DataFrame(summary.to_dict()["coefficients"], infer_schema_length=None)
     return rows.select("contrast", reference, pl.exclude("contrast")).write_csv()
-
-
-def _draw(path: Path, model: JeffreysLogisticRegression, level: float) -> None:
-    from firthshot.jeffreys import save_profiles
-
-    with _naming_target("--plot", path):
-        save_profiles(path, model, level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firthshot.jeffreys._compare import Comparison, compare
 from firthshot.jeffreys._detect import detect_separation
 from firthshot.jeffreys._logit import Logit, LogitResults
-from firthshot.jeffreys._profile import Profile, save_profiles
+from firthshot.jeffreys._profile import Profile
 from firthshot.jeffreys._regression import Regression, fit_model_data, regress
 from firthshot.jeffreys._separation import Separation
 from firthshot.jeffreys._summary import Summary
@@ -27,5 +27,4 @@ __all__ = [
     "detect_separation",
     "fit_model_data",
     "regress",
-    "save_profiles",
 ]

@@ -12,7 +12,6 @@ from firthshot.jeffreys._model import Fit
 from firthshot.jeffreys._profile import (
     Profile,
     chi2_quantile,
-    plot_profile,
     profile_curve,
     profile_intervals,
 )
@@ -28,7 +27,9 @@ from firthshot.jeffreys._tests import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
 
     from firthshot.jeffreys._kernels.memory import FloatArray
@@ -246,7 +247,40 @@ class InferenceMixin:
 
     def plot_profile(self, name: str, level: float = 0.95, ax: Any = None) -> Any:
         """Draw the profile of one coefficient and return the matplotlib axes."""
+        from firthshot.jeffreys._plots import plot_profile
+
         return plot_profile(self.profile(name, level), ax, self._label(name))
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        kind: str = "forest",
+        level: float = 0.95,
+        method: str = "profile",
+    ) -> Figure:
+        """Draw the odds ratios of all slopes with their intervals, or the profiles.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            Also write the figure to this .png, .svg or .pdf file.
+        kind : {"forest", "profiles"}, default="forest"
+            Odds ratios on a logarithmic axis with interval and p-value, or the profile
+            likelihood of each coefficient beside its Wald approximation.
+        level : float, default=0.95
+        method : {"profile", "wald"}, default="profile"
+            Intervals and tests of the odds ratios.
+
+        Returns
+        -------
+        matplotlib Figure
+        """
+        from firthshot.jeffreys._plots import draw
+
+        self._inferential_fit()
+        model = cast("JeffreysLogisticRegression", self)
+        return draw(model, path, kind=kind, level=level, method=method)
 
     def _label(self, name: str) -> str:
         """Return a name in words: a colon may stand in the class and in an interaction too."""

@@ -1,30 +1,26 @@
-"""Profile penalised likelihood: intervals, curves and their pictures."""
+"""Profile penalised likelihood: intervals and curves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.files import replacing
 from firthshot.jeffreys._kernels import solve
 from firthshot.jeffreys._model import Fit, Maximum
 from firthshot.jeffreys._restricted import restriction
-from firthshot.jeffreys._separation import INTERCEPT
 from firthshot.jeffreys._several_maxima import SLOW
 from firthshot.jeffreys._tests import HIGHER, HIGHER_BY
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels.memory import FloatArray
-    from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
 _MOST_STEPS = 50  # of one bound; it takes five, and a harder one is searched for otherwise
 _ROUNDS = 4  # of following the branch that is highest at a bound to where it crosses the level
@@ -32,7 +28,6 @@ _ON_LEVEL = 1e-6  # in log-likelihood: a test at the bound has p = 0.05 to six d
 # In log-likelihood: Brent's rule ends within 1e-8 of a standard error, so a gap is another branch.
 _JUMP = 1e-3
 _BEFORE = 1e-3  # standard errors before a jump
-_MOST_PANELS = 24  # of one figure: beyond, they cannot be read
 _FARTHEST = 1e4  # in standard errors: beyond, a bound is reported as infinite
 
 
@@ -201,60 +196,3 @@ def profile_curve(
         level=level,
         standard_error=error,
     )
-
-
-def plot_profile(profile: Profile, ax: Any = None, label: str | None = None) -> Any:
-    """Draw a profile, the parabola of the Wald approximation, and the interval.
-
-    On new axes unless given; the coefficient is called by its name unless there is a ``label``.
-    """
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
-    drop = 0.5 * chi2_quantile(profile.level)
-    wald = -0.5 * ((profile.values - profile.estimate) / profile.standard_error) ** 2
-    ax.plot(profile.values, wald, color="0.65", ls="--", lw=1.2, label="Wald approximation")
-    ax.plot(profile.values, profile.loglik - profile.maximum, color="C0", lw=2, label="profile")
-    ax.axhline(-drop, color="C3", lw=1, label=f"{100 * profile.level:g}% level")
-    for bound in np.array(profile.interval)[np.isfinite(profile.interval)]:
-        ax.plot([bound, bound], [-drop, -2.6 * drop], color="C3", lw=1, ls=":")
-        ax.text(bound, -2.65 * drop, f"{bound:.3g}", ha="center", va="top", fontsize=9)
-    ax.plot([profile.estimate], [0.0], "o", color="C0")
-    ax.set_ylim(-3.0 * drop, 0.35 * drop)
-    ax.set_xlim(profile.values[0], profile.values[-1])
-    ax.set_xlabel(f"coefficient of {label or profile.name}")
-    ax.set_ylabel("profile minus maximum")
-    middle = float(np.mean(profile.interval))
-    middle = middle if np.isfinite(middle) else profile.estimate
-    inside = (middle - profile.values[0]) / np.ptp(profile.values)
-    ax.legend(frameon=False, fontsize=9, loc="center", bbox_to_anchor=(inside, 0.33))
-    return ax
-
-
-def save_profiles(path: Path, model: JeffreysLogisticRegression, level: float = 0.95) -> None:
-    """Draw the profile of every slope that the data determine, in one figure."""
-    estimable = np.isfinite(model.bse())
-    names = [
-        name
-        for name, determined in zip(model.parameter_names_, estimable, strict=True)
-        if determined and not name.endswith(INTERCEPT)
-    ]
-    if not names or len(names) > _MOST_PANELS:
-        raise FirthshotError(
-            f"There are {len(names)} profiles to draw: draw one by one with plot_profile."
-        )
-    from matplotlib.figure import Figure
-
-    columns = min(3, len(names))
-    rows = -(-len(names) // columns)
-    figure = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
-    for k, name in enumerate(names):
-        ax = figure.add_subplot(rows, columns, k + 1)
-        model.plot_profile(name, level, ax)
-        if k and (legend := ax.get_legend()) is not None:
-            legend.remove()
-        if k % columns:
-            ax.set_ylabel("")
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=120, format=path.suffix.lower().removeprefix(".") or "png")

@@ -15,8 +15,10 @@ from firthshot.jeffreys.estimator import CollinearityError, JeffreysLogisticRegr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pandas as pd  # type: ignore[import-untyped]
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
     from firthshot.jeffreys._kernels.memory import FloatArray
@@ -87,6 +89,17 @@ class Regression:
             terms=tests if several else {},
             source=self.data.source,
         )
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        kind: str = "forest",
+        level: float = 0.95,
+        method: str = "profile",
+    ) -> Figure:
+        """Draw odds ratios or profiles, as `JeffreysLogisticRegression.plot` does."""
+        return self.model.plot(path, kind=kind, level=level, method=method)
 
     def predict_proba(self, data: Any, offset: ArrayLike | None = None) -> FloatArray:
         """Return probabilities for other rows, in the order of ``model.classes_``.

@@ -13,18 +13,11 @@ import pytest
 
 from experiments.summary_folders import grid, write
 from firthshot.experiments.summary import summarise_many
+from firthshot.figures import shortened
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.plots import drawings, write_figures
 from firthshot.report.plots.groups import labels, natural
-from firthshot.report.plots.style import (
-    Drawing,
-    LambdaAxis,
-    look_of,
-    shortened,
-    style,
-    thinned,
-    write_drawing,
-)
+from firthshot.report.plots.style import Drawing, LambdaAxis, look_of, style, thinned, write_drawing
 from firthshot.report.runs import Run
 from firthshot.report.tables import make_tables
 from report.runs_made import toy_run

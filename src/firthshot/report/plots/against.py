@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.schema import PENALTY, PLACE
 from firthshot.experiments.statistics import ALPHA
+from firthshot.figures import shortened
 from firthshot.objective import PENALTIES
 from firthshot.report.plots.declare import IMPROVEMENT, UNBALANCED, ZERO, Plot, Row
 from firthshot.report.plots.groups import (
@@ -28,7 +29,7 @@ from firthshot.report.plots.groups import (
     method_rank,
 )
 from firthshot.report.plots.paper import Panel, draw_figure
-from firthshot.report.plots.style import Drawing, dodged, dress_counts, panel_inches, shortened
+from firthshot.report.plots.style import Drawing, dodged, dress_counts, panel_inches
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import head_name, listed, setting_words
 

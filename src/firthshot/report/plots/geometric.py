@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.figures import GREY
 from firthshot.report.plots.declare import BLUE, GREEN, RED
-from firthshot.report.plots.style import GREY, Drawing, panels
+from firthshot.report.plots.style import Drawing, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.figures import GREY
 from firthshot.report.plots.declare import BLUE, RED, Look, Mark, Plot, Row
-from firthshot.report.plots.style import GREY, legend_above, look_of, panels
+from firthshot.report.plots.style import legend_above, look_of, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

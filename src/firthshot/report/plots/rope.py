@@ -9,16 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from firthshot.experiments.rope import SHOTS, Paths, fit_paths
-from firthshot.report.plots.style import (
-    COLOURS,
-    GREY,
-    MARKERS,
-    ONE_COLUMN,
-    Drawing,
-    number,
-    panels,
-    shortened,
-)
+from firthshot.figures import COLOURS, GREY, ONE_COLUMN, shortened
+from firthshot.report.plots.style import MARKERS, Drawing, number, panels
 from firthshot.report.wording import listed
 
 if TYPE_CHECKING:

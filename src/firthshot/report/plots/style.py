@@ -4,66 +4,30 @@ from __future__ import annotations
 
 import io
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firthshot.errors import visible
+from firthshot.figures import (
+    COLOURS,
+    METADATA,
+    ONE_COLUMN,
+    PNG_DPI,
+    TWO_COLUMNS,
+    house_style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with any colour vision tell apart; each with a marker.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GREY = "#666666"
 _PLACES: dict[str, int] = {}  # series whose place among the colours is settled
 
-ONE_COLUMN, TWO_COLUMNS = 3.3, 6.9  # inches
 PANEL_HEIGHT = 2.3
 FORMATS = ("svg", "pdf", "png")
-PNG_DPI = 200
-
-_RC: dict[str, Any] = {
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica", "sans-serif"],
-    "font.size": 7.5,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 1.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.unicode_minus": True,
-    "axes.formatter.useoffset": False,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4,
-    "errorbar.capsize": 1.5,
-    "figure.facecolor": "white",
-    "text.usetex": False,
-    "text.parse_math": False,  # a bank may be called a$b$c
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "firthshot",
-    "pdf.fonttype": 42,
-}
-# No dates: equal data give equal files.
-_METADATA: dict[str, dict[str, Any]] = {
-    "svg": {"Date": None, "Creator": "firthshot"},
-    "pdf": {"CreationDate": None, "Creator": "firthshot", "Producer": "matplotlib"},
-    "png": {"Software": "firthshot"},
-}
 
 
 @dataclass(frozen=True)
@@ -99,23 +63,10 @@ def style(series: Sequence[str] = ()) -> Iterator[None]:
     """
     _PLACES.update({name: at for at, name in enumerate(series)})
     try:
-        with _matplotlib_style():
+        with house_style():
             yield
     finally:
         _PLACES.clear()
-
-
-@contextmanager
-def _matplotlib_style() -> Iterator[None]:
-    import matplotlib as mpl
-
-    with warnings.catch_warnings():
-        # A letter that the font lacks is a box in PNG and PDF and right in SVG.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        with mpl.rc_context():
-            mpl.rcdefaults()
-            mpl.rcParams.update(_RC)
-            yield
 
 
 def panels(
@@ -160,10 +111,10 @@ def _rendered(figure: Figure) -> dict[str, bytes]:
     figure.draw_without_rendering()  # lays it out
     figure.set_layout_engine("none")
     buffers = {kind: io.BytesIO() for kind in FORMATS}
-    FigureCanvasSVG(figure).print_svg(buffers["svg"], metadata=_METADATA["svg"])
-    FigureCanvasPdf(figure).print_pdf(buffers["pdf"], metadata=_METADATA["pdf"])
+    FigureCanvasSVG(figure).print_svg(buffers["svg"], metadata=METADATA["svg"])
+    FigureCanvasPdf(figure).print_pdf(buffers["pdf"], metadata=METADATA["pdf"])
     figure.set_dpi(PNG_DPI)  # the other two set it to 72
-    FigureCanvasAgg(figure).print_png(buffers["png"], metadata=_METADATA["png"])
+    FigureCanvasAgg(figure).print_png(buffers["png"], metadata=METADATA["png"])
     return {kind: buffer.getvalue() for kind, buffer in buffers.items()}
 
 
@@ -187,12 +138,6 @@ def legend_above(figure: Figure, fewest: int = 2) -> None:
         ncols=min(fit, len(found)),
         columnspacing=1.2,
     )
-
-
-def shortened(text: str, length: int = 28) -> str:
-    """Return a name that fits into a legend: the middle of a long one is left out."""
-    text, half = visible(text), (length - 1) // 2
-    return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
 
 
 _LETTER = 0.068  # width of a letter of a tick label, inches
