@@ -542,7 +542,7 @@ def test_importing_firthshot_leaves_torch_alone_and_its_absence_is_a_sentence():
         "except firthshot.FirthshotError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'firthshot[torch]'" in done.stdout
+    assert "pip install '.[torch]'" in done.stdout
 
 
 def test_a_class_without_direction_has_the_logit_zero():

@@ -93,7 +93,12 @@ class MissingExtraError(FirthshotError):
     """An optional dependency is needed; the message names the extra to install."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional package: pip install 'firthshot[{extra}]'.")
+        super().__init__(f"{what} needs an optional package: run {install_line(extra)}.")
+
+
+def install_line(extra: str) -> str:
+    """Return how to install an extra: the package is on no index, so that a clone is needed."""
+    return f"pip install '.[{extra}]' in the clone of firthshot"
 
 
 def reason(error: BaseException) -> str:

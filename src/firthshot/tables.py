@@ -195,6 +195,8 @@ def why_unreadable(error: BaseException) -> str:
         return "the file is damaged; write it anew"  # the words are of polars' own insides
     if "more fields" in words:
         return "a row has more cells than the header; mend or quote it"
+    if "not properly escaped" in str(error):
+        return "a quotation mark is not closed; close it, or write it twice within quotes"
     if "utf-8" in words.lower():
         return "it is not in UTF-8; save it as UTF-8"
     return words if ";" in words else f"{words}; mend the file"

@@ -72,9 +72,9 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name in hidden else original(name, *a)
     )
-    with pytest.raises(MissingExtraError, match=r"firthshot\[torch\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[torch\]"):
         load_encoder("efficientnet-lite1")
-    with pytest.raises(MissingExtraError, match=r"firthshot\[text\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[text\]"):
         load_encoder("minilm-l6-v2")
 
 

@@ -207,7 +207,7 @@ def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     libraries = {"hf": "transformers", "st": "sentence_transformers", "timm": "timm"}
     for family, module in {**libraries, "open-clip": "open_clip"}.items():
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(MissingExtraError, match=rf"pip install 'firthshot\[{family}\]'"):
+        with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{family}\]'"):
             load_encoder(f"{family}:tiny/other")
 
 

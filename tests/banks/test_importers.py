@@ -257,7 +257,7 @@ def test_a_missing_library_names_its_extra(
     (tmp_path / file).touch()
     monkeypatch.setitem(sys.modules, module, None)
     extra = {"h5py": "hdf5"}.get(module, module)
-    with pytest.raises(MissingExtraError, match=rf"firthshot\[{extra}\]"):
+    with pytest.raises(MissingExtraError, match=rf"\.\[{extra}\]"):
         import_bank(tmp_path / "o.bank", {"val": tmp_path / file})
 
 

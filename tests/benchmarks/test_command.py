@@ -48,7 +48,7 @@ def test_a_folder_that_is_not_there_is_refused_before_the_work(tmp_path):
 
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match=r"firthshot\[bench\]"):
+    with pytest.raises(SystemExit, match=r"\.\[bench\]"):
         main(["engine", "--quick"])
 
 

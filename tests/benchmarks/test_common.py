@@ -102,5 +102,5 @@ def test_markdown():
 
 def test_a_missing_torch_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"firthshot\[bench\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[bench\]"):
         require_torch("The bench")

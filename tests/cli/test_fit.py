@@ -231,6 +231,12 @@ def test_one_class_and_bad_places(folder, tmp_path):
     assert "no file" in refused("fit", tmp_path / "none.csv", "--model", model)
     train = folder / "train.csv"
     assert "overwrite the data" in refused("fit", train, "--model", train)
+    other = refused("fit", train, "--model", tmp_path / "q.html")
+    assert "no known kind: end its name in .firth." in other
+    for absent in ("no.csv", "no.parquet"):
+        words = refused("fit", tmp_path / absent, "--model", model, "--text", "e1")
+        assert words == f"There is no file {tmp_path / absent}: check the path."
+    assert "no bank named 'no'" in refused("fit", "no", "--model", model, "--text", "e1")
     assert "is a folder" in refused("fit", train, "--model", tmp_path)
     assert "does not exist" in refused("fit", train, "--model", tmp_path / "no" / "m.firth")
     assert not model.exists()

@@ -269,7 +269,7 @@ def test_without_formulaic_the_extra_is_named(run, tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "formulaic", None)
-    with pytest.raises(FirthshotError, match=r"firthshot\[formula\]"):
+    with pytest.raises(FirthshotError, match=r"\.\[formula\]"):
         run(write(tmp_path, GOOD), "y ~ x")
 
 

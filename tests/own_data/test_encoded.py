@@ -124,12 +124,19 @@ def test_a_model_refuses_another_encoder_and_other_inputs(photos: Path, intents:
     run("fit", photos, "--model", "pets.firth")
     with pytest.raises(FirthshotError, match="give the encoder it was fitted with"):
         run("predict", "pets.firth", photos, "--encoder", "efficientnet-lite1")
-    with pytest.raises(FirthshotError, match="takes images, but the source holds texts"):
+    with pytest.raises(FirthshotError, match="takes pictures, but the source holds texts"):
         run("predict", "pets.firth", intents)
     Path("n.csv").write_text("x,y,z,label\n1,2,3,a\n2,1,3,b\n1,1,3,a\n2,2,4,b\n")
     run("fit", "n.csv", "--model", "numbers.firth")
     with pytest.raises(FirthshotError, match="but the model was fitted to features"):
         run("predict", "numbers.firth", photos)
+
+
+def test_a_picture_for_a_model_of_texts(photos: Path, intents: Path) -> None:
+    run("fit", intents, "--model", "intents.firth")
+    words = "takes texts, but the source holds pictures: give texts, or fit another model"
+    with pytest.raises(FirthshotError, match=words):
+        run("predict", "intents.firth", photos / "red" / "0.png")
 
 
 def test_one_picture_is_nothing_to_fit(photos: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -9,10 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 import firthshot
+import firthshot.backbones.encoders as encoders
 from firthshot.backbones import embed as embedding
 from firthshot.cli import app
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, MissingExtraError
 from firthshot.own_data import PictureRun, _files, _many, picture_files
+from own_data.small_encoders import PICTURES
 
 
 @pytest.fixture
@@ -102,3 +105,43 @@ def test_pictures_in_folders_of_no_class_have_no_accuracy(photos: Path) -> None:
     said = " ".join(run("predict", "m.firth", photos, "--out", "p.csv").output.split())
     assert "Accuracy 100.0 % by the folders of 5 pictures" in said
     assert "10 others are in folders of no class." in said
+
+
+def test_inputs_are_one_list_of_files(spoilt: Path) -> None:
+    bad, good = spoilt / "red/bad.png", spoilt / "red/0.png"
+    assert "bad.png cannot be read as a picture" in str(run("predict", "m.firth", bad).exception)
+    refused = run("predict", "m.firth", bad, good)
+    assert "1 file is no picture" in str(refused.exception)
+    done = run("predict", "m.firth", bad, good, "--skip-bad")
+    assert done.exit_code == 0, done.output
+    assert "red" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "predict to a file"])
+def test_a_missing_encoder_is_not_the_pictures_fault(
+    photos: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    firthshot.fit(photos).save("m.firth")
+    (photos / "red" / "bad.png").write_bytes(b"no picture")
+
+    def missing() -> None:
+        raise MissingExtraError("Encoder efficientnet-lite0", "torch")
+
+    lacking = replace(PICTURES, fingerprint="f-image", source=missing)
+    monkeypatch.setattr(encoders, "load_encoder", lambda *_, **__: lacking)
+    monkeypatch.setenv("FIRTHSHOT_CACHE", "another")
+    words = {
+        "fit": ("fit", photos, "--model", "n.firth"),
+        "predict": ("predict", "m.firth", photos / "red" / "0.png"),
+        "predict to a file": ("predict", "m.firth", photos, "--out", "p.csv"),
+    }[command]
+    with pytest.raises(MissingExtraError, match=r"run pip install '\.\[torch\]' in the clone"):
+        raise run(*words, "--skip-bad").exception
+
+
+def test_a_stop_says_what_is_kept(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedding, "embed", stop)
+    assert "Finished embeddings are kept" in run("fit", photos, "--model", "m.firth").output

@@ -273,3 +273,44 @@ def test_a_model_without_rows_says_what_is_lost(intents: Path) -> None:
     assert model.predict(["x"]).shape == (1,)
     with pytest.raises(FirthshotError, match="saved without its rows"):
         command("predict", "m.firth", "x", "--unknown", "0.05")
+
+
+def test_gaps_of_pandas_are_named_as_those_of_a_csv() -> None:
+    pd = pytest.importorskip("pandas")
+    texts = pd.DataFrame({"text": ["card", None, np.nan], "label": ["a", "b", "b"]})
+    with pytest.raises(FirthshotError, match=r"^The given table has an empty cell in row 2 of"):
+        firthshot.fit(texts)
+    labels = pd.DataFrame({"x": [1.0, 2.0, 3.0], "label": ["a", "b", np.nan]})
+    with pytest.raises(FirthshotError, match="no label in row 3 of column 'label'"):
+        firthshot.fit(labels)
+    with pytest.raises(FirthshotError, match="y has no label in row 2"):
+        firthshot.fit(np.eye(3), ["a", None, "b"])
+    mixed = pd.DataFrame({"x": [1.0, 2.0], "label": ["a", 2]})
+    with pytest.raises(FirthshotError, match="'label' of the given table holds values of several"):
+        firthshot.fit(mixed)
+
+
+def test_whole_numbers_stay_labels_of_texts() -> None:
+    frame = pl.DataFrame({"text": ["card", "card a", "rain", "rain b"], "label": [1, 1, 2, 2]})
+    model = firthshot.fit(frame)
+    assert model.predict(["card", "rain"]).tolist() == [1, 2]
+    assert model.update(frame.with_columns(text=pl.col("text") + " c")).classes_.tolist() == [1, 2]
+    strange = model.predict(["card", "card " * 40 + "bread " * 90], unknown=0.2)
+    assert strange.tolist() == [1, "unknown"]
+
+
+def test_another_column_of_texts_is_told(intents: Path) -> None:
+    model = firthshot.fit(intents)
+    with pytest.warns(UserWarning, match="no column 'text'.*'sentence', its only column of words"):
+        model.predict(pl.DataFrame({"sentence": ["card", "rain", "bread"]}))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"), [([], "are empty"), (None, "are None"), (3, "are empty or")]
+)
+def test_nothing_to_predict_or_fit(data, words) -> None:
+    X, y = rows()
+    with pytest.raises(FirthshotError, match=f"The data {words}.*: give an array"):
+        firthshot.fit(X, y).predict(data)
+    with pytest.raises(FirthshotError, match=f"The data {words}"):
+        firthshot.fit(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from firthshot.own_data import Examples, answer_lines, report_fit, title_line
 from firthshot.own_data._answer import firth_words
 from firthshot.own_data._remarks import remarks
 from firthshot.own_data.assessment.compare import Gain, RivalScore
+from firthshot.own_data.page.render import answer_of
 
 
 def clusters(counts, d=6, seed=0, noise=1.0):
@@ -66,6 +68,9 @@ def test_the_classes_mixed_up_most_are_named():
     assert (mixed.one, mixed.other, mixed.other_as_one) == ("c0", "c2", 2)
     lines = dict(answer_lines(found))
     assert lines["confused"] == "'c2' taken for 'c0' twice."
+    swapped[[8, 9, 10]] = "c0"
+    lines = dict(answer_lines(report(changed(examples, labels=swapped))))
+    assert lines["confused"] == "'c0' taken for 'c1' 3 times, the reverse once; 2 other mistakes."
     assert lines["labels"].startswith("2 look wrong. First: row ")
     assert {one.row for one in found.assessment.doubts} == {0, 1}
 
@@ -80,11 +85,11 @@ def test_one_row_per_class_has_no_left_out_scores():
 
 def test_the_answer_has_every_line():
     lines = dict(answer_lines(report(clusters((6, 6, 6)))))
-    names = ["head", "accuracy", "instead", "Firth", "confused", "labels", "more rows"]
+    names = ["head", "accuracy", "compared", "Firth", "confused", "labels", "more rows"]
     assert list(lines) == names
     assert "expected of new rows" in lines["accuracy"]
-    assert "LogisticRegression()" in lines["instead"]
-    assert "nearest class mean" in lines["instead"]
+    assert "LogisticRegression()" in lines["compared"]
+    assert "nearest class mean" in lines["compared"]
     assert "against λ = 0" in lines["Firth"]
     assert lines["Firth"].endswith("no practical difference.")
     assert title_line(report(clusters((6, 7)))) == "made: 13 rows, 6 features, 2 classes of 6 to 7"
@@ -108,6 +113,43 @@ def test_many_classes_of_few_rows_are_not_judged_too_harshly(head):
     assert found.low < right < found.high
     assert abs(found.accuracy - right) < 0.04
     assert abs(found.measured - right) < 0.04
+
+
+def test_copies_and_contradictions_agree_with_the_remarks():
+    examples = clusters((2, 4), noise=0.1)
+    X = examples.features.copy()
+    X[1] = X[0]
+    found = dict(answer_lines(report(changed(examples, features=X))))
+    assert "1 class has one row but for copies and cannot be left out" in found["accuracy"]
+    X = np.concatenate([examples.features[:1]] * 4)
+    copies = report(Examples("made", X + np.array([[0], [0], [1], [1]]), np.array(list("aabb"))))
+    assert "every class has one row but for copies" in dict(answer_lines(copies))["accuracy"]
+    far = clusters((6, 6), noise=0.1)
+    X = far.features.copy()
+    X[[0, 11]] = 0.5 * (X[1] + X[7])
+    words = dict(answer_lines(report(changed(far, features=X))))["labels"]
+    assert words == "1 group of equal rows with different labels."
+
+
+def test_guessing_is_named_where_the_fit_is_no_better():
+    noise = Examples(
+        "made", np.random.default_rng(0).normal(size=(24, 6)), clusters((12, 12)).labels
+    )
+    found = report(noise)
+    assert "Guessing gets 50 %." in dict(answer_lines(found))["accuracy"]
+    headline = answer_of(found)
+    assert headline["tone"] == "plain"
+    assert re.fullmatch(
+        r"Between \d+ and \d+ of 100 new rows will be right, probably about \d+\. "
+        r"Guessing gets 50 %\.",
+        headline["words"],
+    )
+    assert "Guessing" not in answer_of(report(clusters((9, 9), noise=0.1)))["words"]
+
+
+def test_a_gain_stays_within_what_there_is():
+    tiny = report(clusters((2, 2), noise=1.5)).assessment
+    assert all(-1 <= one.points.low <= one.points.high <= 1 for one in tiny.rivals)
 
 
 def test_classes_of_one_row_are_counted_and_said():

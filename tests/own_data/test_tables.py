@@ -196,6 +196,8 @@ def test_files_without_rows(tmp_path, content, words):
         ("t.csv", b"a,label\n1,x\n2,y,3\n", "a row has more cells than the header"),
         ("t.csv", b'a,"b",b,label\n1,2,3,x\n', "more than one column called 'b'"),
         ("t.tsv", b"label\ta\tlabel\nx\t1\tx\n", "more than one column called 'label'"),
+        ("t.csv", b'text,label\n"hello,a\nb,c\nd,e\n', "a quotation mark is not closed"),
+        ("t", b"text,label\nhello,a\nb,c\nd,e\n", "has no ending: give .* a table"),
     ],
 )
 def test_files_of_another_kind_are_told(tmp_path, name, content, words):

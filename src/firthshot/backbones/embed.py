@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from firthshot.backbones.cache import content_key, recall, remember
-from firthshot.backbones.images import map_ahead
+from firthshot.backbones.images import PictureError, map_ahead
 from firthshot.errors import FirthshotError
 from firthshot.progress import SILENT, ProgressListener
 
@@ -174,4 +174,4 @@ def _picture_key(picture: str | Path | bytes) -> str:
     try:
         return content_key(Path(picture).read_bytes())
     except OSError as error:
-        raise FirthshotError(f"{picture} cannot be read: {error.strerror}.") from None
+        raise PictureError(f"{picture} cannot be read: {error.strerror}.") from None

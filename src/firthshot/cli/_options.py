@@ -95,10 +95,10 @@ def check_target(
         found = (Path(file) for file in files if os.path.exists(file))  # noqa: PTH110 - or a text
         if any(file.resolve() == path.resolve() for file in found):
             raise FirthshotError(f"{option} {path} would overwrite the {what}: give another name.")
-    if kinds and path.suffix.lower() not in kinds:
-        known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-        raise FirthshotError(f"{option} {path} is of no known kind: end its name in {known}.")
     if path.is_dir():
         raise FirthshotError(f"{option} {path} is a folder: give the name of a file.")
+    if kinds and path.suffix.lower() not in kinds:
+        known = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
+        raise FirthshotError(f"{option} {path} is of no known kind: end its name in {known}.")
     if not path.parent.is_dir():
         raise FirthshotError(f"The folder {path.parent} of {option} does not exist: create it.")

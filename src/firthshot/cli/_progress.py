@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from firthshot.cli._screen import say, screen
+from firthshot.cli._screen import echo, say, screen
 from firthshot.progress import ProgressListener, heard_by
 
 if TYPE_CHECKING:
@@ -165,7 +165,11 @@ class ScreenProgress(ProgressListener):
 
 @contextmanager
 def listening(*, quiet: bool) -> Iterator[None]:
-    """Show long work of the library on standard error, once it takes long."""
+    """Show long work of the library on standard error, once it takes long, or is stopped."""
     told = ScreenProgress(screen(stderr=True), quiet=quiet, patience=PATIENCE_SECONDS)
-    with told as listener, heard_by(listener):
-        yield
+    try:
+        with told as listener, heard_by(listener):
+            yield
+    except KeyboardInterrupt:
+        echo("Stopped. Finished embeddings are kept: repeat the command to go on.", err=True)
+        raise

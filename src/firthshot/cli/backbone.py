@@ -24,7 +24,7 @@ from firthshot.cli._options import (
 )
 from firthshot.cli._screen import say, screen
 from firthshot.cli._screen import table as make_table
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, MissingExtraError, install_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,9 +43,7 @@ def list_all() -> None:
 
     console = screen()
     console.print(_encoder_table())
-    console.print(
-        "A missing one comes with its extra: pip install 'firthshot[EXTRA]'.", markup=False
-    )
+    console.print(f"A missing one comes with its extra: {install_line('EXTRA')}.", markup=False)
     for kind, words in WORDS.items():
         _recommend(console, kind, words)
     console.print(_architecture_table())
@@ -103,7 +101,7 @@ def _architecture_table() -> Any:
     from firthshot.backbones.encoders import installed
 
     if not installed("torch"):
-        return "Architectures need an optional package: pip install 'firthshot[torch]'."
+        return str(MissingExtraError("An architecture", "torch"))
     from firthshot.backbones.architectures import ARCHITECTURES, make_backbone
 
     table = make_table(

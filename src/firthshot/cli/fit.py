@@ -178,7 +178,7 @@ def _target(source: str, model: Path | None, update: Path | None, report: Path |
     target = model or update
     if target is None:
         raise FirthshotError("No file is named for the model: give --model pets.firth.")
-    check_target("--model", target, {"data": [source]})
+    check_target("--model", target, {"data": [source]}, (".firth",) if model else ())
     if report is not None:
         check_target("--report", report, {"data": [source], "model": [target]}, (".html",))
     return target

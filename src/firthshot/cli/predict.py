@@ -82,10 +82,12 @@ def predict(
     from firthshot.backbones.encoders import encoding
     from firthshot.own_data import (
         KINDS,
+        KINDS_IN_PARTS,
         PictureRun,
         as_predictions,
         join_examples,
         load,
+        read_pictures,
         refuse_contradictions,
     )
 
@@ -96,14 +98,18 @@ def predict(
         refuse_contradictions(label, drop or (), text or loaded.estimator.text_name_)
         if unknown is not None:
             loaded.novelty.threshold(unknown)  # refuses before any work
-        if out is not None and _in_parts(sources, loaded, out):
+        pictures = split is None and _are_pictures(sources, loaded)
+        if pictures and out is not None and out.suffix.lower() in KINDS_IN_PARTS:
             _predict_pictures(PictureRun(loaded, out, unknown, skip_bad), sources, quiet=quiet)
             return
         columns = loaded.columns(label, id=id_column, drop=tuple(drop or ()), text=text)
-        examples = [
-            _read(source, columns, split, loaded.embedder, label is not None, skip_bad)
-            for source in sources
-        ]
+        if pictures:
+            examples = [read_pictures(sources, loaded.embedder, skip_bad=skip_bad)]
+        else:
+            examples = [
+                _read(source, columns, split, loaded.embedder, label is not None, skip_bad)
+                for source in sources
+            ]
         joined = join_examples(examples)
         answer = loaded.predict_examples(joined, unknown=unknown)
     predictions = as_predictions(joined, loaded.classes_, *answer)
@@ -114,12 +120,10 @@ def predict(
         _say(predictions, out)
 
 
-def _in_parts(sources: list[str], model: FittedModel, out: Path) -> bool:
-    """Tell whether all inputs are pictures, which are predicted part by part."""
-    from firthshot.own_data import KINDS_IN_PARTS
-
+def _are_pictures(sources: list[str], model: FittedModel) -> bool:
+    """Tell whether all inputs are pictures, which are one list of files to a model of pictures."""
     taken = model.embedder.mark is not None and model.embedder.mark.fingerprint is not None
-    return taken and out.suffix.lower() in KINDS_IN_PARTS and all(map(_is_picture, sources))
+    return taken and all(map(_is_picture, sources))
 
 
 def _is_picture(source: str) -> bool:

@@ -17,7 +17,7 @@ from firthshot.own_data._export import ENDINGS as EXPORTS
 from firthshot.own_data._fitting import fit
 from firthshot.own_data._growing import Changes
 from firthshot.own_data._heads import HEADS, make_head
-from firthshot.own_data._many import KINDS_IN_PARTS, PictureRun, picture_files
+from firthshot.own_data._many import KINDS_IN_PARTS, PictureRun, picture_files, read_pictures
 from firthshot.own_data._model import FittedModel, load
 from firthshot.own_data._predictions import (
     KINDS,
@@ -63,6 +63,7 @@ __all__ = [
     "picture_files",
     "predict",
     "read_examples",
+    "read_pictures",
     "refuse_contradictions",
     "render",
     "report_fit",

@@ -38,11 +38,12 @@ def answer_lines(report: FitReport) -> list[tuple[str, str]]:
     head = [("head", " ".join(report.why))]
     found = report.assessment
     if found is None:
-        return [*head, ("accuracy", "cannot be tested: every class has one row. Add a second.")]
+        untested = f"cannot be tested: every class has {one_row(report)}. Add a second."
+        return [*head, ("accuracy", untested)]
     return [
         *head,
-        ("accuracy", accuracy_words(found)),
-        ("instead", rivals_words(found)),
+        ("accuracy", accuracy_words(report, found)),
+        ("compared", rivals_words(found)),
         ("Firth", firth_words(found)),
         ("confused", confused_words(found)),
         ("labels", labels_words(report)),
@@ -50,7 +51,20 @@ def answer_lines(report: FitReport) -> list[tuple[str, str]]:
     ]
 
 
-def accuracy_words(found: Assessment) -> str:
+def one_row(report: FitReport) -> str:
+    """Return what a class has that cannot be left out: one row, or copies of one."""
+    single = len(report.counts) if report.assessment is None else report.assessment.estimate.single
+    alone = sum(count == 1 for count in report.counts.values())
+    return "one row" if alone >= single else "one row but for copies"
+
+
+def chance_words(found: Assessment) -> str:
+    """Return what guessing reaches, where the fit cannot be told from it; else nothing."""
+    one = found.estimate
+    return "" if one.low > one.chance else f" Guessing gets {100 * one.chance:.0f} %."
+
+
+def accuracy_words(report: FitReport, found: Assessment) -> str:
     """Return the accuracy that new rows will see, and from what it is known."""
     one = found.estimate
     single = ""
@@ -58,13 +72,13 @@ def accuracy_words(found: Assessment) -> str:
         are = "class has" if one.single == 1 else "classes have"
         alone = one.single_accuracy or 0.0
         single = (
-            f" {one.single} {are} one row and cannot be left out; "
+            f" {one.single} {are} {one_row(report)} and cannot be left out; "
             f"{'it counts' if one.single == 1 else 'they count'} with the {100 * alone:.0f} % "
             "that other classes reach with one row."
         )
     return (
         f"{100 * one.accuracy:.1f} % expected of new rows ({100 * one.low:.0f} to "
-        f"{100 * one.high:.0f}), from {one.rows} left-out rows.{single}"
+        f"{100 * one.high:.0f}), from {one.rows} left-out rows.{chance_words(found)}{single}"
     )
 
 
@@ -93,7 +107,7 @@ def firth_words(found: Assessment) -> str:
 
 
 def confused_words(found: Assessment) -> str:
-    """Return the pair of classes that is taken for one another most often."""
+    """Return the pair of classes that is confused most often, and how many mistakes are left."""
     mixed = found.mixed_up
     if mixed is None:
         return "No two classes: every left-out row was right."
@@ -102,7 +116,9 @@ def confused_words(found: Assessment) -> str:
     if not counts[0]:
         there, counts = back, (counts[1], 0)
     reverse = f", the reverse {times(counts[1])}" if counts[1] else ""
-    return f"{there[0]!r} taken for {there[1]!r} {times(counts[0])}{reverse}."
+    rest = len(found.left) - int(found.confusion.trace()) - sum(counts)
+    more = f"; {rest} other mistake{'s' * (rest != 1)}" if rest else ""
+    return f"{there[0]!r} taken for {there[1]!r} {times(counts[0])}{reverse}{more}."
 
 
 def labels_words(report: FitReport) -> str:
@@ -110,7 +126,10 @@ def labels_words(report: FitReport) -> str:
     found = report.assessment
     assert found is not None
     if not found.doubts:
-        return "None looks wrong."
+        if not report.torn:
+            return "No label looks wrong."
+        groups = "1 group" if report.torn == 1 else f"{report.torn} groups"
+        return f"{groups} of equal rows with different labels."
     number, doubt = len(found.doubts), found.doubts[0]
     if number > MANY * len(found.left):
         return f"{number} look like another class, too many to be wrong labels."

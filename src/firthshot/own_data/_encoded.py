@@ -54,8 +54,13 @@ class Embedder:
         """Return the encoder of the model, the one that is named, or the default."""
         loaded = self._of_model() if self.mark is not None else self._of_user(kind)
         if loaded.kind != kind:
+            from firthshot.backbones.encoders import WORDS
+
+            taken, held = WORDS[loaded.kind], WORDS[kind]
+            out = f"name one of {held}" if self.mark is None else f"fit another model to {held}"
             raise FirthshotError(
-                f"The encoder {loaded.name} takes {loaded.kind}s, but the source holds {kind}s."
+                f"The encoder {loaded.name} takes {taken}, but the source holds {held}: give "
+                f"{taken}, or {out}."
             )
         return loaded
 
@@ -78,10 +83,11 @@ class Embedder:
     def try_picture(self, picture: Path) -> np.ndarray | None:
         """Return the features (1, dim) of one picture; None where it cannot be read."""
         from firthshot.backbones.embed import embed
+        from firthshot.backbones.images import PictureError
 
         try:
             return embed([picture], self.encoder("image"))
-        except FirthshotError:
+        except PictureError:
             return None
 
     @property
@@ -192,11 +198,12 @@ def embed_table_texts(
 def embed_picture(content: bytes, embedder: Embedder, source: str = "Standard input") -> Examples:
     """Embed one picture, given as the bytes of its file, with the encoder of a model."""
     from firthshot.backbones.embed import embed
+    from firthshot.backbones.images import PictureError
 
     encoder = embedder.encoder("image")
     try:
         features = embed([content], encoder)
-    except FirthshotError:
+    except PictureError:
         raise FirthshotError(
             f"{source} is neither a picture nor text in UTF-8: give the content of one picture."
         ) from None

@@ -79,6 +79,8 @@ def embed_files(
 
 def refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
     """Refuse bad files unless they are to be left out, and then only if nothing is left."""
+    if bad and total == 1:
+        raise FirthshotError(f"{bad[0]} cannot be read as a picture: mend it or take another.")
     if len(bad) == total:
         raise FirthshotError(f"None of {total} files can be read as a picture: {listed(bad)}.")
     if bad and not skip_bad:
@@ -95,6 +97,7 @@ def _parts(
 ) -> Iterator[tuple[int, list[int], np.ndarray]]:
     """Yield the first place of every part, which of its files are good, and their features."""
     from firthshot.backbones.embed import embed
+    from firthshot.backbones.images import PictureError
 
     encoder, counting = embedder.encoder("image"), Counting(embedder.listener)
     embedder.listener.start(len(paths), "pictures")
@@ -102,7 +105,7 @@ def _parts(
         part = paths[start : start + PART]
         try:
             rows, found = list(range(len(part))), embed(part, encoder, listener=counting)
-        except FirthshotError:
+        except PictureError:
             each = {row: embedder.try_picture(path) for row, path in enumerate(part)}
             good = {row: one for row, one in each.items() if one is not None}
             nothing = np.empty((0, encoder.dim), np.float32)

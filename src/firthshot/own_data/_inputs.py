@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,8 @@ from firthshot.own_data._texts import looks_like_texts
 if TYPE_CHECKING:
     import polars as pl
 
-PYTHON = "the given rows"
+PYTHON = "the given table"
+KINDS_OF_DATA = "an array of shape (rows, features), a data frame, texts or pictures"
 
 
 def take_examples(
@@ -52,9 +55,33 @@ def take_examples(
             embedder=embedder,
             skip_bad=skip_bad,
         )
+    with _whole_sentences():
+        return _taken(data, y, columns, embedder, needs_label, skip_bad)
+
+
+@contextmanager
+def _whole_sentences() -> Iterator[None]:
+    """Let an error that begins with the name of the rows begin with a capital letter."""
+    try:
+        yield
+    except FirthshotError as error:
+        if not str(error).startswith(PYTHON):
+            raise
+        raise error.reworded(str(error)[0].upper() + str(error)[1:]) from None
+
+
+def _taken(
+    data: Any, y: Any, columns: Columns, embedder: Embedder, needs_label: bool, skip_bad: bool
+) -> Examples:
+    """Return the rows of what is held in memory."""
+    if data is None:
+        raise FirthshotError(f"The data are None: give {KINDS_OF_DATA}.")
+    data = data.toarray() if hasattr(data, "toarray") else data  # of scipy
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         found = _frame_examples(_as_polars(data), y, columns, embedder, needs_label)
-    elif len(data) and all(isinstance(one, str | Path) for one in data):
+    elif not hasattr(data, "__len__") or not len(data):
+        raise FirthshotError(f"The data are empty or no sequence: give {KINDS_OF_DATA}.")
+    elif all(isinstance(one, str | Path) for one in data):
         found = _listed_examples(list(data), embedder, skip_bad)
     else:
         found = Examples(PYTHON, _numbers(data))
@@ -71,8 +98,24 @@ def _as_polars(frame: Any) -> pl.DataFrame:
     if isinstance(frame, pl.DataFrame):
         return frame
     if hasattr(frame, "to_dict") and hasattr(frame, "iloc"):  # of pandas
-        return pl.DataFrame({str(name): frame[name].tolist() for name in frame.columns})
+        return pl.DataFrame([_series(str(name), frame[name]) for name in frame.columns])
     return pl.DataFrame(frame)
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    """Return a column of pandas, in which whatever is missing is null."""
+    import polars as pl
+
+    values = [
+        None if gone else value for value, gone in zip(column.tolist(), column.isna(), strict=True)
+    ]
+    try:
+        return pl.Series(name, values)
+    except TypeError:
+        raise FirthshotError(
+            f"Column {name!r} of {PYTHON} holds values of several types: write all as words or all "
+            "as numbers."
+        ) from None
 
 
 def _frame_examples(
@@ -111,14 +154,11 @@ def _numbers(data: Any) -> np.ndarray:
     from firthshot.own_data._tables import refuse_not_finite
 
     try:
-        features = np.asarray(data.toarray() if hasattr(data, "toarray") else data)
+        features = np.asarray(data)
         if features.dtype not in (np.float32, np.float64):
             features = features.astype(np.float64)
     except (TypeError, ValueError):
-        raise FirthshotError(
-            "The rows are no numbers: give an array of shape (rows, features), a data frame, texts "
-            "or pictures."
-        ) from None
+        raise FirthshotError(f"The rows are no numbers: give {KINDS_OF_DATA}.") from None
     if features.ndim != 2 or not features.size:
         raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
     refuse_not_finite(features, PYTHON)
@@ -127,6 +167,9 @@ def _numbers(data: Any) -> np.ndarray:
 
 def _labels(y: Any, found: Examples) -> np.ndarray:
     labels = np.asarray(y)
+    gaps = [row for row, one in enumerate(labels.ravel().tolist(), 1) if one is None or one != one]
+    if gaps:
+        raise FirthshotError(f"y has no label in row {gaps[0]}: fill it in or remove the row.")
     wanted = len(found) + len(found.bad)
     if labels.shape != (wanted,):
         raise FirthshotError(

@@ -28,14 +28,19 @@ def read_labels(column: pl.Series, source: str, classes: frozenset[str] = frozen
     _refuse_gaps(column, source)
     _refuse_nested(column, source, "label")
     texts = [str(value) for value in column.to_list()]
-    if classes:
-        return np.array([_as_class(text, classes) for text in texts])
-    if are_fractional(texts):
+    if not classes and are_fractional(texts):
         raise FirthshotError(
             f"Column {column.name!r} of {source} holds fractional numbers, which are no classes: "
             "write them as words or whole numbers, or name another column.",
             "label",
         )
+    return as_classes(texts, classes)
+
+
+def as_classes(texts: list[str], classes: frozenset[str] = frozenset()) -> Array:
+    """Return labels as a model writes them, or else as `class_labels` does."""
+    if classes:
+        return np.array([_as_class(text, classes) for text in texts])
     return class_labels(texts)
 
 

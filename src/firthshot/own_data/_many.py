@@ -18,7 +18,8 @@ from firthshot.own_data._files import PART, Counting, embed_files, refuse_bad
 from firthshot.own_data._predictions import Predictions, as_predictions, render
 
 if TYPE_CHECKING:
-    from firthshot.own_data._examples import Array
+    from firthshot.own_data._encoded import Embedder
+    from firthshot.own_data._examples import Array, Examples
     from firthshot.own_data._model import FittedModel
 
 KINDS_IN_PARTS = (".csv", ".tsv", ".jsonl")
@@ -30,6 +31,14 @@ def picture_files(sources: Sequence[str]) -> tuple[list[Path], Array | None]:
     paths = [path for part, _ in found for path in part]
     labels = [part for _, part in found if part is not None]
     return paths, np.concatenate(labels) if len(labels) == len(found) else None
+
+
+def read_pictures(
+    sources: Sequence[str], embedder: Embedder, *, skip_bad: bool = False
+) -> Examples:
+    """Embed the pictures of folders and files as one list."""
+    paths, labels = picture_files(sources)
+    return embed_files(paths, labels, ", ".join(sources), embedder, skip_bad=skip_bad)
 
 
 @dataclass

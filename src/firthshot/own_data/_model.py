@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -114,7 +115,10 @@ class FittedModel:
         """Return data as rows of the model's features."""
         if isinstance(data, str) and self._takes_texts and is_text(data):
             data = [data]
-        return take_examples(data, None, self.columns(), self.embedder, needs_label=False)
+        found = take_examples(data, None, self.columns(), self.embedder, needs_label=False)
+        for note in found.notes:
+            warnings.warn(note, stacklevel=3)
+        return found
 
     @property
     def _takes_texts(self) -> bool:
@@ -144,7 +148,8 @@ class FittedModel:
         strange = self.novelty.is_unknown(examples.features, unknown)
         if not strange.any():
             return probabilities, predicted
-        return probabilities, np.where(strange, UNKNOWN, predicted.astype(str))
+        words = predicted.astype(str) if predicted.dtype.kind in "US" else predicted.astype(object)
+        return probabilities, np.where(strange, UNKNOWN, words)
 
     @property
     def novelty(self) -> Novelty:

@@ -88,31 +88,40 @@ def _likely_misspelt(classes: Array) -> Iterator[str]:
         seen[plain] = name
 
 
-def _contradictions(examples: Examples, left_out: bool) -> Iterator[str]:
-    """Find equal rows: with different labels they contradict, otherwise they are copies."""
-    assert examples.labels is not None
-    _, which, sizes = np.unique(examples.features, axis=0, return_inverse=True, return_counts=True)
-    which = which.ravel()
-    if sizes.max() == 1:
-        return
-    _, labels = np.unique(examples.labels, return_inverse=True)
-    low, high = np.full(len(sizes), len(labels)), np.full(len(sizes), -1)
+def count_torn(examples: Examples) -> int:
+    """Return how many groups of equal rows have different labels."""
+    _, low, high = _equal_rows(examples)
+    return int((low != high).sum())
+
+
+def _equal_rows(examples: Examples) -> tuple[Array, Array, Array]:
+    """Return the group of each row, and the least and the largest class of each group."""
+    which = np.unique(examples.features, axis=0, return_inverse=True)[1].ravel()
+    labels = examples.coded_labels()[1]
+    low, high = np.full(which.max() + 1, len(labels)), np.full(which.max() + 1, -1)
     np.minimum.at(low, which, labels)
     np.maximum.at(high, which, labels)
+    return which, low, high
+
+
+def _contradictions(examples: Examples, left_out: bool) -> Iterator[str]:
+    """Find equal rows: with different labels they contradict, otherwise they are copies."""
+    which, low, high = _equal_rows(examples)
     torn = np.flatnonzero(low != high)
     if len(torn):
-        rows = np.flatnonzero(which == torn[0])
+        labels, rows = examples.given_labels(), np.flatnonzero(which == torn[0])
         first = rows[0]
-        other = rows[examples.labels[rows] != examples.labels[first]][0]
+        other = rows[labels[rows] != labels[first]][0]
+        one, another = labels[[first, other]].tolist()
         more = f"; {len(torn) - 1} more such groups" if len(torn) > 1 else ""
         names = examples.row_names()
         yield (
             f"{names[first].capitalize() if examples.ids is None else names[first]} and "
             f"{names[other]} are equal but labelled "
-            f"{examples.labels[first].item()!r} and {examples.labels[other].item()!r}{more}: "
+            f"{one!r} and {another!r}{more}: "
             "one of the labels is wrong, or the features do not tell these classes apart."
         )
-    copies = int((sizes[low == high] - 1).sum())
+    copies = int((np.bincount(which)[low == high] - 1).sum())
     if copies and left_out:
         are = "row is a copy of another" if copies == 1 else "rows are copies of others"
         yield (

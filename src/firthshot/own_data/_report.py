@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.own_data._heads import AUTO, counts_alike
-from firthshot.own_data._remarks import remarks
+from firthshot.own_data._remarks import count_torn, remarks
 from firthshot.own_data.assessment import Assessment, LabelledFit, assess, to_dict
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ BLENDED = {
     "neighbours": "neighbours",
 }
 PLACED = {
-    "unit": "rows of length 1",
+    "unit": "normalised features",
     "scaled": "columns on one scale",
     "plain": "the rows as they are",
 }
@@ -50,6 +50,7 @@ class FitReport:
     remarks : sentences about the data
     encoder : what made the features, where it is known
     doubtful : names of the rows whose labels look wrong, as in ``assessment.doubts``
+    torn : groups of equal rows with different labels
     """
 
     source: str
@@ -64,6 +65,7 @@ class FitReport:
     remarks: list[str]
     encoder: str | None = None
     doubtful: tuple[str, ...] = ()
+    torn: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
@@ -100,6 +102,7 @@ def report_fit(model: Any, examples: Examples, head: str) -> FitReport:
         ),
         encoder=examples.encoder,
         doubtful=() if assessment is None else tuple(names[one.row] for one in assessment.doubts),
+        torn=count_torn(examples),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from firthshot.banks import load_bank
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
 from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
@@ -93,6 +94,8 @@ def _refuse_for_features(source: str, encoder: Any, columns: Columns) -> None:
         if place != DEFAULTS["image"] or not options.given:
             given.insert(0, "encoder")
     if given:
+        if _is_bank(source):
+            load_bank(source)  # says so if there is none
         named = " and ".join(given)
         raise FirthshotError(
             f"{source} holds features, neither pictures nor texts: leave out {named}.", *given
@@ -112,7 +115,9 @@ def _refuse_unknown(source: str, embedder: Embedder) -> None:
     """Refuse a file of no known kind, naming those that the model takes."""
     from firthshot.backbones.images import ENDINGS as PICTURES
 
-    if _known_ending(source) or Path(source).is_dir() or _is_bank(source):
+    if _known_ending(source) and not Path(source).exists() and "," not in source:
+        raise FirthshotError(f"There is no file {source}: check the path.")
+    if _known_ending(source) or Path(source).is_dir() or _may_be_bank(source):
         return
     kind, tables, files = Path(source).suffix.lower(), (*TABLES, *JSON_LINES), _feature_files()
     mark = embedder.mark
@@ -124,7 +129,8 @@ def _refuse_unknown(source: str, embedder: Embedder) -> None:
         taken = f"texts in {', '.join((*tables, '.txt'))}"
     else:
         taken = f"pictures ({', '.join(sorted(PICTURES))}) or folders of them"
-    raise FirthshotError(f"{source} has the ending {kind!r}: give {taken}.")
+    ending = f"the ending {kind!r}" if kind else "no ending"
+    raise FirthshotError(f"{source} has {ending}: give {taken}.")
 
 
 def _text_example(text: str, embedder: Embedder) -> Examples:
@@ -166,9 +172,15 @@ def _is_bank(source: str) -> bool:
     return Path(source).suffix.lower() in (".bank", "") and not Path(source).is_dir()
 
 
-def _bank_examples(source: str, split: str | None) -> Examples:
-    from firthshot.banks import load_bank
+def _may_be_bank(source: str) -> bool:
+    """Tell whether a source is a bank, but for a file that begins as none."""
+    if not _is_bank(source) or not Path(source).is_file() or Path(source).suffix:
+        return _is_bank(source)
+    with Path(source).open("rb") as file:
+        return file.read(9)[8:] == b"{"
 
+
+def _bank_examples(source: str, split: str | None) -> Examples:
     bank = load_bank(source)
     rows = np.arange(len(bank.labels)) if split is None else bank.rows(split)
     with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below

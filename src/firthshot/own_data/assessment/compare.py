@@ -52,19 +52,22 @@ def rival_score(task: LabelledFit, name: str, ours: LeftOutRows, theirs: LeftOut
         name,
         task.mean(theirs.right, theirs.labels),
         task.mean(theirs.loss, theirs.labels),
-        _gain(task, ours.right - theirs.right, ours.labels),
+        _gain(task, ours.right - theirs.right, ours.labels, most=1.0),
         _gain(task, theirs.loss - ours.loss, ours.labels),
     )
 
 
-def _gain(task: LabelledFit, differences: Array, labels: Array) -> Gain:
-    """Return the mean of differences; a further row of difference 1 holds its interval open."""
+def _gain(task: LabelledFit, differences: Array, labels: Array, most: float = np.inf) -> Gain:
+    """Return the mean of differences; a further row of difference 1 holds its interval open.
+
+    ``most`` is the largest mean that there can be.
+    """
     mean = task.mean(differences, labels)
     shares = _shares(task, labels)
     largest = min(float(np.abs(differences).max(initial=0.0)), 1.0) or 1.0
     variance = float(shares**2 @ (differences - mean) ** 2) + (largest * shares.max()) ** 2
     half = Z * float(np.sqrt(variance))
-    return Gain(mean, mean - half, mean + half)
+    return Gain(mean, max(mean - half, -most), min(mean + half, most))
 
 
 def _shares(task: LabelledFit, labels: Array) -> Array:

@@ -36,6 +36,7 @@ class AccuracyEstimate:
     rows : rows that were left out
     single : classes of one row, which cannot be left out
     single_accuracy : what they count with; None if there is none, or nothing to tell it from
+    chance : what guessing the best class reaches
     """
 
     accuracy: float
@@ -45,6 +46,7 @@ class AccuracyEstimate:
     rows: int
     single: int = 0
     single_accuracy: float | None = None
+    chance: float = 0.0
 
     def __str__(self) -> str:
         low, high = 100 * self.low, 100 * self.high
@@ -70,7 +72,11 @@ def estimate_accuracy(
         accuracy = (1 - share) * accuracy + share * alone
         worth = _worth(np.where(several, np.maximum(task.counts, 1), 1))
     low, high = _interval(accuracy, worth, doubt)
-    return AccuracyEstimate(accuracy, low, high, measured, len(left), single, alone), curve
+    chance = (
+        1 / len(task.classes) if task.alike else float(np.bincount(task.labels).max()) / len(task)
+    )
+    estimate = AccuracyEstimate(accuracy, low, high, measured, len(left), single, alone, chance)
+    return estimate, curve
 
 
 def _known(task: LabelledFit) -> np.ndarray:

@@ -13,9 +13,11 @@ from firthshot import __version__
 from firthshot.own_data._answer import (
     HELD,
     answer_lines,
+    chance_words,
     firth_words,
     labels_words,
     more_words,
+    one_row,
     title_line,
 )
 from firthshot.own_data.assessment.checks import constant_columns, leaking_columns, near_copies
@@ -85,17 +87,20 @@ def _charts(report: FitReport, found: Assessment, views: RowViews) -> dict[str, 
 def answer_of(report: FitReport) -> dict[str, str]:
     """Return the large sentence of the page, and its tone."""
     if report.assessment is None:
-        return {"tone": "plain", "words": "Every class has one row: add a second to test it."}
-    share = 100 * report.assessment.estimate.accuracy
-    return {
-        "tone": "good",
-        "words": f"About {share:.0f} of 100 new {HELD[report.kind]} will be right.",
-    }
+        words = f"Every class has {one_row(report)}: add a second to test it."
+        return {"tone": "plain", "words": words}
+    one, guess = report.assessment.estimate, chance_words(report.assessment)
+    low, share, high = (round(100 * part) for part in (one.low, one.accuracy, one.high))
+    right = f"of 100 new {HELD[report.kind]} will be right"
+    words = f"Between {low} and {high} {right}, probably about {share}."
+    if low == high:
+        words = f"About {share} {right}."
+    return {"tone": "plain" if guess else "good", "words": words + guess}
 
 
 def _lead(report: FitReport) -> list[tuple[str, str]]:
     """Return the short answer but for the head and the table of other methods."""
-    return [line for line in answer_lines(report) if line[0] not in ("head", "instead")]
+    return [line for line in answer_lines(report) if line[0] not in ("head", "compared")]
 
 
 def matrix_view(found: Assessment) -> dict[str, Any]:
