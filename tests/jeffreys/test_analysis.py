@@ -51,7 +51,8 @@ def test_comparison_in_both_ways_of_penalising():
         assert (found.df, found.penalty) == (2, penalty)
         assert found.p_value == pytest.approx(chi2.sf(found.chi2, 2))
         assert compare(larger.model, smaller.model, penalty=penalty) == found
-    assert "own information" in str(compare(smaller, larger))
+    assert compare(smaller, larger) == found  # as logistf's anova
+    assert "information of the larger one" in " ".join(str(found).split())
     assert f"{smaller.model.aic_:.4f}" in str(found)
 
 
@@ -72,6 +73,7 @@ def test_models_are_nested_by_their_span_not_by_names():
         ("event ~ age + n", {"weights": "n"}, r"different rows \(weights\)"),
         ("event ~ age + n", {"tau": 0.3}, "differ in tau"),
         ("three ~ age + n", {}, "differ in reference"),
+        ("event ~ age + n", {"correction": "flac"}, "'flac' changes the likelihood"),
     ],
 )
 def test_what_cannot_be_compared(other, options, words):
@@ -223,3 +225,23 @@ def test_reference_levels_are_printed():
     text = str(regress("event ~ arm + C(n, Treatment(2))", TABLE).summary(method="wald"))
     assert "Reference levels: arm = a, n = 2." in text
     assert "Reference" not in str(regress("event ~ age", TABLE).summary(method="wald"))
+
+
+def test_a_cell_of_text_does_not_make_a_measurement_a_factor():
+    ages = [*(str(20 + k) for k in range(30)), "unknown"]
+    table = {"event": [0, 1] * 15 + [0], "age": ages}
+    with pytest.raises(FirthshotError, match=r"all but 1 of 31 rows, and 'unknown' in row 31"):
+        regress("event ~ age", table)
+    grades = {"event": [0, 1] * 15 + [0], "age": ["1", "2", "3+"] * 10 + ["1"]}
+    assert len(regress("event ~ age", grades).design.columns) == 2
+
+
+def test_a_missing_cluster_is_refused(fit):
+    clusters = np.resize([1.0, 2.0, np.nan], len(fit.data.y))
+    with pytest.raises(FirthshotError, match="clusters are missing"):
+        fit.model.robust_cov("HC0", clusters=clusters)
+
+
+def test_a_fit_is_named_without_its_rows(fit):
+    assert repr(fit).startswith("Regression('event ~ ")
+    assert len(repr(fit)) < 120

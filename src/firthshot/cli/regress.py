@@ -41,13 +41,15 @@ def regress(
     tau: Annotated[float, typer.Option(help="Power of the penalty; 0 is ML.")] = 0.5,
     standard_errors: Annotated[
         Literal["inverse-information", "augmented"],
-        typer.Option(help="As brglm2 has them, or as logistf."),
+        typer.Option(help="Those of brglm2, or the augmented ones of logistf."),
     ] = "inverse-information",
     correction: Annotated[
         Literal["none", "flic", "flac"],
-        typer.Option(help="Mend the bias of predicted probabilities."),
+        typer.Option(help="Correct the bias of predicted probabilities."),
     ] = "none",
-    weights: Annotated[str | None, typer.Option(help="Column of frequencies.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Column of frequency weights, not sampling weights.")
+    ] = None,
     offset: Annotated[str | None, typer.Option(help="Column to add to the predictor.")] = None,
     missing: Annotated[
         Literal["error", "drop"],
@@ -58,7 +60,7 @@ def regress(
     ] = False,
     collinear: Annotated[
         Literal["refuse", "minimal-norm"],
-        typer.Option(help="Refuse collinear columns, or take the shortest coefficients."),
+        typer.Option(help="Refuse collinear columns, or take the minimum-norm solution."),
     ] = "refuse",
     out: Annotated[
         Path | None, typer.Option(help="Write the table to this .csv or .json file.")

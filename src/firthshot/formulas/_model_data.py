@@ -13,7 +13,7 @@ from firthshot.errors import FirthshotError, MissingExtraError, listed
 from firthshot.formulas._expressions import call_arguments, names_in
 from firthshot.formulas._language import check_expression
 from firthshot.formulas._limits import check_length
-from firthshot.formulas._tables import as_pandas, complete_rows
+from firthshot.formulas._tables import as_pandas, complete_rows, refuse_stray_text
 from firthshot.formulas._terms import (
     columns_of,
     evaluate,
@@ -21,6 +21,7 @@ from firthshot.formulas._terms import (
     is_offset,
     make_matrix,
     parse_terms,
+    plain_columns,
     short,
     specification,
 )
@@ -108,6 +109,7 @@ def make_model_data(
     _check_names([*outcomes, *extras, *variables], table.columns)
     _refuse_own_outcome(outcomes if counts is None else counts, variables)
     used = complete_rows(table, [*outcomes, *extras, *variables], missing)
+    refuse_stray_text(used, plain_columns(terms))
     plan = specification(terms, allow_python=allow_python)
     matrix = make_matrix(plan, used, formula)
     if not matrix.intercept and not len(matrix.frame.columns):

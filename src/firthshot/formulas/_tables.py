@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MISSING = ["NA", "NaN", "nan", ""]
 MISSING_CHOICES = ("error", "drop")
+MOST_LEVELS = 10  # a factor of numbers rarely has more
 
 
 def read_table(path: Path) -> pl.DataFrame:
@@ -121,6 +122,27 @@ def complete_rows(
         way_out = "fill what is missing, or leave such rows out with missing='drop'."
         _refuse(used, absent | _infinite(used), way_out, "missing=drop")
     return pd.DataFrame({name: _settled(used[name]) for name in used.columns})
+
+
+def refuse_stray_text(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Refuse a column of measurements that a few cells of text would make a factor.
+
+    It has more than `MOST_LEVELS` different numbers, in nine of ten rows or more.
+    """
+    import pandas as pd
+
+    for name in names:
+        if frame[name].dtype.kind in "biuf" or hasattr(frame[name], "cat"):
+            continue
+        numbers = pd.to_numeric(frame[name], errors="coerce")
+        stray = numbers.isna()
+        if numbers.nunique() > MOST_LEVELS and 0 < stray.mean() <= 0.1:
+            first = stray.idxmax()
+            raise FirthshotError(
+                f"Column {name!r} has numbers in all but {int(stray.sum())} of {len(stray)} rows, "
+                f"and {str(frame[name][first])!r} in row {first + 1}: correct or empty that "
+                f"cell, or write C({name}) for a factor."
+            )
 
 
 def _infinite(frame: pd.DataFrame) -> Any:

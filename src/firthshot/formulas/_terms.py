@@ -106,6 +106,11 @@ def columns_of(terms: Iterable[Any]) -> list[str]:
     return list(found)
 
 
+def plain_columns(terms: Iterable[Any]) -> list[str]:
+    """Return the columns that terms use as they are."""
+    return [factor.expr for factor in _factors(terms) if factor.eval_method.value == "lookup"]
+
+
 def _factors(terms: Iterable[Any]) -> list[Any]:
     factors = {factor.expr: factor for term in terms for factor in term.factors}
     return [factor for factor in factors.values() if factor.eval_method.value != "literal"]

@@ -93,6 +93,8 @@ def _cluster_sums(scores: FloatArray, clusters: NDArray[Any], used: NDArray[Any]
         raise FirthshotError(
             f"The clusters have shape {clusters.shape}: give one for each of {used.size} rows."
         )
+    if any(one is None or one != one for one in clusters[used].tolist()):  # NaN
+        raise FirthshotError("Some clusters are missing: give every row its cluster.")
     labels, codes = np.unique(clusters[used], return_inverse=True)
     if len(labels) < 2:
         raise FirthshotError("All rows are in one cluster: a covariance needs two clusters.")

@@ -66,7 +66,7 @@ def compare(
     first: Regression | JeffreysLogisticRegression,
     second: Regression | JeffreysLogisticRegression,
     *,
-    penalty: str = "null-calibrated",
+    penalty: str = "full-information",
 ) -> Comparison:
     """Test the smaller of two nested models against the larger one.
 
@@ -74,9 +74,10 @@ def compare(
     ----------
     first, second : Regression or JeffreysLogisticRegression
         Fits to the same rows, in any order. The columns of one are combinations of the other's.
-    penalty : {"null-calibrated", "full-information"}, default="null-calibrated"
-        Penalise each model by its own information and start from its null model (logistf's
-        ``anova(method = "PLR")``), or both by that of the larger model (as `test` does).
+    penalty : {"full-information", "null-calibrated"}, default="full-information"
+        Penalise both models by the information of the larger one, as `test` and logistf's
+        ``anova(method = "nested")`` do; or each by its own, from its null model, as logistf's
+        ``anova(method = "PLR")`` does.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def compare(
 
 
 def _model_of(fit: Any) -> JeffreysLogisticRegression:
-    model: JeffreysLogisticRegression = getattr(fit, "model", fit)
+    model: JeffreysLogisticRegression = getattr(fit, "model", getattr(fit, "estimator", fit))
     return model
 
 
@@ -125,7 +126,9 @@ def _check_same_data(smaller: Any, larger: Any) -> None:
             )
     for model in (smaller, larger):
         if not model.converged_:
-            raise FirthshotError(f"A model has not converged ({model.reason_}): mend it first.")
+            raise FirthshotError(f"A model has not converged ({model.reason_}): correct it first.")
+        if model.correction == "flac":
+            raise FirthshotError("correction='flac' changes the likelihood: fit without it.")
     if smaller.rank_ == larger.rank_:
         raise FirthshotError(
             f"Both models have rank {smaller.rank_}: a comparison needs one inside the other."

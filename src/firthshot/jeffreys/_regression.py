@@ -41,6 +41,11 @@ class Regression:
     model: JeffreysLogisticRegression
     data: ModelData
 
+    def __repr__(self) -> str:
+        """Name formula and size; the rows may be patients'."""
+        formula, rows = self.data.source["formula"], len(self.data.y)
+        return f"Regression({formula!r}, {rows} rows, {self.model.rank_} coefficients)"
+
     @property
     def design(self) -> pd.DataFrame:
         """Columns of the right-hand side, without intercept and offset."""
