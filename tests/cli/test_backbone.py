@@ -41,12 +41,13 @@ def test_fit_and_predict_share_the_options_of_an_encoder(
     monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "cache"))
     torch.save(make_backbone("conv4").state_dict(), tmp_path / "c4.pth")
     pictures, model = write_digits(tmp_path / "digits", per_class=3), str(tmp_path / "d.firth")
-    words = ["fit", str(pictures), "--encoder", str(tmp_path / "c4.pth"), "--model", model]
-    refused = CliRunner().invoke(app, words)
+    encoder = str(tmp_path / "c4.pth")
+    words = ["fit", str(pictures), "--model", model, "--encoder"]
+    refused = CliRunner().invoke(app, [*words, encoder])
     assert isinstance(refused.exception, FirthshotError)
-    assert "name the architecture" in str(refused.exception)
-    words += ["--architecture", "conv4", "--size", "32", "--mean", "0", "--std", "1"]
-    fitted = CliRunner().invoke(app, words)
+    assert "name the architecture, as in c4.pth?architecture=" in str(refused.exception)
+    options = "architecture=conv4&size=32&mean=0&std=1"
+    fitted = CliRunner().invoke(app, [*words, f"{encoder}?{options}"])
     assert fitted.exit_code == 0, fitted.output
     assert "at 32 px" in " ".join(fitted.output.split())
     assert "size=32&mean=0.0,0.0,0.0" in load_model(model).encoder_name_

@@ -114,10 +114,8 @@ def test_tables_of_numbers_are_still_features(tmp_path: Path) -> None:
     assert examples.features.tolist() == [[1.5], [2.5]]
     with pytest.raises(FirthshotError, match=r"leave out encoder\.$"):
         read_examples("n.csv", embedder=Embedder("efficientnet-lite0"))
-    with pytest.raises(FirthshotError, match=r"leave out encoder and size\.$"):
-        read_examples("n.csv", embedder=Embedder("net.ts?size=32"))
-    with pytest.raises(FirthshotError, match=r"leave out size and mean\.$"):
-        run("fit", "n.csv", "--model", "m.firth", "--size", "32", "--mean", "0")
+    with pytest.raises(FirthshotError, match=r"leave out encoder\.$"):
+        run("fit", "n.csv", "--model", "m.firth", "--encoder", "net.ts?size=32")
 
 
 def test_a_model_refuses_another_encoder_and_other_inputs(photos: Path, intents: Path) -> None:

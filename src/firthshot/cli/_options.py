@@ -24,7 +24,10 @@ SkipBad = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 EncoderName = Annotated[
     str | None,
-    typer.Option(help="Name (see backbone list) or path of an encoder; else the default one."),
+    typer.Option(
+        help="Name (see backbone list) or path of an encoder, with options if any, as in "
+        "'net.ts?size=32&mean=0&std=1'; else the default one."
+    ),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
@@ -56,24 +59,6 @@ PixelStd = Annotated[
         metavar="S[,S,S]", help="Per-channel standard deviation; --mean 0 --std 1 leaves 0 to 1."
     ),
 ]
-
-
-def encoder_line(
-    encoder: str | None,
-    size: int | None,
-    mean: str | None,
-    std: str | None,
-    architecture: str | None,
-) -> str | None:
-    """Return an encoder with its options as one line, which a model file can keep.
-
-    Options alone are for the default encoder of pictures: no other has any.
-    """
-    from firthshot.backbones.encoders import DEFAULTS, EncoderOptions, join_spec, three_numbers
-
-    colours = three_numbers(mean, "--mean"), three_numbers(std, "--std")
-    options = EncoderOptions(size, None, *colours, architecture)
-    return join_spec(encoder or DEFAULTS["image"], options) if options.given else encoder
 
 
 def check_target(

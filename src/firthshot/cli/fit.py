@@ -12,19 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._options import (
-    Architecture,
     BankSplit,
     Device,
     Drop,
     EncoderName,
-    EncoderSize,
     IdColumn,
     Offline,
-    PixelMean,
-    PixelStd,
     SkipBad,
     check_target,
-    encoder_line,
 )
 from firthshot.cli._progress import listening
 from firthshot.cli._screen import echo, echo_data, screen, with_options
@@ -80,10 +75,6 @@ def fit(
     drop: Drop = None,
     text: Annotated[str | None, typer.Option(help="Column of texts to embed.")] = None,
     encoder: EncoderName = None,
-    size: EncoderSize = None,
-    mean: PixelMean = None,
-    std: PixelStd = None,
-    architecture: Architecture = None,
     split: BankSplit = None,
     head: Annotated[
         HeadName | None,
@@ -159,8 +150,7 @@ def fit(
         if update is not None:
             fitted = _grown(update, source, reading, settings, head)
         else:
-            line = encoder_line(encoder, size, mean, std, architecture)
-            fitted = _fitted(source, line, _head(head, rows=rows), reading, settings)
+            fitted = _fitted(source, encoder, _head(head, rows=rows), reading, settings)
         fitted.save(target, rows=rows)
         page = _write_page(fitted, report or target.with_suffix(".html"))
         _export(fitted, target, export or [], quiet=quiet)

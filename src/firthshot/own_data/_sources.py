@@ -84,15 +84,9 @@ def read_examples(
 
 def _refuse_for_features(source: str, encoder: Any, columns: Columns) -> None:
     """Refuse what only pictures and texts have, naming the options that were given."""
-    from firthshot.backbones.encoders import DEFAULTS, split_spec
-
-    given = [] if columns.text is None else ["text"]
-    if encoder is not None:
-        place, options = split_spec(encoder if isinstance(encoder, str) else "")
-        given += options.given
-        # options alone came with the default encoder of pictures
-        if place != DEFAULTS["image"] or not options.given:
-            given.insert(0, "encoder")
+    given = [] if encoder is None else ["encoder"]
+    if columns.text is not None:
+        given.append("text")
     if given:
         if _is_bank(source):
             load_bank(source)  # says so if there is none

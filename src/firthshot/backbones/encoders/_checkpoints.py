@@ -42,8 +42,8 @@ def load_checkpoint(path: Path, options: EncoderOptions, device: str) -> Encoder
     name = options.architecture or setup.get("architecture")
     if name is None:
         raise FirthshotError(
-            f"{path} holds weights but not the name of their network: name the architecture.",
-            "architecture",
+            f"{path} holds weights but not the name of their network: name the architecture, as "
+            f"in {path.name}?architecture=resnet18."
         )
     prepared = options.prepare(Preparation(int(setup.get("size", _USUAL))))
     network = _network(path, name, weights)
@@ -130,8 +130,7 @@ def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
 def _misfit(path: Path, name: str, why: str) -> FirthshotError:
     return FirthshotError(
         f"{path} does not fit {name}, {why}: give another architecture; `firthshot backbone list` "
-        "lists them.",
-        "architecture",
+        "lists them."
     )
 
 

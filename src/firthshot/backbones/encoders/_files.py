@@ -39,7 +39,7 @@ def load_onnx(path: Path, options: EncoderOptions, device: str) -> Encoder:
     side = shape[2] if isinstance(shape[2], int) else None
     if side and options.size not in (None, side):
         raise FirthshotError(
-            f"{path} takes pictures of {side} px only: leave out the size {options.size}.", "size"
+            f"{path} takes pictures of {side} px only: leave out the size {options.size}."
         )
     prepared = options.prepare(Preparation(side or _USUAL))
     run = _onnx_runner(session, shape[0] if isinstance(shape[0], int) else None)

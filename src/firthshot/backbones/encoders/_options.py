@@ -97,7 +97,7 @@ def refuse_others(name: str, options: EncoderOptions, *known: str) -> None:
 def _refuse(name: str, why: str, options: list[str]) -> None:
     if options:
         named = " and ".join(options)
-        raise FirthshotError(f"Encoder {name} {why}: leave out {named}.", *options)
+        raise FirthshotError(f"Encoder {name} {why}: leave out {named}.")
 
 
 def three_numbers(values: str | float | tuple[float, ...] | None, name: str) -> Three | None:

@@ -75,8 +75,7 @@ def torch_encoder(
     except (RuntimeError, ValueError, IndexError) as error:
         raise FirthshotError(
             f"Encoder {name} cannot take pictures of {preparation.size} px: {reason(error)}; "
-            "give another size.",
-            "size",
+            f"give another size, as in {name}?size=224."
         ) from None
     mark = fingerprint(weights, preparation)
     network = Network(run, preparation, module, call)
