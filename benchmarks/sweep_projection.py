@@ -154,7 +154,7 @@ def _bank_megabytes(name: str) -> float:
 
 def show_projection(extra: dict[str, Any], console: Console) -> None:
     """Print the cluster's figures and the projection."""
-    from firthshot.experiments.wording import duration
+    from firthshot.progress import duration
 
     cluster, found = extra["cluster"], extra["projection"]
     console.print(

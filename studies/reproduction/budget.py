@@ -24,7 +24,7 @@ from firthshot.experiments.plan.layout import (
 )
 from firthshot.experiments.spec.choose import open_banks, settle_banks
 from firthshot.experiments.spec.reading import load_spec
-from firthshot.experiments.wording import duration
+from firthshot.progress import duration
 from studies.reproduction.keep import Record
 from studies.reproduction.kept import Kept
 from studies.reproduction.plan import Study, Task, read_plan

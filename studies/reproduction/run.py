@@ -16,8 +16,7 @@ from firthshot.experiments.geometric.run import run_geometric
 from firthshot.experiments.runner import run
 from firthshot.experiments.spec.choose import settle_banks
 from firthshot.experiments.spec.fields import GeometricSpec
-from firthshot.experiments.wording import duration
-from firthshot.progress import ProgressListener
+from firthshot.progress import ProgressListener, duration
 from studies.reproduction.keep import collect, finish_task
 from studies.reproduction.plan import FOLDER, Task
 

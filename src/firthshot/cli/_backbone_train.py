@@ -171,7 +171,7 @@ def _train(setup: Setup, pixels: Pixels, out: Path, console: Console) -> list[Ep
 
 def _epoch_words(history: list[EpochRecord]) -> str:
     from firthshot.backbones.training import best_record
-    from firthshot.experiments.wording import duration
+    from firthshot.progress import duration
 
     record = history[-1]
     best = ", the best so far" if best_record(history) is record else ""
@@ -191,7 +191,7 @@ def _leave(console: Console) -> NoReturn:
 
 def _tell(console: Console, history: list[EpochRecord], out: Path) -> None:
     from firthshot.backbones.training import best_record
-    from firthshot.experiments.wording import duration
+    from firthshot.progress import duration
 
     best = best_record(history)
     spent = duration(sum(record.seconds for record in history))

@@ -36,7 +36,7 @@ def _time(spec: GeometricSpec) -> str:
     """Estimate the time from a small block, timed here and now."""
     from firthshot.experiments.geometric.run import error_sums
     from firthshot.experiments.run.workers import default_workers
-    from firthshot.experiments.wording import duration
+    from firthshot.progress import duration
 
     error_sums(spec, (0, 1))  # compiled before the clock starts
     few = min(spec.trials, max(1, 500_000 // spec.sample_size))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from firthshot.cli._screen import echo, say, screen
-from firthshot.progress import ProgressListener, heard_by
+from firthshot.progress import ProgressListener, duration, heard_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +70,6 @@ class Meter:
             rate = self.units / max(time.monotonic() - self._since, 1e-9)
             parts.append(f"{rate:,.{0 if rate >= 10 else 1}f}{' ' * bool(self.unit)}{self.unit}/s")
         if self.done < self.total and self.left is not None:
-            from firthshot.experiments.wording import duration  # with its room: not at every start
-
             parts.append(f"{duration(self.left)} left")
         return ", ".join(filter(None, parts))
 

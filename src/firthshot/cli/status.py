@@ -56,7 +56,7 @@ def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
 
 
 def _state(status: RunStatus) -> str:
-    from firthshot.experiments.wording import duration
+    from firthshot.progress import duration
 
     if not status.running:
         return "complete" if status.finished >= status.cells > 0 else "not running"

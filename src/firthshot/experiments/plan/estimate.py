@@ -17,8 +17,8 @@ from firthshot.engine import Converged, Head, TrialShape
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.plan.layout import Plan, bank_sizes, condition_shape, trial_seconds
 from firthshot.experiments.spec.methods import Method
-from firthshot.experiments.wording import duration
 from firthshot.machine import one_blas_thread
+from firthshot.progress import duration
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank

@@ -89,7 +89,7 @@ def setting_facts(spec: dict[str, Any]) -> Iterator[Fact]:
 
 def run_facts(run: Run) -> Iterator[Fact]:
     """Yield how far a run came, when, how long, on what machine and with what versions."""
-    from firthshot.experiments.wording import duration
+    from firthshot.progress import duration
 
     status, sessions = run.status, run.status.sessions
     if status.cells:
