@@ -318,21 +318,17 @@ def test_the_command_trains_resumes_and_says_so(tmp_path: Path) -> None:
     assert "holds a run with other seed" in told
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--recipe", "s2m2", "--epochs", "3"], "has 2 stages and --epochs was given 1 times"),
-        (["--dataset", "imagenet"], "imagenet"),
-    ],
-)
-def test_wrong_options_are_told(tmp_path: Path, options: list[str], sentence: str) -> None:
+def test_wrong_options_are_told(tmp_path: Path) -> None:
     source = write_digits(tmp_path / "digits", per_class=2)
-    code, told = _cli(source, "--out", tmp_path / "run", "--architecture", "conv4", *options)
+    options = ("--architecture", "conv4", "--recipe", "s2m2", "--epochs", "3")
+    code, told = _cli(source, "--out", tmp_path / "run", *options)
     assert code != 0
-    assert sentence in told
+    assert "has 2 stages and --epochs was given 1 times" in told
 
 
-@pytest.mark.parametrize("options", [["--recipe", "slow"], ["--precision", "float8"]])
+@pytest.mark.parametrize(
+    "options", [["--recipe", "slow"], ["--precision", "float8"], ["--dataset", "imagenet"]]
+)
 def test_choices_of_the_command_are_choices(tmp_path: Path, options: list[str]) -> None:
     source = write_digits(tmp_path / "digits", per_class=2)
     code, _ = _cli(source, "--out", tmp_path / "run", "--architecture", "conv4", *options)
