@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.experiments.run.record import TIMED
 from firthshot.experiments.schema import METHOD
 from firthshot.experiments.statistics import ALPHA, holm
 from firthshot.report.plots.groups import Row, labels, method_name
@@ -71,7 +72,7 @@ def _ranked(
 
 def _shown(line: Row, p: float, gathered: Gathered) -> Row:
     penalty = "" if line["penalty"] == "none" else f" + {method_name(line)}"
-    seconds = gathered.seconds.get(tuple(line[name] for name in TIMED))
+    seconds = gathered.seconds.get(tuple(line[name] for name in TIMED[:-1]))
     tested = line["p"] is not None
     return place(line, with_bank=False) | {
         "Kind": "transductive" if line["kind"] else "inductive",
@@ -85,9 +86,6 @@ def _shown(line: Row, p: float, gathered: Gathered) -> Row:
         "p (Holm)": p_value(p) if tested else None,
         "ms": None if seconds is None else Number(1000 * seconds, 2),
     }
-
-
-TIMED = ("bank", "head", "penalty", "prior", "ways", "shots", "shots_scheme")
 
 
 def is_transductive(head: str) -> bool:

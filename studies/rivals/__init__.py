@@ -1,0 +1,1 @@
+"""Rivals of Firth's heads, and what verdicts charge Firth with."""

@@ -1,0 +1,63 @@
+"""The table of all methods, and the times beside them."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firthshot.experiments.run.record import read_times
+from firthshot.report.gather import Gathered, gather
+from firthshot.report.tables.rivals import rival_tables
+from report.runs_made import toy_run
+
+HEADS = ["linear", "simpleshot-l2n", "nearest-neighbour", "bd-cspn", "tim"]
+
+
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory: pytest.TempPathFactory) -> Gathered:
+    folder = tmp_path_factory.mktemp("rivals")
+    return gather([toy_run(folder, heads=HEADS, ways=[3], trials=12, coefficients=[0, 1])])
+
+
+@pytest.fixture(scope="module")
+def lines(gathered: Gathered) -> list[dict[str, Any]]:
+    (made,) = rival_tables(gathered)
+    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
+
+
+def test_every_method_is_ranked_among_its_kind(lines: list[dict[str, Any]]) -> None:
+    for _, setting in groupby(lines, key=lambda line: line["Shot"]):
+        own = list(setting)
+        assert len(own) == len(HEADS) + 2  # and the two references
+        for kind, count in (("inductive", 5), ("transductive", 2)):
+            ranked = [line for line in own if line["Kind"] == kind]
+            assert [line["Rank"] for line in ranked] == list(range(1, count + 1))
+            accuracies = [line["Accuracy"] for line in ranked]
+            assert accuracies == sorted(accuracies, reverse=True)
+
+
+def test_differences_are_to_the_best_inductive_method(lines: list[dict[str, Any]]) -> None:
+    for _, setting in groupby(lines, key=lambda line: line["Shot"]):
+        best, *others = setting
+        assert best["Difference"] is None
+        for line in others:
+            assert line["Difference"] == pytest.approx(
+                line["Accuracy"] - best["Accuracy"], abs=0.02
+            )
+
+
+def test_milliseconds_are_those_on_record(gathered: Gathered, lines: list[dict[str, Any]]) -> None:
+    times = read_times(Path(gathered.runs[0].path))
+    assert len(times) == len(lines)
+    assert {time.head for time in times} == {*HEADS, "centroid", "least-squares"}
+    assert all(0 < time.seconds < 10 for time in times)
+    shown = sorted(line["ms"] for line in lines)
+    assert shown == pytest.approx(sorted(1000 * time.seconds for time in times), abs=0.006)
+
+
+def test_few_heads_have_no_such_table(tmp_path: Path) -> None:
+    folder = toy_run(tmp_path, heads=["linear"], ways=[3], shots=[1], trials=3)
+    assert list(rival_tables(gather([folder]))) == []
