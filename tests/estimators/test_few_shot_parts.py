@@ -64,12 +64,7 @@ def test_coordinates_keep_distances(kind, n, d):
 def test_the_firth_head_is_that_of_firth_classifier():
     X, sets = examples(40, 6, 4)
     l2, lam = ridge(X, sets), 0.3
-    rows = np.column_stack([X, np.ones(40)])[None, None]
-    problem = logistic.Problem(
-        rows, sets.one_hot + lam / 4, sets.alike, lam, np.full((1, 1, 1, 1), l2),
-        scatter_of(X, sets.alike[0])[0],
-    )  # fmt: skip
-    W = logistic.solve(problem, tolerance=1e-10)[0, 0]
+    W = logistic.solve(X, sets, lam, l2, tolerance=1e-10)[0]
     oracle = FirthClassifier(lam=lam, class_weight="balanced", calibrate=False, tol=1e-10)
     oracle.fit(X, sets.labels)
     assert oracle.l2_ == pytest.approx(l2)
@@ -82,30 +77,19 @@ def test_the_firth_head_is_that_of_firth_classifier():
     )
 
 
+@pytest.mark.parametrize("l2", [0.0, 2.0])
 @pytest.mark.parametrize("large", [1, 10**9])
-def test_several_kinds_and_sets_of_weights_are_several_fits(monkeypatch, large):
-    monkeypatch.setattr(logistic, "LARGE", large)
+def test_several_sets_of_weights_are_several_fits(monkeypatch, large, l2):
+    monkeypatch.setattr("firthshot.estimators._support.WORTH_SINGLE", large)
     X, sets = examples(30, 5, 3)
     random = np.random.default_rng(0)
-    kinds = np.stack([X, X * random.uniform(0.5, 2, 5)])
-    rows = np.concatenate([kinds, np.ones((2, 30, 1))], axis=2)[:, None]
     weights = random.integers(0, 3, (4, 30)) + 0.5
-    l2 = np.array([0.5, 2.0])[:, None, None, None]
-    scatter = kinds.mT @ kinds
-    together = logistic.solve(
-        logistic.Problem(rows, sets.one_hot, weights, 0.0, l2, scatter), tolerance=1e-9
-    )
-    for s, b in np.ndindex(2, 4):
-        alone = logistic.Problem(
-            rows[s : s + 1], sets.one_hot, weights[b : b + 1], 0.0, l2[s : s + 1], scatter[:1]
-        )
-
-        def value(flat, alone=alone):
-            f, g = alone.value_and_gradient(flat.reshape(1, 1, 6, 3))
-            return f[0, 0], g.ravel()
-
-        best = minimize(value, np.zeros(18), jac=True, options={"gtol": 1e-9})
-        assert value(together[s, b].ravel())[0] <= best.fun + 1e-8
+    sets = Sets(sets.labels, weights, np.empty((0, 0), int), 3)
+    together = logistic.solve(X, sets, 0.1, l2, tolerance=1e-9)
+    for b, W in enumerate(together):
+        alone = Sets(sets.labels, weights[b : b + 1], sets.left, 3)
+        expected = logistic.solve(X, alone, 0.1, l2, tolerance=1e-9)[0]
+        np.testing.assert_allclose(W, expected, atol=1e-6)
 
 
 def test_the_gaussian_head_is_the_density_it_says():

@@ -49,6 +49,7 @@ class Variant:
     l2: float
     left_out: Array | None = None  # numbers of rows
     start: Optimum | None = None  # of another variant
+    weights: Array | None = None  # of the rows, instead of the support set's
 
 
 def is_small(support: Support, variants: list[Variant]) -> bool:
@@ -123,9 +124,11 @@ class SmallFits:
         return self._metrics[-1]
 
     def _weights(self, variants: list[Variant]) -> Array:
-        """Return the shares of the rows, zero for those left out, (B, N)."""
+        """Return the shares of the rows, zero for those left out, (B, N), as of the whole sum."""
         weights = np.tile(self._shares, (len(variants), 1))
         for own, variant in zip(weights, variants, strict=True):
+            if variant.weights is not None:
+                own[:] = variant.weights / self._support.weights.sum()
             if variant.left_out is not None:
                 own[variant.left_out] = 0.0
         return weights

@@ -15,7 +15,7 @@ from firthshot.estimators._few_shot.gaussian import (
     fit_means,
     spread_of,
 )
-from firthshot.estimators._few_shot.logistic import Problem, solve
+from firthshot.estimators._few_shot.logistic import solve
 from firthshot.estimators._few_shot.neighbours import fit_neighbours
 from firthshot.estimators._few_shot.sets import Sets
 
@@ -140,18 +140,16 @@ def _fit(
     name: str, spread: Spread, scatter: Array, penalty: FirthPenalty, dimensions: int
 ) -> BlendHead:
     if name == "firth":
-        return fit_firth(spread.rows, spread.sets, penalty, scatter[:, 0])
+        return fit_firth(spread.rows, spread.sets, penalty)
     if name == "gaussian":
         return fit_gaussian(spread, scatter, dimensions)
     return fit_means(spread, dimensions) if name == "means" else fit_neighbours(spread)
 
 
-def fit_firth(rows: Array, sets: Sets, penalty: FirthPenalty, scatter: Array) -> FirthHead:
+def fit_firth(rows: Array, sets: Sets, penalty: FirthPenalty) -> FirthHead:
     """Fit the Firth head to every set; classes count alike in each."""
-    with_ones = np.concatenate([rows, np.ones((*rows.shape[:2], 1))], axis=2)[:, None]
-    targets = sets.one_hot + penalty.lam / sets.n_classes
-    l2 = penalty.l2[:, None, None, None]
-    return FirthHead(solve(Problem(with_ones, targets, sets.alike, penalty.lam, l2, scatter)))
+    kinds = zip(rows, penalty.l2.tolist(), strict=True)
+    return FirthHead(np.stack([solve(one, sets, penalty.lam, l2) for one, l2 in kinds]))
 
 
 def _scatters(rows: Array, sets: Sets) -> Array:
