@@ -37,7 +37,13 @@ from firthshot.estimators._few_shot.sets import sets_of
 from firthshot.estimators._input import Input
 from firthshot.estimators._left_out import LeftOut
 from firthshot.estimators._saving import Saving
-from firthshot.estimators._support import check_labels, check_weights, encode, used_rows
+from firthshot.estimators._support import (
+    WORTH_SINGLE,
+    check_labels,
+    check_weights,
+    encode,
+    used_rows,
+)
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
@@ -188,11 +194,15 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         along = dense @ np.sin(columns + 1)
         self._sets = sets = sets_of(along, labels, weights, K)
         self.class_prior_ = class_frequencies(self.class_prior, self.classes_, sets.counts[0])
+        single = dense.shape[1] >= EMBEDDING and K * len(dense) * min(dense.shape) >= WORTH_SINGLE
+        dtype = np.float32 if single else np.float64
         self._places = [
-            place(dense, sets, kind, sparse=self._columns is not None) for kind in self._kinds()
+            place(dense, sets, kind, sparse=self._columns is not None, dtype=dtype)
+            for kind in self._kinds()
         ]
         nothing = np.zeros(len(dense))
-        self._examples = np.stack([one.apply(dense, nothing) for one in self._places])
+        seen = [one.apply(dense, nothing) for one in self._places]
+        self._examples = np.stack(seen, dtype=dtype, casting="same_kind")
         self._penalty = self._settled_penalty()
         shares = self._shares()
         fitted = fit_heads(self._examples, sets, tuple(shares), self._penalty, self.n_features_in_)
@@ -314,12 +324,12 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
     def _some(self, rows: Any) -> Array:
         """Return log probabilities of as many rows as there is memory for."""
         new = dense_part(rows, self._columns)
-        log_p = []
+        log_p, dtype = [], self._examples.dtype
         kinds = zip(
             self._places, self._heads, self._blend.sharpness, self._blend.weights, strict=True
         )
         for one, heads, sharpness, weight in kinds:
-            rows = one.apply(*new) if weight else np.empty((0, 0))
+            rows = one.apply(*new).astype(dtype, copy=False) if weight else np.empty((0, 0))
             parts = zip(sharpness, heads.values(), strict=True)
             logits = sum(a * head.logits(rows) for a, head in parts) if weight else 0.0
             log_p.append(log_softmax(logits) if weight else np.zeros((len(new[0]), 1)))

@@ -17,12 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dtrtri, spotrf, strtri
 
 from firthshot.arrays import Array
 from firthshot.estimators._few_shot.sets import Sets
 
-NOTHING = 1e-12  # a within-class share of all scatter that rounding alone may leave
+# A within-class share of all scatter that rounding alone may leave, and the least sphere as a share
+# of the pooled covariance, by the type of the rows.
+NOTHING = {"d": 1e-12, "f": 1e-6}
+LEAST_SPHERE = {"d": 1e-10, "f": 1e-4}
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,14 @@ def spread_of(rows: Array, sets: Sets) -> Spread:
     inside = whole - (sets.counts * _squares(means)).sum(axis=2)
     apart = _squares(means - means.mean(axis=2, keepdims=True)).sum(axis=2)
     guess = np.where(apart > 0, apart / (2 * max(sets.n_classes - 1, 1)), 1.0)
-    known = (sets.freedom > 0) & (inside > NOTHING * whole)
+    known = (sets.freedom > 0) & (inside > NOTHING[rows.dtype.char] * whole)
     return Spread(rows, sets, means, np.where(known, inside / np.maximum(sets.freedom, 1), guess))
 
 
 def fit_means(spread: Spread, dimensions: int) -> Gaussian:
     """Fit the head whose covariance is a sphere."""
     whitening = np.sqrt(dimensions / spread.trace)[..., None, None]
-    return _gaussian(spread, whitening, np.full(spread.trace.shape, float(dimensions)))
+    return _gaussian(spread, whitening, np.full_like(spread.trace, dimensions))
 
 
 def fit_gaussian(spread: Spread, scatter: Array, dimensions: int) -> Gaussian:
@@ -100,14 +103,16 @@ def fit_gaussian(spread: Spread, scatter: Array, dimensions: int) -> Gaussian:
     within = scatter - (spread.means.mT * counts[:, None]) @ spread.means
     within /= np.maximum(freedom, 1)[:, None, None]
     shrinkage = _oas(within, spread.trace, dimensions, freedom)
-    r = within.shape[-1]
-    sphere = np.maximum(shrinkage * spread.trace / dimensions, 1e-10 * spread.trace / r)
+    r, kind = within.shape[-1], within.dtype.char
+    least = LEAST_SPHERE[kind] / r
+    sphere = np.maximum(shrinkage / dimensions, least) * spread.trace
     within *= (1 - shrinkage)[..., None, None]
     within[..., np.arange(r), np.arange(r)] += sphere[..., None]
     whitening = np.empty_like(within)
+    factor, invert = (dpotrf, dtrtri) if kind == "d" else (spotrf, strtri)
     for at in np.ndindex(shrinkage.shape):
-        root = dpotrf(within[at].T, lower=1, clean=1, overwrite_a=1)[0]
-        whitening[at] = dtrtri(root, lower=1, overwrite_c=1)[0].T
+        root = factor(within[at].T, lower=1, clean=1, overwrite_a=1)[0]
+        whitening[at] = invert(root, lower=1, overwrite_c=1)[0].T
     outside = sphere * np.square(whitening).sum(axis=(-2, -1))
     kept = np.where(shrinkage < 1, 1 - shrinkage, 1.0)
     directions = np.where(shrinkage < 1, (r - outside) / kept, spread.trace / sphere)

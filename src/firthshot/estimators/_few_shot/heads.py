@@ -83,7 +83,7 @@ class FittedHeads:
 def ridge(rows: Array, sets: Sets) -> float:
     """Return the l2 of `FirthClassifier`'s "scale", for rows (N, r) whose weighted mean is zero."""
     total = float(sets.weights[0].sum())
-    share = np.sqrt(sets.alike[0] / total)[:, None] * rows
+    share = np.sqrt(sets.alike[0] / total).astype(rows.dtype)[:, None] * rows
     few = share @ share.T if len(rows) < rows.shape[1] else share.T @ share
     trace, squares = float(np.trace(few)), float(np.vdot(few, few))
     if not squares:
@@ -110,6 +110,7 @@ def fit_heads(
     ----------
     dimensions : of the space in which the rows' coordinates were found
     """
+    sets = sets.of(rows.dtype)
     spread = spread_of(rows, sets)
     scatter = _scatters(rows, sets)
     found = {name: _fit(name, spread, scatter, penalty, dimensions) for name in names}
@@ -132,7 +133,7 @@ def fit_heads(
             for s in range(len(rows))
         ],
         np.stack(margins, axis=1),
-        np.stack(left_out, axis=1),
+        np.stack(left_out, axis=1, dtype=np.float64),
     )
 
 
@@ -155,7 +156,7 @@ def fit_firth(rows: Array, sets: Sets, penalty: FirthPenalty) -> FirthHead:
 def _scatters(rows: Array, sets: Sets) -> Array:
     """Return Σ w x x' of every set, (S, B, r, r): of all rows, then less those left out."""
     weighted = rows * np.sqrt(sets.weights[0])[:, None]
-    found = np.empty((len(rows), len(sets.weights), rows.shape[2], rows.shape[2]))
+    found = np.empty((len(rows), len(sets.weights), rows.shape[2], rows.shape[2]), rows.dtype)
     found[:, 0] = weighted.mT @ weighted
     for number, left in enumerate(sets.left, 1):
         some = weighted[:, left[left >= 0]]

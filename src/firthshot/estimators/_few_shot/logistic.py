@@ -33,4 +33,4 @@ def solve(rows: Array, sets: Sets, lam: float, l2: float, tolerance: float = TOL
     others = [Variant(lam, l2, start=start, weights=own) for own in sets.alike[len(done) :]]
     done += fits.solve(others, tolerance, MOST_STEPS) if others else []
     coef, intercept = fits.weights(np.stack([optimum.point for optimum in done]))
-    return np.concatenate([coef.mT, intercept[:, None]], axis=1)
+    return np.concatenate([coef.mT, intercept[:, None]], axis=1).astype(rows.dtype, copy=False)

@@ -66,7 +66,9 @@ class Coordinates:
         """
         seen, rest = _brought(dense, rest, self.kind, self.spread)
         seen = (seen - self.mean) / self.size
-        inside = seen if self.basis is None else seen @ self.basis
+        inside = seen
+        if self.basis is not None:
+            inside = seen.astype(self.basis.dtype, copy=False) @ self.basis
         if not self.outside:
             return inside
         rest = rest / self.size**2
@@ -75,8 +77,10 @@ class Coordinates:
         return np.column_stack([inside, np.sqrt(np.maximum(rest, 0.0))])
 
 
-def place(dense: Array, sets: Sets, kind: str, *, sparse: bool = False) -> Coordinates:
-    """Return the coordinates of labelled rows (N, c)."""
+def place(
+    dense: Array, sets: Sets, kind: str, *, sparse: bool = False, dtype: type = np.float64
+) -> Coordinates:
+    """Return the coordinates of labelled rows (N, c), with a basis of this type."""
     spread = _spread(dense, sets) if kind == "scaled" else np.ones(dense.shape[1])
     seen, _ = _brought(dense, np.zeros(len(dense)), kind, spread)
     share = sets.alike[0] / sets.weights[0].sum()
@@ -85,7 +89,7 @@ def place(dense: Array, sets: Sets, kind: str, *, sparse: bool = False) -> Coord
     size = float(np.sqrt(share @ np.einsum("ij,ij->i", seen, seen)))
     differ = size > ROUNDING * float(np.sqrt(mean @ mean))
     many = dense.shape[1] >= EMBEDDING and len(dense) < dense.shape[1]
-    basis = np.linalg.qr(seen.T)[0] if many else None
+    basis = np.linalg.qr(seen.T.astype(dtype, copy=False))[0] if many else None
     return Coordinates(kind, mean, spread, basis, size if differ else 1.0, many or sparse)
 
 

@@ -6,8 +6,9 @@ first holds all rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,11 @@ class Sets:
     left: Array
     n_classes: int
 
+    def of(self, dtype: np.dtype[Any]) -> Sets:
+        """Return the sets with weights of this type."""
+        same = self.weights.dtype == dtype
+        return self if same else replace(self, weights=self.weights.astype(dtype))
+
     @cached_property
     def counts(self) -> Array:
         """Return the weight of every class, (B, K): its shots."""
@@ -41,7 +47,7 @@ class Sets:
     @cached_property
     def one_hot(self) -> Array:
         """Return (N, K)."""
-        return np.eye(self.n_classes)[self.labels]
+        return np.eye(self.n_classes, dtype=self.weights.dtype)[self.labels]
 
     @cached_property
     def averaging(self) -> Array:
