@@ -125,7 +125,7 @@ class SmallFits:
 
     def _weights(self, variants: list[Variant]) -> Array:
         """Return the shares of the rows, zero for those left out, (B, N), as of the whole sum."""
-        weights = np.tile(self._shares, (len(variants), 1))
+        weights: Array = self._shares[None].repeat(len(variants), axis=0)
         for own, variant in zip(weights, variants, strict=True):
             if variant.weights is not None:
                 own[:] = variant.weights / self._support.weights.sum()

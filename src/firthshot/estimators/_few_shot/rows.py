@@ -31,11 +31,11 @@ def dense_part(X: Any, columns: Array | None) -> tuple[Array, Array]:
         if columns is None:
             return X, np.zeros(len(X))
         unused = np.delete(X, columns, axis=1)  # of a head that was fitted to sparse rows
-        return X[:, columns], np.einsum("ij,ij->i", unused, unused)
+        return X[:, columns], np.vecdot(unused, unused)
     X = X.astype(np.float64)
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     dense = np.asarray(X[:, columns].toarray())
-    return dense, np.maximum(squares - np.einsum("ij,ij->i", dense, dense), 0.0)
+    return dense, np.maximum(squares - np.vecdot(dense, dense), 0.0)
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Coordinates:
         Where rows may lie outside the examples' space, the last is the distance from it.
         """
         seen, rest = _brought(dense, rest, self.kind, self.spread)
-        seen = (seen - self.mean) / self.size
-        inside = seen
+        seen = inside = (seen - self.mean) / self.size
         if self.basis is not None:
-            inside = seen.astype(self.basis.dtype, copy=False) @ self.basis
+            seen = seen.astype(self.basis.dtype, copy=False)
+            inside = seen @ self.basis
         if not self.outside:
             return inside
         rest = rest / self.size**2
         if self.basis is not None:
-            rest = rest + np.einsum("ij,ij->i", seen, seen) - np.einsum("ij,ij->i", inside, inside)
+            rest = rest + np.vecdot(seen, seen) - np.vecdot(inside, inside)
         return np.column_stack([inside, np.sqrt(np.maximum(rest, 0.0))])
 
 
@@ -86,11 +86,21 @@ def place(
     share = sets.alike[0] / sets.weights[0].sum()
     mean = share @ seen
     seen = seen - mean
-    size = float(np.sqrt(share @ np.einsum("ij,ij->i", seen, seen)))
+    size = float(np.sqrt(share @ np.vecdot(seen, seen)))
     differ = size > ROUNDING * float(np.sqrt(mean @ mean))
     many = dense.shape[1] >= EMBEDDING and len(dense) < dense.shape[1]
-    basis = np.linalg.qr(seen.T.astype(dtype, copy=False))[0] if many else None
+    basis = _orthonormal(seen.T.astype(dtype, copy=False)) if many else None
     return Coordinates(kind, mean, spread, basis, size if differ else 1.0, many or sparse)
+
+
+def _orthonormal(columns: Array) -> Array:
+    """Return a basis of the space of some columns, in their own type."""
+    if columns.dtype == np.float64:
+        return np.linalg.qr(columns)[0]
+    from scipy.linalg import qr  # NumPy's is always in float64
+
+    basis: Array = qr(columns, mode="economic", check_finite=False)[0]
+    return basis
 
 
 def suitable_kinds(dense: Array, n_columns: int, *, sparse: bool) -> tuple[str, ...]:
@@ -126,7 +136,7 @@ def _spread(X: Array, sets: Sets) -> Array:
 def _brought(dense: Array, rest: Array, kind: str, spread: Array) -> tuple[Array, Array]:
     """Return rows with their length or their columns on one scale, and the squares outside."""
     if kind == "unit":
-        squares = np.einsum("ij,ij->i", dense, dense) + rest
+        squares = np.vecdot(dense, dense) + rest
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
         return dense / lengths[:, None], rest / lengths**2
     return (dense / spread if kind == "scaled" else dense), rest

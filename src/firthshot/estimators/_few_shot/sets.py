@@ -106,7 +106,7 @@ def sets_of(along: Array, labels: Array, weights: Array, n_classes: int) -> Sets
     rounds = [np.flatnonzero(turns == number) for number in range(int(turns.max()) + 1)]
     before = np.cumsum([0.0, *(weights[rows].sum() for rows in rounds)])
     rounds = [rows for rows, so_far in zip(rounds, before[:-1], strict=True) if so_far < ENOUGH]
-    kept = np.tile(weights, (len(rounds) + 1, 1))
+    kept = weights[None].repeat(len(rounds) + 1, axis=0)
     left = np.full((len(rounds), max(map(len, rounds), default=0)), -1)
     for number, rows in enumerate(rounds):
         kept[number + 1, rows] = 0.0
