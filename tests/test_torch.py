@@ -640,6 +640,9 @@ def test_batches_of_a_loader_are_the_trials_of_runs():
     np.testing.assert_array_equal(rows.numpy(), bank.features[expected].astype(np.float32))
     assert sampler.support_size == 6
     assert sampler.labels(2)[:6].tolist() == episodes[2].support_labels.tolist()
+    for number in (4, -1):
+        with pytest.raises(FirthshotError, match=f"no trial {number}: give a number from 0 to 3"):
+            sampler.labels(number)
 
 
 @pytest.mark.parametrize("kind", [FirthLoss, FirthBCELoss])

@@ -123,7 +123,10 @@ def test_import_of_one_table(tmp_path: Path) -> None:
         (["import", "--out", "x.bank"], "either one FILE or --split"),
         (["import", "--out", "x.bank", "t.csv", "--split", "val=a.npz"], "either one FILE or"),
         (["import", "--out", "x.bank", "--split", "a.npz"], "is not SPLIT=FILE"),
-        (["import", "--out", "x.bank", "--split", "val=a", "--split", "val=b"], "given twice"),
+        (
+            ["import", "--out", "x.bank", "--split", "val=a", "--split", "val=b"],
+            "val is given twice",
+        ),
         (["import", "--out", "x.bank", "--split", "test=a.npz"], "Unknown split 'test'"),
         (["import", "--out", "x.bank", "--split", "val=a.npz"], "There is no file a.npz"),
         (

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from experiments.summary_folders import row, write
 from experiments.toy import assert_same_run, read_tables, toy_spec, write_bank
+from firthshot import banks
 from firthshot.banks import load_bank, save_bank
 from firthshot.cli import _overview, _results, presets, report, run, status, validate
 from firthshot.errors import FirthshotError
@@ -425,12 +426,17 @@ def test_gains_in_words(mean: float | None, half_width: float | None, words: str
     assert _overview._gain(mean, half_width) == words
 
 
-def test_invalid_trials_are_counted_in_one_warning(spec: Path, bank: Path) -> None:
+def test_invalid_trials_are_counted_in_one_warning(
+    spec: Path, bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = load_bank(bank)
     features = old.features.copy()
     features[old.rows("novel")[::9]] = np.nan
     save_bank(bank, features, old.labels, old.meta)
-    said = firthshot("run", spec, "--trials", 12)
+    with monkeypatch.context() as patched:  # as a run of Python does
+        patched.setattr(banks, "refuse_not_finite", lambda bank: None)
+        said = firthshot("run", spec, "--trials", 12)
+        assert "doctor" in firthshot("run", spec, "--trials", 12, "--quiet")
     count = read_tables(Path("runs/toy"))["parts"].filter(pl.col("status") == "invalid")
     trials = count.select("split", "shots", "trial").n_unique()
     assert trials > 0
@@ -438,7 +444,26 @@ def test_invalid_trials_are_counted_in_one_warning(spec: Path, bank: Path) -> No
     words = f"{trials} of 24 novel trials were dropped, because some of their features are NaN"
     assert f"Warning: {words}" in said
     assert words in firthshot("status", "runs/toy")
-    assert "doctor" in firthshot("run", spec, "--trials", 12, "--quiet")
+
+
+def test_a_bank_that_is_none_or_lacks_something_is_refused_before_training(
+    spec: Path, bank: Path
+) -> None:
+    np.savez("features.npz", X=np.eye(3), y=[0, 1, 2])
+    with pytest.raises(FirthshotError, match=r"^features.npz is no bank: make one with `firthshot"):
+        firthshot("run", spec, "--bank", "features.npz")
+    write_bank(bank, novel=0)
+    with pytest.raises(FirthshotError, match=r"^Bank 'toy' has no novel classes, on which"):
+        firthshot("run", spec)
+    old = load_bank(write_bank(bank))
+    features = old.features.copy()
+    features[3] = np.nan
+    save_bank(bank, features, old.labels, old.meta)
+    with pytest.raises(
+        FirthshotError, match=r"^Bank 'toy': Rows with NaN or infinite values: 1 of"
+    ):
+        firthshot("run", spec)
+    assert not list(Path().glob("runs/*/parts/*"))
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,9 @@ def test_too_few_rows_for_the_shots(path: Path) -> None:
 def test_nothing_left_is_an_error(path: Path) -> None:
     with pytest.raises(FirthshotError, match=r"There is nothing to run \(toy, val/novel, 50 ways"):
         planned(path, ways=[50])
+    with pytest.raises(FirthshotError, match="ask for at most 8 ways") as caught:
+        planned(path, ways=[9, 10])
+    assert caught.value.arguments == ("set=ways=[8]",)
 
 
 def test_a_preset_is_shown_for_a_bank_that_it_cannot_run_on(

@@ -217,6 +217,13 @@ def test_trials_without_a_zero_are_left_out_and_counted(tmp_path):
     assert warned(found, "novel", "2 trials are left out")
 
 
+def test_settings_left_out_for_one_reason_are_told_once(tmp_path):
+    parts = [grid({0: [0.5], 1: [0.6]}, shots=shots) for shots in ("1", "5", "10")]
+    said = [one for one in summarise(write(tmp_path, *parts)).warnings if "left out" in one]
+    assert len(said) == 1
+    assert " and 2 more settings: left out, there are no usable val rows to choose on." in said[0]
+
+
 def test_a_choice_on_few_trials_is_told_once(tmp_path):
     few = {0: [0.1] * 19, 1: [0.2] * 19}
     rows = [grid(few, **VAL, ways=ways) + grid(few, ways=ways) for ways in (5, 10)]
@@ -288,7 +295,7 @@ def test_interval_over_classes_and_where_there_is_none(tmp_path):
     same = {trial: list(range(5)) for trial in range(60)}
     found = summarise(write(tmp_path / "b", *parts, classes=same))
     assert one(found.chosen, bank="toy")["improvement_classes_low"] is None
-    assert warned(found, "every trial has the same classes")
+    assert warned(found, "every trial uses the same classes")
     assert warned(summarise(write(tmp_path / "c", *parts)), "classes is missing")
 
 

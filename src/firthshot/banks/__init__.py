@@ -3,7 +3,7 @@
 from firthshot.banks._arrays import read_npy, read_npz
 from firthshot.banks._bank import Bank, make_bank
 from firthshot.banks._dealing import DEALT, halve_novel, load_version
-from firthshot.banks._doctor import Finding, diagnose
+from firthshot.banks._doctor import Finding, diagnose, refuse_not_finite
 from firthshot.banks._file import save_bank
 from firthshot.banks._find import BankEntry, list_banks, load_bank
 from firthshot.banks._importers import export_npz, import_bank, import_dealt, import_whole
@@ -35,5 +35,6 @@ __all__ = [
     "read_npy",
     "read_npz",
     "read_source",
+    "refuse_not_finite",
     "save_bank",
 ]

@@ -66,6 +66,13 @@ def diagnose(bank: Bank) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.severity)
 
 
+def refuse_not_finite(bank: Bank) -> None:
+    """Refuse a bank with NaN or infinite values, in the words of the doctor."""
+    for finding in _values(bank, survey(bank)):
+        if finding.code == "not-finite":
+            raise BankError(f"Bank {bank.name!r}: {finding.sentence} Mend it and import it again.")
+
+
 def _digest(bank: Bank) -> Iterator[Finding]:
     try:
         bank.verify()

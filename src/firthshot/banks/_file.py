@@ -100,8 +100,7 @@ def open_bank(path: str | Path) -> Bank:
         reason = str(error).rstrip(".")
         if path.is_file() and path.suffix.lower() != ".bank":
             raise BankError(
-                f"{path} is no bank: make one with firthshot bank import {path} --val-classes 0.5 "
-                f"--out {path.stem}.bank."
+                f"{path} is no bank: make one with `firthshot bank import {path}`."
             ) from None
         raise BankError(f"{path} cannot be opened as a bank: {reason}.") from None
     except OSError as error:

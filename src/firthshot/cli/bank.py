@@ -238,9 +238,10 @@ def _split_files(options: list[str]) -> dict[str, str]:
     files: dict[str, str] = {}
     for option in options:
         split, equals, path = option.partition("=")
-        if not equals or not path or split in files:
-            fault = "is given twice" if split in files else "is not SPLIT=FILE"
-            raise BankError(f"--split {option} {fault}: write for instance --split val=val.npz.")
+        if not equals or not path:
+            raise BankError(f"--split {option} is not SPLIT=FILE: write --split val=val.npz.")
+        if split in files:
+            raise BankError(f"--split {split} is given twice: name one file for it.")
         files[split] = path
     return files
 

@@ -155,11 +155,14 @@ def _run_geometric(
 def _run(
     spec: Spec, folder: Path, workers: int | None, dask: str | None, console: Console
 ) -> RunOutcome:
+    from firthshot.banks import refuse_not_finite
     from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
     from firthshot.experiments.runner import run as run_spec
-    from firthshot.experiments.spec.choose import bank_remark
+    from firthshot.experiments.spec.choose import bank_remark, open_banks
 
+    for bank in open_banks(spec):
+        refuse_not_finite(bank)
     say(console, f"{spec.name}: {bank_remark(spec)} Into {folder}.")
     if dask is not None and workers is not None and dask != "local":
         raise FirthshotError("--workers is for this machine: your cluster has its own workers.")

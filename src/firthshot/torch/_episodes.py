@@ -45,5 +45,9 @@ class EpisodeSampler(Sampler):  # type: ignore[misc]
 
     def labels(self, number: int) -> Tensor:
         """Return the labels 0 … ways − 1 of a batch by its place, support first."""
+        if not 0 <= number < len(self):
+            raise FirthshotError(
+                f"There is no trial {number}: give a number from 0 to {len(self) - 1}."
+            )
         trial = self.episodes[number]
         return as_tensor([*trial.support_labels.tolist(), *trial.query_labels.tolist()])

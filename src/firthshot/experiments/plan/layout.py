@@ -85,6 +85,7 @@ def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Pla
     settings: list[Setting] = []
     notes: list[Note] = []
     for at, bank in enumerate(banks):
+        _check_novel(spec, bank)
         _check_transform(spec, bank)
         if DEALT in bank.meta.notes:
             notes.append(Note(DEALT, bank.name, "", 0, "", bank.meta.notes[DEALT]))
@@ -93,10 +94,27 @@ def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Pla
             settings.extend(_settings(begun, bank, source, condition, notes))
     if not settings:
         reasons = "; ".join(line.rstrip(".") for line in condense(notes))
-        raise FirthshotError(f"There is nothing to run ({reasons}).")
+        way_out, *arguments = _fewer_ways(spec, banks)
+        raise FirthshotError(f"There is nothing to run ({reasons}){way_out}.", *arguments)
     return Plan(
         tuple(settings), tuple(notes), spec.trials, tuple(sources), steps, spec.first_trial or 0
     )
+
+
+def _fewer_ways(spec: Spec, banks: list[Bank]) -> tuple[str, ...]:
+    """Return what to ask for where all banks have fewer classes than ways, and its argument."""
+    most = max(len(bank.classes("novel")) for bank in banks) if "novel" in spec.splits else 0
+    if not 2 <= most < min(spec.ways):
+        return ("",)
+    return (f": ask for at most {most} ways", f"set=ways=[{most}]")
+
+
+def _check_novel(spec: Spec, bank: Bank) -> None:
+    if "novel" in spec.splits and "novel" not in bank.splits:
+        raise FirthshotError(
+            f"Bank {bank.name!r} has no novel classes, on which methods are compared: import it "
+            "with some."
+        )
 
 
 def _check_names(banks: list[Bank], sources: list[Bank]) -> None:

@@ -135,8 +135,8 @@ def _compare_specs(path: Path, old: Spec | GeometricSpec, new: Spec | GeometricS
         fewer = differing == ["trials"] and was["trials"] > now["trials"]
         what = "more trials" if fewer else "another spec"
         raise FirthshotError(
-            f"{path} holds a run of {what} ({listed}): choose another folder, or repeat the old "
-            "settings.",
+            f"{path} holds a run of {what} ({listed}): repeat the old settings, or choose another "
+            "folder.",
             "out",
         )
 
@@ -153,8 +153,8 @@ def _compare_banks(path: Path, old: BanksOnRecord, new: BanksOnRecord) -> None:
             if key != "path" and value != (was := old[name].get(key, "")):
                 raise FirthshotError(
                     f"Bank {name!r} has changed since the run in {path} began ({key} was "
-                    f"{was[:12]}…, is {value[:12]}…): choose another folder, or bring the old "
-                    "bank back.",
+                    f"{was[:12]}…, is {value[:12]}…): bring the old bank back, or choose another "
+                    "folder.",
                     "out",
                 )
 

@@ -53,6 +53,7 @@ from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.experiments.summary.training import Training, differences, read_trainings
 from firthshot.experiments.summary.warnings import (
     few_trials,
+    left_out,
     losses,
     no_class_interval,
     not_contrasted,
@@ -186,6 +187,7 @@ class _Work:
     drawn: list[Drawn] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
     few: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    left: dict[str, list[str]] = field(default_factory=dict)
 
     def add_group(self, keys: dict[str, list[Key]]) -> None:
         """Add the settings that differ only in split."""
@@ -200,7 +202,7 @@ class _Work:
                 elif split == "novel":
                     self.lose(one.key, _NO_BASE)
         if not scored["novel"] and (missing := scored["val"]):
-            self.warn(f"{label(missing[0].key)}: left out, there are no usable novel rows.")
+            self.leave_out(missing[0], "there are no usable novel rows")
         for novel in scored["novel"]:
             if keys.get("val") and not scored["val"]:
                 self.lose(novel.key, _NO_BASE)
@@ -213,10 +215,8 @@ class _Work:
             return
         at = novel.at(choice.coefficient)
         if at < 0 or not (novel.scores["accuracy"][at] >= 0).any():
-            self.warn(
-                f"{label(novel.key)}: left out, the chosen coefficient {choice.coefficient:g} has "
-                "no novel row that succeeded."
-            )
+            why = f"the chosen coefficient {choice.coefficient:g} has no novel row that succeeded"
+            self.leave_out(novel, why)
             self.lose(novel.key, "no novel trial succeeded at the chosen λ")
             return
         key = tuple(novel.key.values())
@@ -246,7 +246,7 @@ class _Work:
             which = (
                 "several val settings fit" if vals else "there are no usable val rows to choose on"
             )
-            self.warn(f"{label(novel.key)}: left out, {which}.")
+            self.leave_out(novel, which)
             return None
         choice = choose(val)
         self.warn(*remarks(val, choice))
@@ -282,6 +282,10 @@ class _Work:
         if key["penalty"] != "none":
             self.unjudged.append(Unjudged(label(key), key["penalty"], key["prior"], reason))
 
+    def leave_out(self, one: Scored, why: str) -> None:
+        """Keep a setting that has no line in the tables, with others of the same reason."""
+        self.left.setdefault(why, []).append(label(one.key))
+
     def warn(self, *sentences: str) -> None:
         """Keep each sentence once, in order."""
         self.warnings |= dict.fromkeys(sentences)
@@ -289,6 +293,7 @@ class _Work:
     def finish(self) -> RunSummary:
         """Contrast the methods, correct for their number, and make tables."""
         lines = [line for pair in pairs(self.kept) if (line := self.contrast(*pair))]
+        self.warn(*(left_out(why, settings) for why, settings in self.left.items()))
         self.warn(*(few_trials(*counts, settings) for counts, settings in self.few.items()))
         return RunSummary(
             _table(self.all, ALL),

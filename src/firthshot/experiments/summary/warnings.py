@@ -55,14 +55,22 @@ def _ended(status: str, counts: dict[float, int]) -> str:
 
 def few_trials(trials: int, asked: int, settings: list[str]) -> str:
     """Say once that choices rest on few trials."""
-    others = len(settings) - 1
-    more = f" and {others} more {'setting' if others == 1 else 'settings'}" if others else ""
     of = f" of {asked:,}" if asked > trials else ""
     noun = "trial" if (asked if of else trials) == 1 else "trials"
     return (
-        f"{settings[0]}{more}: the coefficient was chosen on {trials:,}{of} val {noun}, so few "
+        f"{_grouped(settings)}: the coefficient was chosen on {trials:,}{of} val {noun}, so few "
         "that another draw may choose another."
     )
+
+
+def left_out(why: str, settings: list[str]) -> str:
+    """Say once that settings are not in the tables."""
+    return f"{_grouped(settings)}: left out, {why}."
+
+
+def _grouped(settings: list[str]) -> str:
+    others = len(settings) - 1
+    return settings[0] + (f" and {others} more setting{'s' * (others > 1)}" if others else "")
 
 
 def not_contrasted(key: dict[str, Any], other: dict[str, Any], otherwise: str) -> str:
