@@ -7,11 +7,12 @@ skewed column dwarf the others, so that one slope fits these values and another 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.jeffreys._model import Fit, Maximum, maximise
+from firthshot.jeffreys._model import Fit, Maximum, maximise, maximise_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ _LEAST_LEVERAGE, _MUCH_LEVERAGE, _TIMES_THE_MEAN = 0.35, 0.5, 3.0
 SLOW = 8  # iterations, of any climb; where there is one maximum it mostly takes fewer
 _DOMINANT = 0.3  # share of one value in its column
 _DRAWS = 12  # starts at random, three at each of four distances
-_AGREE = 6  # starts that end at one maximum before it counts as the only one of a large model
+_AGREE = 2  # starts that end at one maximum before it counts as the only one of a large model
 SAME = 1e-6  # in log-likelihood: solutions for one maximum agree within 1e-8
 _DEEP = 15.0  # a maximum that much lower matters to no interval, and to no p-value above 1e-7
 STARTS_TOL = 1e-4  # standard errors: tells maxima apart; the highest is solved again to tol
@@ -71,15 +72,16 @@ def highest(fitted: Fit, max_iter: int) -> Fit:
     if not fitted.suspect:
         return fitted
     model = fitted.model
-    work = model.make_work()
+    work, free = model.make_work(), np.zeros((0, model.size))
     found = [fitted.maximum]
-    for k, start in enumerate(_other_starts(fitted, work)):
-        if k == _AGREE and len(found) == 1 and not model.is_small:
+    starts = _other_starts(fitted, work)
+    for portion in (None,) if model.is_small else (_AGREE, None):
+        for end in maximise_each(model, list(islice(starts, portion)), STARTS_TOL, max_iter, free):
+            new = all(abs(end.reached - known.reached) > SAME for known in found)
+            if new and end.converged and _is_sound(fitted, work, end):
+                found.append(end)
+        if len(found) == 1:
             break
-        end = maximise(model, work, start, STARTS_TOL, max_iter)
-        new = all(abs(end.reached - known.reached) > SAME for known in found)
-        if new and end.converged and _is_sound(fitted, work, end):
-            found.append(end)
     top = max(found, key=lambda end: end.reached)
     near = [end for end in found if end is not top and end.reached > top.reached - _DEEP]
     others = tuple(end.theta for end in near)
@@ -92,6 +94,7 @@ def highest(fitted: Fit, max_iter: int) -> Fit:
 
 def _is_sound(fitted: Fit, work: Work, end: Maximum) -> bool:
     """Tell whether the likelihood at a maximum is more than rounding errors."""
+    fitted.model.run("value", fitted.model.data, work, end.theta)
     pivots = np.diag(work.L) ** 2 / np.diag(work.F)
     return fitted.model.farthest(end.theta) <= _FAR and float(pivots.min()) > _LEAST_PIVOT
 
