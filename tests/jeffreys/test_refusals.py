@@ -46,6 +46,24 @@ def test_names_that_become_one_are_refused():
         regress("y ~ .", table)
 
 
+@pytest.mark.parametrize(
+    ("size", "shown"), [(1e200, "e\\+200"), (1e-160, "e-160"), (1e-310, "e-310")]
+)
+def test_columns_beyond_the_range_of_numbers(size, shown):
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 0] ** 2 * size})
+    message = rf"^The largest value of column 'b' is \d{shown}: rescale the column to between .*\.$"
+    with pytest.raises(FirthshotError, match=message):
+        JeffreysLogisticRegression().fit(table, Y)
+
+
+def test_columns_within_the_range_of_numbers_are_fitted_in_any_unit():
+    plain = JeffreysLogisticRegression().fit(X, Y)
+    for size in (1e140, 1e-140):
+        scaled = JeffreysLogisticRegression().fit(X * size, Y)
+        np.testing.assert_allclose(scaled.conf_int()[1] * size, plain.conf_int()[1], rtol=1e-5)
+        assert scaled.test("x0").p_value == pytest.approx(plain.test("x0").p_value)
+
+
 def test_a_query_of_polars_is_no_table():
     query = pl.DataFrame({"y": Y, "x": X[:, 0]}).lazy()
     with pytest.raises(FirthshotError, match=r"LazyFrame.*collect\(\)"):

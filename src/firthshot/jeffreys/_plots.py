@@ -209,14 +209,17 @@ def plot_profile(profile: Profile, ax: Any = None, label: str | None = None) -> 
 
     On new axes unless given; the coefficient is called by its name unless there is a ``label``.
     """
+    import matplotlib.pyplot as plt
+
     with house_style():
         if ax is None:
-            ax = _new_figure(ONE_COLUMN, 2.5).add_subplot()
+            figure = plt.figure(figsize=(ONE_COLUMN, 2.5), layout="constrained")
+            ax = figure.add_subplot()
             _draw_profile(ax, profile, label or profile.name)
-            ax.figure.legend(loc="outside upper center", ncols=2)
-            return ax
-        _draw_profile(ax, profile, label or profile.name)
-        ax.legend(loc="lower center")
+            figure.legend(loc="outside upper center", ncols=2)
+        else:
+            _draw_profile(ax, profile, label or profile.name)
+            ax.legend(loc="lower center")
     return ax
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST = 1e150  # the square of a larger number, or of its inverse, loses digits or all of them
 
 
 def explained(error: ValueError, X: Any) -> ValueError:
@@ -34,6 +39,17 @@ def explained(error: ValueError, X: Any) -> ValueError:
         f"X contains {what} in row {rows[0] + 1}, column {label}{more}: "
         "fill what is missing or remove such rows."
     )
+
+
+def refuse_extremes(X: NDArray[np.float64], names: list[str]) -> None:
+    """Refuse a column whose squares leave the range of floating-point numbers."""
+    largest = np.abs(X).max(axis=0, initial=0.0)
+    outside = np.flatnonzero((largest > LARGEST) | ((largest > 0.0) & (largest < 1.0 / LARGEST)))
+    for k in outside[:1]:
+        raise FirthshotError(
+            f"The largest value of column {names[k]!r} is {largest[k]:.0e}: rescale the column to "
+            f"between {1.0 / LARGEST:.0e} and {LARGEST:.0e}."
+        )
 
 
 def refuse_lazy(X: Any) -> None:

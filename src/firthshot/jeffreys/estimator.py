@@ -18,7 +18,7 @@ from firthshot.jeffreys._analysis import AnalysisMixin
 from firthshot.jeffreys._flic import flac, flic
 from firthshot.jeffreys._inference import InferenceMixin
 from firthshot.jeffreys._model import CONVENTIONS, Model, fit, make_model
-from firthshot.jeffreys._refusals import explained, refuse_lazy
+from firthshot.jeffreys._refusals import explained, refuse_extremes, refuse_lazy
 from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names, surely_inside
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ class JeffreysLogisticRegression(InferenceMixin, AnalysisMixin, ClassifierMixin,
             raise FirthshotError(
                 f"A column is called {INTERCEPT!r}, the name of the model's constant: rename it."
             )
+        refuse_extremes(features, self._columns()[int(self.fit_intercept) :])
         weights = _checked_weights(sample_weight, len(features))
         self._used = np.ones(len(features), dtype=bool) if weights is None else weights > 0.0
         return features, self._encode(labels, weights), weights
