@@ -116,7 +116,7 @@ def test_methods_are_the_estimators_that_they_are_named_after(one_trial, weight)
     X, y, Q = one_trial
     treatment = study.WEIGHTED if weight else study.PLAIN
     found = study.converged(X, y, Q)
-    ours = FirthClassifier(lam=0.3, class_weight=weight, calibrate=False).fit(X, y)
+    ours = FirthClassifier(lam=0.3, class_weight=weight, calibrate=False, tol=1e-6).fit(X, y)
     assert found[study.SCALE, treatment, 0.3] == pytest.approx(ours.decision_function(Q), abs=1e-3)
     theirs = LogisticRegression(class_weight=weight, tol=1e-8, max_iter=1000).fit(X, y)
     assert softmax(found[study.ONE, treatment, 0.0]) == pytest.approx(
