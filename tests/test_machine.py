@@ -36,3 +36,43 @@ def test_every_blas_has_one_thread_also_within_a_thread() -> None:
     found = json.loads(done.stdout)
     assert found
     assert set(found) == {1}
+
+
+OVERLAPPING = """
+import threading
+import numpy
+from firthshot.machine import _few_rows, one_thread_for_few_rows
+from threadpoolctl import threadpool_info
+
+counts = lambda: {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+class Estimator:
+    @one_thread_for_few_rows
+    def fit(self, X):
+        return counts()
+
+import scipy.linalg
+before = counts()
+first = threading.Event(), threading.Event()
+
+def overlap():
+    with _few_rows:
+        first[0].set()
+        first[1].wait()
+
+other = threading.Thread(target=overlap)
+other.start()
+first[0].wait()
+inside = Estimator().fit(numpy.zeros((9, 2)))
+first[1].set()
+other.join()
+assert inside == {1}, inside
+assert counts() == before, (counts(), before)
+assert Estimator().fit(numpy.zeros((5000, 2))) == before
+assert Estimator().fit(X=numpy.zeros((9, 2))) == {1}
+"""
+
+
+def test_small_fits_take_one_thread_and_give_the_others_back() -> None:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", OVERLAPPING], env=environment, check=True)

@@ -40,6 +40,7 @@ from firthshot.estimators._temperature import (
     share_of_support,
     support_temperature,
 )
+from firthshot.machine import one_thread_for_few_rows
 from firthshot.objective import log_softmax, softmax, theory_coefficient
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
 
     # Fitting
 
+    @one_thread_for_few_rows
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the head to a support set.
 
@@ -299,6 +301,7 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         best = self._scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @one_thread_for_few_rows
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""
         return np.asarray(softmax(self._tempered(X)))

@@ -44,6 +44,7 @@ from firthshot.estimators._support import (
     encode,
     used_rows,
 )
+from firthshot.machine import one_thread_for_few_rows
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
 
     # Fitting
 
+    @one_thread_for_few_rows
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to labelled rows.
 
@@ -349,6 +351,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         best = self._log_probabilities(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @one_thread_for_few_rows
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""
         return np.exp(self._log_probabilities(X))
