@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache, wraps
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from threadpoolctl import ThreadpoolController, threadpool_limits
 
 FEW_ROWS = 1000
-Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
 def one_blas_thread() -> threadpool_limits:
@@ -30,7 +28,7 @@ def one_blas_thread() -> threadpool_limits:
     return threadpool_limits(limits=1)
 
 
-class _FewRows:
+class _FewRows(AbstractContextManager[None]):
     """Hold BLAS at one thread while anybody is inside, and give it back its threads afterwards.
 
     Threads that share a product of few rows wait for one another longer than they compute: on two
@@ -67,17 +65,10 @@ def _blas() -> ThreadpoolController:
 _few_rows = _FewRows()
 
 
-def one_thread_for_few_rows(method: Method) -> Method:
-    """Let a method of an estimator compute on one BLAS thread if its first argument is small."""
-
-    @wraps(method)
-    def called(self: Any, X: Any, *others: Any, **named: Any) -> Any:
-        if len(getattr(X, "shape", None) or ()) < 2 or X.shape[0] > FEW_ROWS:
-            return method(self, X, *others, **named)
-        with _few_rows:
-            return method(self, X, *others, **named)
-
-    return cast("Method", called)
+def one_thread_for_few_rows(X: Any) -> AbstractContextManager[None]:
+    """Compute on one BLAS thread if the rows (n, …) are few."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    return _few_rows if len(shape) > 1 and shape[0] <= FEW_ROWS else nullcontext()
 
 
 def keep_freed_memory() -> None:

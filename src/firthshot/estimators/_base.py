@@ -127,7 +127,6 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
 
     # Fitting
 
-    @one_thread_for_few_rows
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the head to a support set.
 
@@ -141,11 +140,12 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         """
         self._check_parameters()
         support = self._support(X, y, sample_weight)
-        head = self._choose(support)
-        self._publish(head)
-        self.temperature_ = 1.0
-        if self.calibrate and support.rows_differ:
-            self.temperature_ = self._fit_temperature(support, head)
+        with one_thread_for_few_rows(support.X):
+            head = self._choose(support)
+            self._publish(head)
+            self.temperature_ = 1.0
+            if self.calibrate and support.rows_differ:
+                self.temperature_ = self._fit_temperature(support, head)
         if "fallback" in (self.lam_source_, self.l2_source_):
             self._say_fallback()
         return self
@@ -301,10 +301,10 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         best = self._scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    @one_thread_for_few_rows
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""
-        return np.asarray(softmax(self._tempered(X)))
+        with one_thread_for_few_rows(X):
+            return np.asarray(softmax(self._tempered(X)))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log probabilities, (n_samples, n_classes), in the order of ``classes_``."""

@@ -116,7 +116,6 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
 
     # Fitting
 
-    @one_thread_for_few_rows
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to labelled rows.
 
@@ -131,7 +130,8 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         rows, labels, weights = self._labelled(X, y, sample_weight)
         self._columns = None if isinstance(rows, np.ndarray) else np.unique(rows.indices)
         self._rows = dense_part(rows, self._columns)[0]
-        self._settle(labels, weights)
+        with one_thread_for_few_rows(self._rows):
+            self._settle(labels, weights)
         if not any(head.margin for heads in self._heads for head in heads.values()):
             warnings.warn(
                 "Nothing in the rows tells the classes apart, as when all rows are equal: "
@@ -351,10 +351,10 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         best = self._log_probabilities(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    @one_thread_for_few_rows
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""
-        return np.exp(self._log_probabilities(X))
+        with one_thread_for_few_rows(X):
+            return np.exp(self._log_probabilities(X))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log probabilities, (n_samples, n_classes), in the order of ``classes_``."""
@@ -382,7 +382,8 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         columns = arrays.get("columns")
         self._columns = None if columns is None else columns.astype(np.intp)
         self._rows = arrays["rows"]
-        self._settle(arrays["labels"].astype(np.intp), arrays["weights"])
+        with one_thread_for_few_rows(self._rows):  # the bits of the first fit
+            self._settle(arrays["labels"].astype(np.intp), arrays["weights"])
 
 
 def check_rows(arrays: dict[str, Array], n_features: int, n_classes: int) -> None:
