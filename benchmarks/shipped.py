@@ -219,7 +219,7 @@ FIRST = {
     "FirthLogisticRegression": ("firthmodels", 3, 2),
 }
 COMMANDS = {
-    "firthshot fit": ("fit", "{folder}/fit.csv", "--label", "y", "--model", "{folder}/model"),
+    "firthshot fit": ("fit", "{folder}/fit.csv", "--label", "y", "--model", "{folder}/model.firth"),
     "firthshot regress": ("regress", "{folder}/regress.csv", "y ~ x0 + x1 + x2"),
 }
 

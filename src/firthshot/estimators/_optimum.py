@@ -20,8 +20,8 @@ from firthshot.objective import PenaltyTables
 NEGLIGIBLE = 1e-24
 
 
-# Gradient at which left-out heads and plain regression end: all they settle is a temperature, which
-# changes by about half a percent; its own error is some ten percent.
+# Gradient at which left-out heads and plain regression end: all they settle is a temperature, whose
+# own error is some ten percent (what looser ends change: studies/defaults).
 ROUGH = 5e-3
 
 
