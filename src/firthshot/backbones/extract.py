@@ -33,21 +33,11 @@ BATCHES_PER_CHUNK = 16
 
 @dataclass(frozen=True)
 class ExtractPlan:
-    """Which rows are encoded together, and which of them are kept.
+    """Which rows are encoded together, and which of them are kept."""
 
-    Attributes
-    ----------
-    batches : list of ndarray
-        Rows of the data set.
-    kept : ndarray of bool, shape (n,)
-        Whether a row goes into the bank.
-    mode : {"eval", "bn-train-sorted"}
-        Whose statistics BatchNorm uses: the training's, or the batch's.
-    """
-
-    batches: list[np.ndarray]
-    kept: np.ndarray
-    mode: str
+    batches: list[np.ndarray]  # rows of the data set
+    kept: np.ndarray  # (n,): whether a row goes into the bank
+    mode: str  # BatchNorm's statistics: the training's (eval) or the batch's (bn-train-sorted)
 
     @property
     def total(self) -> int:

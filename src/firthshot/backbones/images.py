@@ -129,20 +129,12 @@ class Preparation:
 
 @dataclass(frozen=True)
 class LibraryPreparation:
-    """Pictures prepared by the library that the network comes from.
+    """Pictures prepared by the library that the network comes from."""
 
-    Attributes
-    ----------
-    size : int
-        Side of the square that the network sees, in pixels.
-    words : str
-        What is done, in a few words.
-    process : callable
-        Maps an upright RGB image to float32 (3, size, size), normalised.
-    """
-
-    size: int
+    size: int  # side of the square that the network sees, in pixels
+    # what is done, in a few words
     words: str = field(repr=False)  # fingerprints shall not follow a library's wording
+    # maps an upright RGB image to float32 (3, size, size), normalised
     process: Callable[[Any], np.ndarray] = field(repr=False)
 
     def pixels(self, picture: Picture, name: str = "") -> np.ndarray:

@@ -21,21 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Decoded pictures with their labels.
+    """Decoded pictures with their labels."""
 
-    Attributes
-    ----------
-    images : ndarray of uint8, shape (n, side, side, 3)
-        The pictures, possibly memory-mapped; those of one class are adjacent.
-    labels : ndarray of int64, shape (n,)
-        The position of each picture's class in ``classes``.
-    classes : list of str
-        The class names.
-    """
-
+    # (n, side, side, 3): the pictures, possibly memory-mapped; those of one class are adjacent
     images: np.ndarray
-    labels: np.ndarray
-    classes: list[str]
+    labels: np.ndarray  # (n,): the position of each picture's class in ``classes``
+    classes: list[str]  # the class names
 
     @property
     def side(self) -> int:

@@ -26,23 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Hold what a file says about one split.
+    """Hold what a file says about one split."""
 
-    Attributes
-    ----------
-    features : ndarray, shape (n, d)
-        The rows in file order.
-    owners : ndarray, shape (n,)
-        The class of each row: whole numbers or text.
-    names : tuple of str or None
-        When given, ``owners`` are indices into these class names.
-    class_splits : tuple of str or None
-        When given, the split of each name: the file is a whole bank.
-    """
-
-    features: np.ndarray
-    owners: np.ndarray
+    features: np.ndarray  # (n, d): the rows in file order
+    owners: np.ndarray  # (n,): the class of each row: whole numbers or text
+    # when given, ``owners`` are indices into these class names
     names: tuple[str, ...] | None = None
+    # when given, the split of each name: the file is a whole bank
     class_splits: tuple[str, ...] | None = None
 
 

@@ -17,24 +17,14 @@ _BLOCK_VALUES = 1 << 21
 
 @dataclass(frozen=True)
 class Survey:
-    """Hold what one pass over the features found.
+    """Hold what one pass over the features found."""
 
-    Attributes
-    ----------
-    finite : ndarray of bool, shape (n,)
-        Rows without NaN or infinity.
-    nans, infinities : int
-        How many values are not numbers, and how many are infinite.
-    norms : ndarray, shape (n,)
-        Euclidean norm of each finite row, NaN elsewhere.
-    low, high, deviations : ndarray, shape (d,)
-        Smallest and largest value and standard deviation per dimension, over the finite rows.
-    """
-
-    finite: np.ndarray
+    finite: np.ndarray  # (n,): rows without NaN or infinity
+    # how many values are not numbers, and how many are infinite
     nans: int
     infinities: int
-    norms: np.ndarray
+    norms: np.ndarray  # (n,): euclidean norm of each finite row, NaN elsewhere
+    # (d,): smallest and largest value and standard deviation per dimension, over the finite rows
     low: np.ndarray
     high: np.ndarray
     deviations: np.ndarray

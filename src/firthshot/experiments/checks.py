@@ -34,34 +34,20 @@ TRIALS = 50  # of a setting that are trained again: enough to see what a report 
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one λ of a setting on the novel classes.
+    """What became of one λ of a setting on the novel classes."""
 
-    Attributes
-    ----------
-    key : dict
-        The values of `firthshot.experiments.schema.SPLITLESS`.
-    theory : bool
-        Whether it is the tuning-free value.
-    unstable, separable : int
-        Trials whose steps were too long; those without an optimum, scored at a tiny ridge.
-    trials : int
-        Trials that were trained again.
-    trained, zero, zero_ci : float, optional
-        On those, the improvement over λ = 0 as the run trained it, and from zero weights.
-    optimum : float, optional
-        The accuracy at the optimum of the same objective.
-    """
-
-    key: dict[str, Any]
+    key: dict[str, Any]  # the values of `firthshot.experiments.schema.SPLITLESS`
     coefficient: float
-    theory: bool = False
+    theory: bool = False  # whether it is the tuning-free value
+    # trials whose steps were too long; those without an optimum, scored at a tiny ridge
     unstable: int = 0
     separable: int = 0
-    trials: int = 0
+    trials: int = 0  # trials that were trained again
+    # on those, the improvement over λ = 0 as the run trained it, and from zero weights
     trained: float | None = None
     zero: float | None = None
     zero_ci: float | None = None
-    optimum: float | None = None
+    optimum: float | None = None  # the accuracy at the optimum of the same objective
 
 
 def read_checks(folder: Path) -> tuple[Check, ...]:

@@ -24,28 +24,19 @@ COEFFICIENTS = tuple(np.geomspace(1e-3, 1e3, 61).tolist())
 
 @dataclass(frozen=True)
 class Paths:
-    """Predictions of one trial along λ.
-
-    Attributes
-    ----------
-    bank, transform : str
-    classes : names of the three classes
-    coefficients : (L,) ascending
-    support, query : (L, N, 3) and (L, Q, 3) probabilities
-    support_labels, query_labels : (N,) and (Q,)
-    theory : float
-        The tuning-free coefficient K rank(X) / (2N) of this support.
-    """
+    """Predictions of one trial along λ."""
 
     bank: str
     transform: str
-    classes: tuple[str, ...]
-    coefficients: Array
+    classes: tuple[str, ...]  # names of the three classes
+    coefficients: Array  # (L,) ascending
+    # (L, N, 3) and (L, Q, 3) probabilities
     support: Array
     query: Array
+    # (N,) and (Q,)
     support_labels: Array
     query_labels: Array
-    theory: float
+    theory: float  # the tuning-free coefficient K rank(X) / (2N) of this support
 
     @property
     def table(self) -> pl.DataFrame:

@@ -45,21 +45,11 @@ HISTOGRAM: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that a report is made of.
+    """All that a report is made of."""
 
-    Attributes
-    ----------
-    summary : RunSummary
-        Tables ``all``, ``chosen``, ``contrasts`` (polars; empty where no run has trials) and the
-        list ``warnings``.
-    runs : tuple of Run
-        One per folder, in the order given.
-    index : Index or None
-        Where the rows are, one setting at a time; None where no run has trials.
-    """
-
-    summary: RunSummary
-    runs: tuple[Run, ...]
+    summary: RunSummary  # its tables are empty where no run has trials
+    runs: tuple[Run, ...]  # one per folder, in the order given
+    # where the rows are, one setting at a time; None where no run has trials
     index: Index | None = None
 
     @cached_property

@@ -23,20 +23,15 @@ KINDS = (TRIALS, "geometric")
 
 @dataclass(frozen=True)
 class BankFacts:
-    """A bank as the run recorded it, and what the bank itself still tells.
+    """A bank as the run recorded it, and what the bank itself still tells."""
 
-    Attributes
-    ----------
-    name, dataset, backbone, extraction, sha256 : as recorded when the run began
-    path : where it was
-    """
-
+    # as recorded when the run began
     name: str
     dataset: str
     backbone: str
     extraction: str
     sha256: str
-    path: str
+    path: str  # where it was
 
     @cached_property
     def bank(self) -> Bank | None:
@@ -59,26 +54,18 @@ class BankFacts:
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder.
-
-    Attributes
-    ----------
-    path : Path
-    name, kind : str
-        ``kind`` is ``trials`` or ``geometric``.
-    spec, spec_text : the fields of ``spec.toml``, and its text
-    banks : tuple of BankFacts
-    status : how far it came, on what machine, and what failed
-    missing : what lacks cells, in words ("mini, novel, 5-way, 1-shot, linear, firth")
-    """
+    """One run folder."""
 
     path: Path
     name: str
-    kind: str
+    kind: str  # trials or geometric
+    # the fields of ``spec.toml``, and its text
     spec: dict[str, Any]
     spec_text: str
     banks: tuple[BankFacts, ...] = ()
+    # how far it came, on what machine, and what failed
     status: RunStatus = field(default_factory=RunStatus)
+    # what lacks cells, in words ("mini, novel, 5-way, 1-shot, linear, firth")
     missing: tuple[str, ...] = ()
 
     @property

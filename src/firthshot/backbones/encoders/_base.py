@@ -26,20 +26,13 @@ _WAITING = 1 << 28  # bytes of decoded pictures that may wait for the network
 
 @dataclass(frozen=True)
 class Network:
-    """What an encoder runs, which is loaded when it is first needed.
+    """What an encoder runs, which is loaded when it is first needed."""
 
-    Attributes
-    ----------
-    run : callable
-        Maps prepared pictures, float32 (n, 3, height, width), or n texts to (n, dim).
-    preparation : Preparation or LibraryPreparation, optional
-        How a picture becomes the network's input; None for texts.
-    module : torch.nn.Module, optional
-        The network itself; batch statistics need it, and ``embed``, which calls it.
-    """
-
+    # maps prepared pictures, float32 (n, 3, height, width), or n texts to (n, dim)
     run: Callable[[Any], np.ndarray]
+    # how a picture becomes the network's input; None for texts
     preparation: Preparation | LibraryPreparation | None = None
+    # the network itself; batch statistics need it, and ``embed``, which calls it
     module: Any = None
     embed: Callable[[Any, Any], Any] | None = None
 

@@ -29,44 +29,24 @@ def _to_stderr(line: str) -> None:
 
 @dataclass(frozen=True)
 class Loading:
-    """How an encoder is to be loaded.
-
-    Attributes
-    ----------
-    options : EncoderOptions
-    device : {"auto", "cpu", "cuda", "mps"}
-    offline : bool
-        Whether the hub may not be asked.
-    say : callable
-        Told what is downloaded.
-    """
+    """How an encoder is to be loaded."""
 
     options: EncoderOptions = field(default_factory=EncoderOptions)
-    device: str = "auto"
-    offline: bool = False
-    say: Callable[[str], None] = _to_stderr
+    device: str = "auto"  # one of DEVICES
+    offline: bool = False  # whether the hub may not be asked
+    say: Callable[[str], None] = _to_stderr  # told what is downloaded
 
 
 @dataclass(frozen=True)
 class HubName:
-    """A model on the hub as a user names it, ``hf:owner/name@revision``.
+    """A model on the hub as a user names it, ``hf:owner/name@revision``."""
 
-    Attributes
-    ----------
-    family, name : str
-        Prefix and what follows it, without the revision.
-    repo : str
-        Owner and name on the hub.
-    revision : str or None
-        Branch, tag or commit.
-    weights : tuple of tuples of str
-        File names of weights, the preferred kind first.
-    """
-
+    # prefix and what follows it, without the revision
     family: str
     name: str
-    repo: str
-    revision: str | None = None
+    repo: str  # owner and name on the hub
+    revision: str | None = None  # branch, tag or commit
+    # file names of weights, the preferred kind first
     weights: tuple[tuple[str, ...], ...] = (SAFE, PICKLED)
 
     def __str__(self) -> str:

@@ -14,35 +14,17 @@ FAMILIES = ("hf", "st", "timm", "open-clip")
 
 @dataclass(frozen=True)
 class KnownEncoder:
-    """An encoder that is known by name: its weights come with a package, or from the hub.
-
-    Attributes
-    ----------
-    name, kind : str
-    dim : int
-        Width of a row of features.
-    side : int or None
-        Side of the pictures that it sees, in pixels.
-    megabytes : int
-        Size of the weights.
-    licence : str
-        Terms of the weights, as their page says.
-    good_for : str
-    extra : str
-        The extra that brings its library.
-    modules : tuple of str
-        The modules that it needs, those with its weights included.
-    """
+    """An encoder that is known by name: its weights come with a package, or from the hub."""
 
     name: str
     kind: Kind
-    dim: int
-    side: int | None
-    megabytes: int
-    licence: str
+    dim: int  # width of a row of features
+    side: int | None  # side of the pictures that it sees, in pixels
+    megabytes: int  # size of the weights
+    licence: str  # terms of the weights, as their page says
     good_for: str
-    extra: str
-    modules: tuple[str, ...]
+    extra: str  # the extra that brings its library
+    modules: tuple[str, ...]  # the modules that it needs, those with its weights included
 
     @property
     def available(self) -> bool:

@@ -10,36 +10,16 @@ from firthshot.errors import FirthshotError
 
 @dataclass(frozen=True)
 class Stage:
-    """A number of epochs with one objective, one optimiser and one schedule.
+    """A number of epochs with one objective, one optimiser and one schedule."""
 
-    Attributes
-    ----------
-    objective : str
-        A name in :data:`firthshot.backbones.training._losses.OBJECTIVES`.
-    epochs : int
-        Passes over the training pictures.
-    optimiser : str
-        ``"sgd"`` (momentum .9) or ``"adam"``.
-    rate : float
-        Learning rate: at the start, or the peak of one cycle.
-    weight_decay : float
-        Coefficient of the optimiser's L2 decay.
-    nesterov : bool
-        Nesterov's momentum, with SGD.
-    schedule : str
-        ``"constant"``, ``"steps"`` (a tenth after every ``step_every`` epochs) or ``"one-cycle"``.
-    step_every : int
-        See ``schedule``.
-    """
-
-    objective: str
-    epochs: int
-    optimiser: str
-    rate: float
-    weight_decay: float = 0.0
-    nesterov: bool = False
-    schedule: str = "constant"
-    step_every: int = 30
+    objective: str  # a name in `OBJECTIVES`
+    epochs: int  # passes over the training pictures
+    optimiser: str  # sgd (momentum .9) or adam
+    rate: float  # learning rate: at the start, or the peak of one cycle
+    weight_decay: float = 0.0  # coefficient of the optimiser's L2 decay
+    nesterov: bool = False  # Nesterov's momentum, with SGD
+    schedule: str = "constant"  # or steps (a tenth after every ``step_every``), or one-cycle
+    step_every: int = 30  # epochs
 
     def rate_at(self, epochs_done: float) -> float:
         """Return the learning rate after ``epochs_done`` epochs (a fraction counts batches)."""
@@ -59,30 +39,14 @@ def _one_cycle(progress: float, rise: float = 0.3, start: float = 0.04, end: flo
 
 @dataclass(frozen=True)
 class Recipe:
-    """Stages with what they share.
+    """Stages with what they share."""
 
-    Attributes
-    ----------
-    name : str
-        ``"standard"`` or ``"s2m2"``.
-    stages : tuple of Stage
-        One after the other, each with a fresh optimiser.
-    batch : int
-        Pictures per step.
-    head : str
-        ``"linear"`` or ``"cosine"``.
-    smallest_crop : float
-        Least share of a picture's area that a random crop keeps.
-    jitter : float
-        Largest relative change of brightness, contrast and saturation.
-    """
-
-    name: str
-    stages: tuple[Stage, ...]
-    batch: int
-    head: str = "linear"
-    smallest_crop: float = 0.08
-    jitter: float = 0.0
+    name: str  # standard or s2m2
+    stages: tuple[Stage, ...]  # one after the other, each with a fresh optimiser
+    batch: int  # pictures per step
+    head: str = "linear"  # or cosine
+    smallest_crop: float = 0.08  # least share of a picture's area that a random crop keeps
+    jitter: float = 0.0  # largest relative change of brightness, contrast and saturation
 
     @property
     def epochs(self) -> int:

@@ -12,30 +12,14 @@ PRECISIONS = ("float32", "bfloat16")
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything that decides the outcome of a run, besides the pictures.
+    """Everything that decides the outcome of a run, besides the pictures."""
 
-    Attributes
-    ----------
-    architecture : str
-        A name that :func:`~firthshot.backbones.architectures.make_backbone` knows.
-    recipe : Recipe
-        Stages, batch size and augmentation.
-    size : int
-        Side of the pictures that the network sees.
-    seed : int
-        Start of every random stream.
-    precision : str
-        ``"float32"`` or ``"bfloat16"`` (matrix products only; weights and losses stay float32).
-    lanes : int
-        Single-threaded parts of each batch, see :mod:`firthshot.backbones.training._lanes`.
-    """
-
-    architecture: str
-    recipe: Recipe
-    size: int
-    seed: int = 0
-    precision: str = "float32"
-    lanes: int = 1
+    architecture: str  # a name that `make_backbone` knows
+    recipe: Recipe  # stages, batch size and augmentation
+    size: int  # side of the pictures that the network sees
+    seed: int = 0  # start of every random stream
+    precision: str = "float32"  # or bfloat16, for matrix products; weights stay float32
+    lanes: int = 1  # single-threaded parts of each batch, see `Lanes`
 
     def as_notes(self) -> dict[str, Any]:
         """Return plain values for a checkpoint's header."""
@@ -70,32 +54,18 @@ def setup_differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """What one epoch gave.
+    """What one epoch gave."""
 
-    Attributes
-    ----------
-    epoch : int
-        Number of the epoch, from 1.
-    objective : str
-        The stage's objective.
-    rate : float
-        Learning rate of the last batch.
-    loss, accuracy : float
-        Means over the training batches, as they were passed.
-    monitored_loss, monitored_accuracy : float
-        On the held-out tenth of the pictures, uncropped, in evaluation mode.
-    seconds : float
-        Wall-clock time.
-    """
-
-    epoch: int
-    objective: str
-    rate: float
+    epoch: int  # number of the epoch, from 1
+    objective: str  # the stage's objective
+    rate: float  # learning rate of the last batch
+    # means over the training batches, as they were passed
     loss: float
     accuracy: float
+    # on the held-out tenth of the pictures, uncropped, in evaluation mode
     monitored_loss: float
     monitored_accuracy: float
-    seconds: float
+    seconds: float  # wall-clock time
 
 
 def best_record(history: list[EpochRecord]) -> EpochRecord:

@@ -20,31 +20,20 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class GeometricResult:
-    """The result of a run, finished or not.
-
-    Attributes
-    ----------
-    spec : GeometricSpec
-    trials : int
-        Finished trials.
-    table : pl.DataFrame
-        One line per sample size: the mean estimates with the half-widths of their 95 % intervals,
-        their biases, the exact expectation of the maximum-likelihood estimate, and the t-statistic
-        of Firth's bias.
-    slope, slope_ci : float
-        Of log |bias of maximum likelihood| over log N, with the half-width of its 95 % interval
-        (delete-one-block jackknife: the sizes of a trial share draws, so their errors are not
-        independent). NaN where it is not known.
-    exact_slope : float
-        The same slope of the exact biases.
-    """
+    """The result of a run, finished or not."""
 
     spec: GeometricSpec
-    trials: int
+    trials: int  # finished trials
+    # one line per sample size: the mean estimates with the half-widths of their 95 % intervals,
+    # their biases, the exact expectation of the maximum-likelihood estimate, and the t-statistic of
+    # Firth's bias
     table: pl.DataFrame
+    # of log |bias of maximum likelihood| over log N, with the half-width of its 95 % interval
+    # (delete-one-block jackknife: the sizes of a trial share draws, so their errors are not
+    # independent). NaN where it is not known
     slope: float
     slope_ci: float
-    exact_slope: float
+    exact_slope: float  # the same slope of the exact biases
 
     @property
     def largest_t(self) -> tuple[int, float]:

@@ -27,20 +27,12 @@ BanksOnRecord = dict[str, dict[str, str]]
 
 @dataclass(frozen=True)
 class FolderSpec:
-    """A spec and what is on record in the folder that it runs in, read once.
-
-    Attributes
-    ----------
-    path : Path
-    spec : Spec or GeometricSpec
-    old : the spec on record; None in a new folder
-    steps : numbers of trials through which the folder grows to the spec's. Trials are numbered, and
-        each has random streams of its own: what is there stays as it is
-    """
+    """A spec and what is on record in the folder that it runs in, read once."""
 
     path: Path
     spec: Spec | GeometricSpec
-    old: Spec | GeometricSpec | None
+    old: Spec | GeometricSpec | None  # the spec on record; None in a new folder
+    # numbers of trials through which the folder grows to the spec's; what is there stays as it is
     steps: tuple[int, ...]
 
     def claim(self, banks: list[Bank]) -> None:

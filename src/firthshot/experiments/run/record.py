@@ -95,30 +95,17 @@ def read_times(folder: Path) -> tuple[Timing, ...]:
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of ``run`` on a folder.
+    """One call of ``run`` on a folder."""
 
-    Attributes
-    ----------
-    firthshot, format
-        The version that wrote the folder, and the format of its rows.
-    versions : dict of str to str
-        Python and the packages that decide the numbers.
-    machine : str
-        Processor, instruction set (not in older records), number of cores and system.
-    started : str
-        ISO 8601, in UTC.
-    seconds : float
-        Elapsed time; 0 for a session that was stopped.
-    cells, classifiers : int
-        How many were computed in this session.
-    """
-
+    # the version that wrote the folder, and the format of its rows
     firthshot: str
     format: int = FORMAT
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = {}  # Python and the packages that decide the numbers
+    # processor, instruction set, number of cores and system
     machine: str = ""
-    started: str = ""
-    seconds: float = 0.0
+    started: str = ""  # ISO 8601, in UTC
+    seconds: float = 0.0  # elapsed time; 0 for a session that was stopped
+    # how many were computed in this session
     cells: int = 0
     classifiers: int = 0
 

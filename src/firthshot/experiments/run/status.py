@@ -20,34 +20,28 @@ _RECENT = 120.0  # seconds over which the rate is taken
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What a run folder says of itself.
-
-    Attributes
-    ----------
-    spec, spec_text : the fields of ``spec.toml``, and its text
-    cells, finished : of the plan, 0 where the folder does not say, and those that are there
-    running : whether a process holds the folder
-    failures : cell in words → why it failed
-    notes : what the plan left out or changed from the spec, in sentences
-    damaged, dropped : cells and trials that do not count, in words
-    sessions : machine, versions and time of each call of ``run``; empty for runs that lack them
-    """
+    """What a run folder says of itself."""
 
     name: str = ""
+    # the fields of ``spec.toml``, and its text
     spec: dict[str, Any] = field(default_factory=dict)
     spec_text: str = ""
+    # of the plan, 0 where the folder does not say, and those that are there
     cells: int = 0
     classifiers: int = 0
     finished: int = 0
-    running: bool = False
+    running: bool = False  # whether a process holds the folder
     cells_per_second: float = 0.0
-    failures: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)  # cell in words → why it failed
+    # what the plan left out or changed from the spec, in sentences
     notes: list[str] = field(default_factory=list)
     summarised: bool = False
     unit: str = "classifiers"
+    # cells and trials that do not count, in words
     damaged: str = ""
     dropped: str = ""
     page_outdated: bool = False
+    # machine, versions and time of each call of ``run``; empty for runs that lack them
     sessions: tuple[Session, ...] = ()
 
     @property

@@ -26,24 +26,12 @@ def shots_in_words(label: int, scheme: str) -> str:
 
 @dataclass(frozen=True)
 class ShotPlan:
-    """Shots of a cell.
+    """Shots of a cell."""
 
-    Attributes
-    ----------
-    label : int
-        Shots per class as tables name them.
-    scheme : str
-        ``balanced`` or the name of the scheme.
-    counts : int, tuple of int, or DirichletShots
-        What `sample_episodes` is given.
-    largest : int
-        The most rows that one class can get.
-    """
-
-    label: int
-    scheme: str
-    counts: Shots
-    largest: int
+    label: int  # shots per class as tables name them
+    scheme: str  # ``balanced`` or the name of the scheme
+    counts: Shots  # what `sample_episodes` is given
+    largest: int  # the most rows that one class can get
 
     def as_plain(self) -> Any:
         """Return the counts as plain data, for the identity of a cell."""

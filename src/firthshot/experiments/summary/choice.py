@@ -20,18 +20,12 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class LambdaChoice:
-    """A coefficient and how it was come by.
-
-    Attributes
-    ----------
-    coefficient : float
-    at_edge : bool
-        Whether it is the largest candidate of a grid of several: a larger one might be better.
-    excluded : coefficients that could not be compared, for want of an ok row in every trial
-    """
+    """A coefficient and how it was come by."""
 
     coefficient: float
+    # whether it is the largest candidate of a grid of several: a larger one might be better
     at_edge: bool = False
+    # coefficients that could not be compared, for want of an ok row in every trial
     excluded: tuple[float, ...] = ()
 
 

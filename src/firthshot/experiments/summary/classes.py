@@ -33,26 +33,15 @@ _SINGULAR = 1e-9
 
 @dataclass(frozen=True)
 class ClassDesign:
-    """Which classes each trial drew, prepared for least squares.
+    """Which classes each trial drew, prepared for least squares."""
 
-    Attributes
-    ----------
-    trials : (T,) trial numbers, ascending
-    members : (T, C) 1 where the class is in the trial
-    ways : int
-        K, classes per trial.
-    solve : (C, C) or None
-        Pseudo-inverse of the centred Gram matrix; None where class effects cannot be told apart.
-    draws : (B, C) how often each replicate of the bootstrap draws each class, over C
-    noise : (B,) standard normal
-    """
-
-    trials: Array
-    members: Array
-    ways: int
+    trials: Array  # (T,) trial numbers, ascending
+    members: Array  # (T, C) 1 where the class is in the trial
+    ways: int  # K, classes per trial
+    # pseudo-inverse of the centred Gram matrix; None where class effects cannot be told apart
     solve: Array | None
-    draws: Array
-    noise: Array
+    draws: Array  # (B, C) how often each replicate of the bootstrap draws each class, over C
+    noise: Array  # (B,) standard normal
 
     @classmethod
     def of(cls, trials: Array, classes: Array) -> ClassDesign:

@@ -31,16 +31,10 @@ _COLUMNS = ("coefficient", "theory", "theory_exact", "trial", *SCORES, "status")
 
 @dataclass(frozen=True)
 class Index:
-    """Which files hold which cells.
+    """Which files hold which cells."""
 
-    Attributes
-    ----------
-    files : key → parts that hold rows of it
-    mixed : parts that hold more than one key
-    """
-
-    files: dict[Key, list[Path]]
-    mixed: frozenset[Path]
+    files: dict[Key, list[Path]]  # key → parts that hold rows of it
+    mixed: frozenset[Path]  # parts that hold more than one key
 
     def load(self, key: Key) -> pl.DataFrame:
         """Read the rows of one key."""

@@ -24,31 +24,21 @@ _ROUNDING = {"accuracy": 0.02, "nll": 1e-4, "brier": 1e-4}
 
 @dataclass(frozen=True)
 class Scored:
-    """The trials of one key that have a coefficient 0, as matrices.
+    """The trials of one key that have a coefficient 0, as matrices."""
 
-    Attributes
-    ----------
-    key : the values of KEYS by name
-    coefficients : (L,) the grid, ascending
-    trials : (T,) ascending
-    scores : name → (L, T), NaN where a trial did not end well
-    theory : name → (T,), the same for the tuning-free coefficient; empty where it was not trained
-    theory_coefficient, theory_exact : of the theory's rows
-    dropped : trials left out because coefficient 0 is missing or did not end well
-    failures : (coefficient, status) → rows that did not end well
-    separable : trials without an optimum at coefficient 0, scored at a tiny ridge
-    """
-
-    key: dict[str, Any]
-    coefficients: Array
-    trials: Array
-    scores: dict[str, Array]
+    key: dict[str, Any]  # the values of KEYS by name
+    coefficients: Array  # (L,) the grid, ascending
+    trials: Array  # (T,) ascending
+    scores: dict[str, Array]  # name → (L, T), NaN where a trial did not end well
+    # name → (T,), the same for the tuning-free coefficient; empty where it was not trained
     theory: dict[str, Array] = field(default_factory=dict)
+    # of the theory's rows
     theory_coefficient: float = float("nan")
     theory_exact: bool = False
-    dropped: int = 0
+    dropped: int = 0  # trials left out because coefficient 0 is missing or did not end well
+    # (coefficient, status) → rows that did not end well
     failures: dict[tuple[float, str], int] = field(default_factory=dict)
-    separable: int = 0
+    separable: int = 0  # trials without an optimum at coefficient 0, scored at a tiny ridge
 
     def at(self, coefficient: float) -> int:
         """Return the row of a coefficient of the grid, -1 where it is not in it."""

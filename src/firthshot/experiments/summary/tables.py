@@ -78,24 +78,16 @@ class Unjudged(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The tables of one or several runs.
+    """The tables of one or several runs."""
 
-    Attributes
-    ----------
-    all : one line per key and coefficient, the theory's included
-    chosen : one line per method and setting, at the coefficient chosen on ``val``, on ``novel``
-    contrasts : paired differences between methods on the same trials
-    warnings : sentences that a reader of the tables should know
-    calibration : Distribution Calibration, artificial rows and coefficient chosen together; empty,
-        and not written, where there is none
-    unjudged : what has no line in ``chosen``, as its trials did not end well
-    """
-
-    all: pl.DataFrame
+    all: pl.DataFrame  # one line per key and coefficient, the theory's included
+    # one line per method and setting, at the coefficient chosen on ``val``, on ``novel``
     chosen: pl.DataFrame
-    contrasts: pl.DataFrame
-    warnings: list[str]
+    contrasts: pl.DataFrame  # paired differences between methods on the same trials
+    warnings: list[str]  # sentences that a reader of the tables should know
+    # artificial rows and coefficient chosen together; empty, and not written, where there are none
     calibration: pl.DataFrame = field(default_factory=lambda: _table([], CALIBRATION))
+    # what has no line in ``chosen``, as its trials did not end well
     unjudged: list[Unjudged] = field(default_factory=list)
 
     @property

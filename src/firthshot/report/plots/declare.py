@@ -30,26 +30,17 @@ class Look:
 
 @dataclass(frozen=True)
 class Mark:
-    """A layer of a plot.
+    """A layer of a plot."""
 
-    Attributes
-    ----------
-    kind : zero, diagonal, line, interval, band, points, bars, columns, steps or tag
-    low, high : fields of the ends of intervals, bands and bars
-    by : field whose value chooses a `Look`, and the looks
-    on_grid : leave out the theory's λ
-    on : where it is drawn
-    look : options of the Vega-Lite mark
-    """
-
-    kind: str
+    kind: str  # zero, diagonal, line, interval, band, points, bars, columns, steps or tag
+    # fields of the ends of intervals, bands and bars
     low: str = "low"
     high: str = "high"
-    by: str = ""
+    by: str = ""  # field whose value chooses a `Look`, and the looks
     looks: dict[str, Look] = field(default_factory=dict)
-    on_grid: bool = False
-    on: tuple[str, ...] = ("page", "paper")
-    look: dict[str, Any] = field(default_factory=dict)
+    on_grid: bool = False  # leave out the theory's λ
+    on: tuple[str, ...] = ("page", "paper")  # where it is drawn
+    look: dict[str, Any] = field(default_factory=dict)  # options of the Vega-Lite mark
 
 
 @dataclass(frozen=True)

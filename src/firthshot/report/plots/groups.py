@@ -22,18 +22,11 @@ TRAINED = (*METHOD, "transform", *ARTIFICIAL)
 
 @dataclass(frozen=True)
 class Group:
-    """Lines of one figure that share a key.
+    """Lines of one figure that share a key."""
 
-    Attributes
-    ----------
-    key : what they have in common
-    rows : the lines, sorted by bank, ways and shots
-    label : what tells the group from others in file names, such as "linear-firth"
-    """
-
-    key: Row
-    rows: tuple[Row, ...]
-    label: str
+    key: Row  # what they have in common
+    rows: tuple[Row, ...]  # the lines, sorted by bank, ways and shots
+    label: str  # what tells the group from others in file names, such as "linear-firth"
 
     @property
     def banks(self) -> list[str]:

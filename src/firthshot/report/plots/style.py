@@ -32,18 +32,10 @@ FORMATS = ("svg", "pdf", "png")
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure before it is written.
+    """A figure before it is written."""
 
-    Attributes
-    ----------
-    name : str
-        Of its files, without ending.
-    title, caption : str
-        ``caption`` says what is shown, on what, and what the bars are.
-    figure : matplotlib Figure
-    """
-
-    name: str
+    name: str  # of its files, without ending
+    # ``caption`` says what is shown, on what, and what the bars are
     title: str
     caption: str
     figure: Figure

@@ -37,26 +37,14 @@ class Number(float):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a report.
+    """A table of a report."""
 
-    Attributes
-    ----------
-    name : str
-        Of its files, without ending.
-    title : str
-    columns : tuple of str
-        A column "X ±" follows the column X whose intervals it holds; Markdown and LaTeX show both
-        in one.
-    rows : tuple of tuples
-        Text, numbers, or None where there is nothing.
-    note : str
-        What a reader must know: units, intervals, marks, and where the paper's numbers are from.
-    """
-
-    name: str
+    name: str  # of its files, without ending
     title: str
+    # "X ±" follows the column X whose intervals it holds; Markdown and LaTeX show both in one
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[tuple[Any, ...], ...]  # text, numbers, or None where there is nothing
+    # what a reader must know: units, intervals, marks, and where the paper's numbers are from
     note: str = ""
 
 

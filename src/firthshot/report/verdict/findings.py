@@ -19,26 +19,17 @@ LEANS = 0.02  # confidence and accuracy that differ by less are as good as equal
 
 @dataclass(frozen=True)
 class Claim:
-    """Settings of a method that share a standing.
+    """Settings of a method that share a standing."""
 
-    Attributes
-    ----------
-    topic : accuracy, training, classes, theory, calibration, rivals, heads, references or edge
-    standing : what holds in these settings
-    effects : where, with estimate and interval
-    among : the settings that were looked at
-    opponent : head, penalty and prior of the other method
-    trials : the trials there are and those that a test needs, where there are too few
-    numbers : what else is told, by name
-    """
-
+    # accuracy, training, classes, theory, calibration, rivals, heads, references or edge
     topic: str
-    standing: str
-    effects: tuple[Effect, ...]
-    among: tuple[Condition, ...]
-    opponent: tuple[str, str, str] | None = None
+    standing: str  # what holds in these settings
+    effects: tuple[Effect, ...]  # where, with estimate and interval
+    among: tuple[Condition, ...]  # the settings that were looked at
+    opponent: tuple[str, str, str] | None = None  # head, penalty and prior of the other method
+    # the trials there are and those that a test needs, where there are too few
     trials: tuple[int, int] | None = None
-    numbers: dict[str, Any] | None = None
+    numbers: dict[str, Any] | None = None  # what else is told, by name
 
     @property
     def conditions(self) -> list[Condition]:

@@ -46,24 +46,16 @@ class Lean(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One method (bank, head, penalty) over all its ways and shots.
+    """One method (bank, head, penalty) over all its ways and shots."""
 
-    Attributes
-    ----------
-    key : the values of GROUP by name
-    telling : the names in the key that tell it from others with the same head and penalty
-    outcomes : one per setting, in the order of ways and shots
-    contrasts : it against other methods on the same trials
-    leans : how sure and how right the head is without penalty, where that is known
-    checks : what its runs found of start, step and optimum
-    """
-
-    key: Row
+    key: Row  # the values of GROUP by name
+    # the names in the key that tell it from others with the same head and penalty
     telling: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
-    contrasts: tuple[Contrast, ...] = ()
+    outcomes: tuple[Outcome, ...]  # one per setting, in the order of ways and shots
+    contrasts: tuple[Contrast, ...] = ()  # it against other methods on the same trials
+    # how sure and how right the head is without penalty, where that is known
     leans: dict[Condition, Lean] = field(default_factory=dict)
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()  # what its runs found of start, step and optimum
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

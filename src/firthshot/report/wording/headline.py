@@ -55,23 +55,14 @@ _QUIET = {
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer at the top of the page.
-
-    Attributes
-    ----------
-    question, answer : str
-    tone : {"good", "bad", "mixed", "plain"}
-    lines : how much, and what would do as well
-    more : what else is to be known, in sentences
-    counts : (kind of outcome, settings, words)
-    """
+    """The answer at the top of the page."""
 
     question: str
     answer: str
-    tone: str
-    lines: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
-    counts: tuple[tuple[str, int, str], ...] = ()
+    tone: str  # good, bad, mixed or plain
+    lines: tuple[str, ...] = ()  # how much, and what would do as well
+    more: tuple[str, ...] = ()  # what else is to be known, in sentences
+    counts: tuple[tuple[str, int, str], ...] = ()  # (kind of outcome, settings, words)
 
 
 def make_headline(verdicts: Sequence[Verdict], unjudged: Sequence[Unjudged] = ()) -> Headline:
