@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
@@ -37,35 +37,23 @@ def _command_lines(path: str, command: Any) -> Iterator[str]:
     yield f"## {path}"
     yield f"{inspect.cleandoc(command.help or '')}\n"
     yield f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n"
-    yield from _parameter_table([one for one in command.params if one.name != "help"])
+    yield from _parameter_table(command.params, context)
     yield from _epilog(command.epilog or "")
 
 
-def _parameter_table(parameters: list[Any]) -> Iterator[str]:
-    if not parameters:
+def _parameter_table(parameters: list[Any], context: typer.Context) -> Iterator[str]:
+    """Yield what ``--help`` says of arguments and options, as a table."""
+    from firthshot.cli._help_screen import argument_label, meaning, option_label
+
+    shown = [one for one in parameters if one.name != "help"]
+    if not shown:
         return
-    yield "| option | default | meaning |\n|---|---|---|"
-    for one in parameters:
-        shown = " / ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
-        if one.param_type_name == "argument":
-            shown = f"`{one.metavar or one.name.upper()}`"
-        choices = ", ".join(f"`{choice}`" for choice in _choices(one))
-        values = f" One of {choices}." if choices else ""
-        yield f"| {shown} | {_default(one)} | {_cell((one.help or '') + values)} |"
+    yield "| option | meaning |\n|---|---|"
+    for one in shown:
+        argument = one.param_type_name == "argument"
+        label = argument_label(one) if argument else option_label(one, context)
+        yield f"| `{_cell(label)}` | {_cell(meaning(one))} |"
     yield ""
-
-
-def _choices(parameter: Any) -> tuple[str, ...]:
-    """Return the values that an option takes, where its annotation is a Literal."""
-    annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
-
-
-def _default(parameter: Any) -> str:
-    if parameter.required:
-        return "needed"
-    value = getattr(parameter.default, "value", parameter.default)
-    return "" if value in (None, (), [], False, True, "") or callable(value) else f"`{value}`"
 
 
 def _epilog(text: str) -> Iterator[str]:

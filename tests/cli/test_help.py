@@ -1,13 +1,15 @@
-"""Every command has examples that it accepts, a guide that is there, and a place in a group."""
+"""Every command has a help screen of 80 columns, examples that it accepts, and a guide."""
 
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from firthshot.cli import app
-from firthshot.cli._help import ALIASES, HELP
+from firthshot.cli._help import ALIASES, GROUPS, HELP
 
 ROOT = Path(__file__).parents[2]
 TOP = typer.main.get_command(app)
@@ -20,20 +22,61 @@ def find(name):
     return command
 
 
+def shown(name):
+    result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    return result.output
+
+
 @pytest.mark.parametrize("name", HELP)
 def test_examples_are_lines_that_the_command_accepts(name):
     command = find(name)
     for example in HELP[name].examples:
-        words = shlex.split(example)[len(name.split()) :]
+        words = shlex.split(example.partition(" > ")[0])[len(name.split()) :]
         assert example.startswith(name)
-        if "--help" not in words:
-            command.make_context(name, words)
+        command.make_context(name, words)
 
 
 @pytest.mark.parametrize("name", HELP)
-def test_the_guide_is_there_and_the_epilog_names_it(name):
+def test_the_guide_is_there_and_the_help_ends_with_it(name):
     assert (ROOT / "docs" / HELP[name].guide).exists()
-    assert HELP[name].guide in find(name).epilog
+    assert shown(name).rstrip().endswith(f"Guide: docs/{HELP[name].guide}")
+
+
+@pytest.mark.parametrize("name", ["", "bank", "backbone", *HELP])
+def test_help_fits_a_terminal_and_clips_nothing(name):
+    output, command = shown(name), find(name)
+    assert max(map(len, output.splitlines())) <= 80
+    assert "<" not in output.replace(" > ", "")
+    for one in command.params:
+        if not getattr(one, "hidden", False):
+            label = one.opts[0] if one.opts[0].startswith("--") else one.metavar or one.name.upper()
+            assert re.search(rf"^ +\[?{re.escape(label)}", output, re.MULTILINE)
+
+
+def test_a_flag_stands_alone_and_others_say_what_they_take():
+    lines = {line.split()[0]: line for line in shown("fit").splitlines() if line.startswith("  --")}
+    assert lines["--quiet"] == "  --quiet           Print warnings only."
+    assert lines["--head"] == "  --head auto|linear|cosine|mlp"
+    assert lines["--calibrate/--no-calibrate"].split() == ["--calibrate/--no-calibrate"]
+    assert lines["--model"].startswith("  --model PATH ")
+    assert "--seed N            " in shown("backbone train")
+    assert "Default: 0." in shown("bank import")
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_name_options_of_the_command_and_leave_none_out(name):
+    named = [option for options in GROUPS[name].values() for option in options]
+    held = {one.opts[0].removeprefix("--") for one in find(name).params if one.opts[0][:2] == "--"}
+    assert len(named) == len(set(named))
+    assert set(named) <= held
+    assert name == "regress" or held - set(named) <= {"help"}
+
+
+def test_commands_stand_under_what_a_person_wants():
+    output = shown("")
+    assert output.index("Classify your own") < output.index("  fit ") < output.index("Find out")
+    assert "  ls " not in shown("bank")  # a second name is not listed
 
 
 @pytest.mark.parametrize(("old", "new"), ALIASES.items())

@@ -32,39 +32,46 @@ def train(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder of the run; resumed if it exists.")],
-    architecture: Annotated[str, typer.Option(help="See backbone list; any wrn-DEPTH-WIDTH.")],
+    architecture: Annotated[
+        str, typer.Option(metavar="NAME", help="See `backbone list`; or wrn-DEPTH-WIDTH.")
+    ],
     recipe: Annotated[Literal["standard", "s2m2"], typer.Option(help="How to train.")] = "standard",
     one_cycle: Annotated[
-        bool, typer.Option("--one-cycle", help="The recipe's short form: SGD, one cycle.")
+        bool, typer.Option("--one-cycle", help="Short form of the recipe: SGD with one cycle.")
     ] = False,
     dataset: PublishedSplit = None,
     split_file: SplitFile = None,
-    size: Annotated[int, typer.Option(min=8, help="Pixels that the network sees.")] = 84,
+    size: Annotated[
+        int, typer.Option(min=8, help="Side of the pictures that the network sees, in pixels.")
+    ] = 84,
     stored: Annotated[
-        int | None, typer.Option(min=8, help="Pixels that crops are cut from; else the size.")
+        int | None,
+        typer.Option(min=8, help="Side of the pictures that crops are cut from. Default: --size."),
     ] = None,
     epochs: Annotated[
-        list[int] | None, typer.Option(min=1, help="Epochs; once for each stage of s2m2.")
+        list[int] | None, typer.Option(min=1, help="Epochs; give it once per stage of s2m2.")
     ] = None,
     batch: Annotated[int | None, typer.Option(min=2, help="Pictures per step.")] = None,
     rate: Annotated[
-        list[float] | None, typer.Option(help="Learning rate, or its peak; once for each stage.")
+        list[float] | None, typer.Option(help="Learning rate, or its peak; give it once per stage.")
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option(min=0, help="L2 decay of SGD/Adam.")] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(min=0, help="Weight decay of SGD or Adam.")
+    ] = None,
     smallest_crop: Annotated[
-        float | None, typer.Option(min=0.01, max=1, help="Least share of the area in a crop.")
+        float | None, typer.Option(min=0.01, max=1, help="Smallest share of the picture in a crop.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"],
-        typer.Option(help="Precision; auto is bfloat16 where the CPU has it."),
+        typer.Option(help="auto is bfloat16 where the CPU has it, else float32."),
     ] = "auto",
     lanes: Annotated[
-        int | None, typer.Option(min=1, help="Parallel parts of a batch; else one per core.")
+        int | None, typer.Option(min=1, help="Parallel parts of a batch. Default: one per core.")
     ] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder for decoded pictures, kept; else in the run until it ends."),
+        typer.Option(help="Folder to keep decoded pictures in. Default: the run's, until it ends."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from firthshot.cli._help_screen import PlainCommand, PlainGroup
+
 if TYPE_CHECKING:
     import typer
 
@@ -52,7 +54,7 @@ HELP = {
     "bank check": Help(("bank check my.bank", "bank check my.bank --json"), "banks.md"),
     "bank import": Help(
         (
-            "bank import --out my.bank --split val=val.npz --split novel=novel.npz",
+            "bank import --split val=val.npz --split novel=test.npz --out my.bank",
             "bank import features.npz --val-classes 0.5 --out my.bank",
         ),
         "banks.md",
@@ -61,14 +63,17 @@ HELP = {
         ("bank export my.bank --out my.npz", "bank export my.bank --split novel --out novel.npz"),
         "banks.md",
     ),
-    "backbone list": Help(("backbone list", "backbone list --help"), "backbones.md"),
+    "backbone list": Help(("backbone list", "backbone list > encoders.txt"), "backbones.md"),
     "backbone train": Help(
-        ("backbone train photos/ --architecture resnet10 --out trained/", "backbone train --help"),
+        (
+            "backbone train photos/ --architecture resnet10 --out trained/",
+            "backbone train pics/ --recipe s2m2 --architecture wrn-28-10 --out w/",
+        ),
         "backbones.md",
     ),
     "backbone extract": Help(
         (
-            "backbone extract photos/ --out p.bank --encoder hf:facebook/dinov2-small",
+            "backbone extract photos/ --encoder timm:resnet18 --out photos.bank",
             "backbone extract texts.csv --text text --out texts.bank",
         ),
         "backbones.md",
@@ -82,11 +87,50 @@ ALIASES = {
 }
 
 
+GROUPS = {
+    "fit": {
+        "What to read": ("text", "label", "id", "drop", "split", "skip-bad"),
+        "What to write": ("model", "update", "report", "export", "rows", "quiet", "json"),
+        "Head": ("head", "class-weight", "lam", "l2", "calibrate", "standardize"),
+        "Encoder of pictures and texts": ("encoder", "device", "offline"),
+    },
+    "predict": {
+        "What to answer": ("out", "unknown", "quiet", "json"),
+        "What to read": ("text", "label", "id", "drop", "split", "skip-bad"),
+        "Encoder of pictures and texts": ("encoder", "device", "offline"),
+    },
+    "regress": {
+        "Model": ("reference", "tau", "weights", "offset", "missing", "collinear"),
+        "Inference": ("profile", "level", "standard-errors", "correction"),
+        "What to write": ("odds-ratios", "out", "plot", "plot-kind", "json"),
+    },
+    "bank import": {
+        "What to read": ("split", "val-classes", "seed", "label", "split-column"),
+        "What to write": ("out", "name", "dtype"),
+        "What to record": ("dataset", "backbone", "extraction", "licence", "provenance"),
+    },
+    "backbone train": {
+        "Pictures": ("dataset", "split-file", "size", "stored", "smallest-crop", "cache"),
+        "Network": ("architecture", "seed"),
+        "Recipe": ("recipe", "one-cycle", "epochs", "batch", "rate", "weight-decay"),
+        "Run": ("out", "precision", "lanes", "quiet"),
+    },
+    "backbone extract": {
+        "What to read": ("dataset", "split-file", "text", "label", "rows-per-class", "skip-bad"),
+        "Encoder": ("encoder", "architecture", "bn-train-sorted", "device", "offline"),
+        "Pictures": ("size", "resize", "mean", "std", "threads"),
+        "What to write": ("out", "name", "dtype", "licence", "provenance", "quiet"),
+    },
+}  # of commands with many options; what stands in no group comes last
+
+
 def add_help(app: typer.Typer, above: str = "") -> None:
-    """Give every command of an app its examples and its guide."""
+    """Give every command of an app its help screen, its examples and its guide."""
+    app.info.cls = PlainGroup
     for command in app.registered_commands:
         assert command.callback is not None
         name = f"{above}{command.name or command.callback.__name__}"
+        command.cls = PlainCommand
         command.epilog = _epilog(HELP[ALIASES.get(name, name)])
 
 

@@ -10,12 +10,16 @@ import typer
 
 from firthshot.errors import FirthshotError
 
-Label = Annotated[str, typer.Option(help="Column with the class of each row.")]
+Label = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the class of each row.")]
 IdColumn = Annotated[
-    str | None, typer.Option("--id", help="Column that names the rows; else one called id.")
+    str | None,
+    typer.Option("--id", metavar="COLUMN", help="Column that names the rows. Default: id, if any."),
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
-BankSplit = Annotated[str | None, typer.Option(help="Only this split of a bank.")]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated."),
+]
+BankSplit = Annotated[str | None, typer.Option(metavar="SPLIT", help="Only this split of a bank.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Precision = Literal["float16", "float32"]
 SkipBad = Annotated[
@@ -25,38 +29,45 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 EncoderName = Annotated[
     str | None,
     typer.Option(
-        help="Name (see backbone list) or path of an encoder, with options if any, as in "
-        "'net.ts?size=32&mean=0&std=1'; else the default one."
+        metavar="NAME",
+        help="Name (see `backbone list`) or path of an encoder. Options may follow, as in "
+        "'net.ts?size=32&mean=0&std=1'.",
     ),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
-    typer.Option(help="Where the encoder runs; all but a CPU compute in half precision."),
+    typer.Option(help="Where the encoder runs. Devices other than a CPU use half precision."),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Download no encoder.")]
-EncoderSize = Annotated[int | None, typer.Option(min=8, help="Pixels that the encoder sees.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Never download an encoder.")]
+EncoderSize = Annotated[
+    int | None, typer.Option(min=8, help="Side of the pictures that the encoder sees, in pixels.")
+]
 Architecture = Annotated[
-    str | None, typer.Option(help="Network of a state dict that does not name it.")
+    str | None,
+    typer.Option(metavar="NAME", help="Network of a state dict that does not name its own."),
 ]
 PublishedSplit = Annotated[
     Literal["mini-imagenet", "cifar-fs", "cub"] | None,
-    typer.Option(help="Take the published class split of this data set."),
+    typer.Option(help="Use the published class split of this data set."),
 ]
 SplitFile = Annotated[
     Path | None,
-    typer.Option(help="Class split: JSON lists under base, val, novel; or a folder of lists."),
+    typer.Option(
+        help="Class split: a JSON file with lists base, val and novel, or a folder of lists."
+    ),
 ]
 PixelMean = Annotated[
     str | None,
     typer.Option(
         metavar="M[,M,M]",
-        help="Subtracted from pixels of 0 to 1; else the encoder's own, or ImageNet's.",
+        help="Per-channel mean of pixels from 0 to 1. Default: the encoder's, or ImageNet's.",
     ),
 ]
 PixelStd = Annotated[
     str | None,
     typer.Option(
-        metavar="S[,S,S]", help="Per-channel standard deviation; --mean 0 --std 1 leaves 0 to 1."
+        metavar="S[,S,S]",
+        help="Per-channel standard deviation. --mean 0 --std 1 keeps pixels from 0 to 1.",
     ),
 ]
 

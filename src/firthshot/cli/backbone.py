@@ -152,15 +152,17 @@ def extract(
         bool,
         typer.Option(
             "--bn-train-sorted",
-            help="BatchNorm statistics of class-sorted batches of 32, as published; marks it.",
+            help="BatchNorm statistics of class-sorted batches of 32, as in the paper.",
         ),
     ] = False,
     architecture: Architecture = None,
-    text: Annotated[str | None, typer.Option(help="Column of texts in a table.")] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of texts in a table.")
+    ] = None,
     label: Label = "label",
-    name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Terms of use to record.")] = None,
-    provenance: Annotated[str | None, typer.Option(help="Where it comes from, to record.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the bank. Default: the file's.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Terms of use, to record.")] = None,
+    provenance: Annotated[str | None, typer.Option(help="Origin, to record.")] = None,
     dtype: Annotated[Precision, typer.Option(help="Precision of the features.")] = "float16",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be decoded.")

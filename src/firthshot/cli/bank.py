@@ -99,13 +99,15 @@ def import_(
     val_classes: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="Draw this share of FILE's classes for val; the rest is novel."
+            metavar="SHARE", help="Draw this share of FILE's classes for val; the rest are novel."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of --val-classes.")] = 0,
-    name: Annotated[str | None, typer.Option(help="Name of the bank; else the file's.")] = None,
-    label: Annotated[str, typer.Option(help="Label column of tables.")] = "label",
-    split_column: Annotated[str, typer.Option(help="Split column of the one table.")] = "split",
+    name: Annotated[str | None, typer.Option(help="Name of the bank. Default: the file's.")] = None,
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column of tables.")] = "label",
+    split_column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Split column of FILE.")
+    ] = "split",
     dtype: Annotated[Precision | None, typer.Option(help="Precision of the features.")] = None,
     dataset: Annotated[str, typer.Option(help="Data set, to record.")] = "",
     backbone: Annotated[str, typer.Option(help="Encoder, to record.")] = "",
@@ -114,7 +116,7 @@ def import_(
     ] = "",
     licence: Annotated[str, typer.Option(help="Terms of use, to record.")] = "",
     provenance: Annotated[
-        str, typer.Option(help="Origin, to record; else the names of the files.")
+        str, typer.Option(help="Origin, to record. Default: the names of the files.")
     ] = "",
 ) -> None:
     """Make a bank from npz, npy, CSV, Parquet, HDF5, torch or pickled feature files."""

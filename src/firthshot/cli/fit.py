@@ -65,48 +65,56 @@ def fit(
         Path | None, typer.Option(help="File to write the model to, such as pets.firth.")
     ] = None,
     update: Annotated[
-        Path | None, typer.Option(help="Model to add the rows to; --model else replaces it.")
+        Path | None, typer.Option(help="Model to add the rows to. Without --model, it is replaced.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Page to write; else beside the model, as pets.html.")
+        Path | None, typer.Option(help="Page to write. Default: beside the model, as pets.html.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Column of classes; else label.")] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of classes. Default: label.")
+    ] = None,
     id_column: IdColumn = None,
     drop: Drop = None,
-    text: Annotated[str | None, typer.Option(help="Column of texts to embed.")] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of texts to embed.")
+    ] = None,
     encoder: EncoderName = None,
     split: BankSplit = None,
     head: Annotated[
         HeadName | None,
-        typer.Option(help="auto (the default) blends several heads; the others are one each."),
+        typer.Option(help="auto (the default) blends several heads; the others are single heads."),
     ] = None,
     lam: Annotated[
         str | None,
-        typer.Option(help="Firth coefficient: a number or shots; explicit heads: theory, loo."),
+        typer.Option(
+            metavar="λ", help="Firth coefficient: a number, shots, or (single heads) theory or loo."
+        ),
     ] = None,
     l2: Annotated[
         str | None,
-        typer.Option(help="L2 coefficient, 1/C of scikit-learn: a number, scale or loo."),
+        typer.Option(
+            metavar="L2", help="L2 coefficient, 1/C of scikit-learn: a number, scale or loo."
+        ),
     ] = None,
     class_weight: Annotated[
         ClassWeight | None,
         typer.Option(
-            help="balanced (the default): every class counts the same; none: every row does, for "
-            "new data as uneven as these."
+            help="balanced (the default) counts every class the same. none counts every row the "
+            "same: choose it when new data are as uneven as these."
         ),
     ] = None,
     calibrate: Annotated[
         bool | None,
         typer.Option(
             "--calibrate/--no-calibrate",
-            help="Explicit heads: fit a temperature to rows that were left out (the default).",
+            help="Single heads: fit a temperature to left-out rows (the default).",
         ),
     ] = None,
     standardize: Annotated[
         bool | None,
         typer.Option(
             "--standardize/--no-standardize",
-            help="Explicit heads: bring columns to one scale; else where they differ much.",
+            help="Single heads: bring columns to one scale. Default: where their scales differ.",
         ),
     ] = None,
     skip_bad: SkipBad = False,
@@ -114,8 +122,8 @@ def fit(
         bool,
         typer.Option(
             "--rows/--no-rows",
-            help="Keep the features of the rows in the model, which --update, --unknown and the "
-            "head auto need; without, the head is linear.",
+            help="Keep the rows' features in the model. --update, --unknown and the head auto "
+            "need them; --no-rows fits a linear head.",
         ),
     ] = True,
     device: Device = "auto",

@@ -50,15 +50,17 @@ def predict(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="Label column, for the accuracy; else the one that fit had."),
+        typer.Option(
+            metavar="COLUMN", help="Label column, to print the accuracy. Default: the one of fit."
+        ),
     ] = None,
     id_column: IdColumn = None,
     drop: Drop = None,
     text: Annotated[
-        str | None, typer.Option(help="Column of texts to embed; else the one that fit had.")
+        str | None, typer.Option(metavar="COLUMN", help="Column of texts. Default: the one of fit.")
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="Where the model's encoder is now, if it has moved.")
+        str | None, typer.Option(metavar="NAME", help="The model's encoder, if it has moved.")
     ] = None,
     split: BankSplit = None,
     unknown: Annotated[

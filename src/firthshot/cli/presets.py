@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def presets(
     name: Annotated[str | None, typer.Argument(help="A preset; all of them if left out.")] = None,
     bank: Annotated[
-        list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
+        list[str] | None,
+        typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
     ] = None,
     toml: Annotated[
         bool, typer.Option("--toml", help="Print the preset's file, to begin your own with.")

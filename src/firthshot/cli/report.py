@@ -17,7 +17,7 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the report; else the run's own, or runs/A+B for several."),
+        typer.Option(help="Folder of the report. Default: the run's own, or runs/A+B for several."),
     ] = None,
     figures: Annotated[
         bool, typer.Option("--figures/--no-figures", help="Draw the figures for papers as well.")

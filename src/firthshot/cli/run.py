@@ -31,14 +31,15 @@ def run(
         ),
     ],
     bank: Annotated[
-        list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
+        list[str] | None,
+        typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Trials per setting.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder; else runs/NAME or runs/NAME-BANK.")
+        Path | None, typer.Option(help="Run folder. Default: runs/NAME or runs/NAME-BANK.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of threads; else all cores.")
+        int | None, typer.Option(min=1, help="Number of threads. Default: one per core.")
     ] = None,
     dask: Annotated[
         str | None,

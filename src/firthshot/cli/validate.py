@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def validate(
     source: Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file or a preset.")],
     bank: Annotated[
-        list[str] | None, typer.Option("--bank", help="Name or path of a bank; may be repeated.")
+        list[str] | None,
+        typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
     ] = None,
     assignments: Annotated[
         list[str] | None,
