@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import firthshot
 from firthshot import __version__
 from firthshot.cli.regress import regress
 from firthshot.errors import FirthshotError
@@ -366,3 +367,16 @@ def test_counts_of_successes_equal_two_weighted_rows(run, tmp_path):
     one, other = (pl.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     for name in ("estimate", "std_error", "lower", "upper", "p_value"):
         assert one[name].to_list() == pytest.approx(other[name].to_list(), rel=1e-6)
+
+
+def test_robust_standard_errors(run, endometrial):
+    plain = pl.read_csv(endometrial).with_row_index("row")
+    plain.with_columns(ward=pl.col("row") % 9).drop("row").write_csv(endometrial)
+    text = run(endometrial, "HG ~ NV + PI + EH", "--robust", "HC3")
+    assert "Standard errors: HC3. Intervals: Wald" in text
+    ours = json.loads(run(endometrial, "HG ~ NV + PI + EH", "--clusters", "ward", "--json"))
+    fit = firthshot.regress("HG ~ NV + PI + EH", pl.read_csv(endometrial))
+    expected = fit.with_covariance("HC1", clusters="ward").model.bse()
+    assert [row["std_error"] for row in ours["coefficients"]] == pytest.approx(expected)
+    with pytest.raises(FirthshotError, match="HC3 have Wald intervals"):
+        run(endometrial, "HG ~ NV", "--robust", "HC3", "--profile")

@@ -21,6 +21,8 @@ HERE = Path(__file__).parent
 REFUSED = [
     ("y ~ I(open('owned','w').write('x'))", "the attribute \"open('owned', 'w').write\""),
     ("y ~ {open('owned', 'w')}", "calls 'open', which is no function here"),
+    ("y ~ ns(x, df=3)", "write cr(x, df=3, constraints='center') for a natural"),
+    ("y ~ rcs(x, 4)", "or bs(x, df=4) for a B-spline; knots=[…] sets the knots"),
     ("y ~ eval('1')", "calls 'eval'"),
     ("y ~ offset(exec('1'))", "calls 'exec'"),
     ("cbind(__import__('os').getpid(), n) ~ x", "the attribute \"__import__('os').getpid\""),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from golden_data import load
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
@@ -96,11 +97,93 @@ def test_predictions_have_the_textbook_interval(fit):
     np.testing.assert_allclose(chance["std_error"], error * expit(eta) * expit(-eta))
     assert chance["class"].tolist() == ["1", "1"]
     assert list(fit.predict(new).columns) == ["row", "class", "estimate"]
-    robust = fit.predict(new, kind="linear", interval="wald", cov=fit.model.robust_cov("HC0"))
+    assert set(chance["interval"]) == {"wald"}
+    robust = fit.with_covariance("HC0").predict(new, kind="linear", interval="wald")
     expected = np.sqrt(np.diag(x @ fit.model.robust_cov("HC0") @ x.T))
     np.testing.assert_allclose(robust["std_error"], expected)
-    with pytest.raises(FirthshotError, match="interval is 'profile'; choose one of 'wald'"):
-        fit.predict(new, interval="profile")
+    with pytest.raises(FirthshotError, match="interval is 'exact'; choose one of 'profile'"):
+        fit.predict(new, interval="exact")
+
+
+def brute_profile(X, y, x, value):
+    """Maximise the penalised log-likelihood where x·β has a value, by a general optimiser."""
+    null = np.linalg.svd(x[None])[2][1:].T  # directions that leave x·β alone
+
+    def loss(free):
+        eta = X @ (x * value / (x @ x) + null @ free)
+        p = expit(eta)
+        information = X.T @ (X * (p * (1 - p))[:, None])
+        likelihood = (y * eta - np.logaddexp(0.0, eta)).sum()
+        return -likelihood - 0.5 * np.linalg.slogdet(information)[1]
+
+    return -minimize(loss, np.zeros(len(x) - 1), method="BFGS", options={"gtol": 1e-7}).fun
+
+
+def test_profile_intervals_of_predictions_lie_on_their_level():
+    golden = load("binary_endometrial")
+    table = pd.DataFrame(golden.X, columns=golden.columns).assign(HG=golden.y)
+    fit = regress("HG ~ NV + EH", table)
+    found = fit.predict({"NV": [1, 0], "EH": [1.2, 2.5]}, kind="linear", interval="profile")
+    chance = fit.predict({"NV": [1, 0], "EH": [1.2, 2.5]}, interval="profile", level=0.9)
+    X = np.column_stack([np.ones(79), table[["NV", "EH"]]])
+    rows = np.array([[1, 1, 1.2], [1, 0, 2.5]])
+    for x, line, odds in zip(rows, found.itertuples(), chance.itertuples(), strict=True):
+        bounds = [(line.lower, 0.95), (line.upper, 0.95)]
+        bounds += [(logit(odds.lower), 0.9), (logit(odds.upper), 0.9)]
+        for bound, level in bounds:
+            drop = fit.model.penalised_loglik_ - brute_profile(X, golden.y, x, bound)
+            assert 2 * drop == pytest.approx(chi2.ppf(level, 1), abs=1e-5)
+    assert set(found["interval"]) == set(chance["interval"]) == {"profile"}
+
+
+@pytest.mark.parametrize("outcome", ["event", "three"])
+def test_a_prediction_that_is_one_coefficient_has_its_profile_interval(outcome):
+    fit = regress(f"{outcome} ~ age + n - 1", TABLE.assign(age=TABLE["age"] / 50))
+    new = {"age": [0.0, 1.0, 0.0, 1.0], "n": [1, 0, 0, 0]}
+    found = fit.predict(new, kind="linear", interval="profile")[["lower", "upper"]].to_numpy()
+    J = len(fit.model.contrasts_)
+    bounds = fit.model.conf_int().reshape(J, 2, 2)
+    by_row = found.reshape(4, J, 2)
+    np.testing.assert_allclose(by_row[[1, 0]], bounds.transpose(1, 0, 2), rtol=1e-6)
+    assert not by_row[2].any()
+    np.testing.assert_array_equal(by_row[3], by_row[1])
+
+
+def test_predictions_of_flac_have_the_profile_intervals_of_its_fit():
+    fit = regress("event ~ age", TABLE.assign(age=TABLE["age"] / 50), correction="flac")
+    found = fit.predict({"age": [0.0]}, kind="linear", interval="profile")
+    bounds = fit.model.conf_int()[0]
+    np.testing.assert_allclose(found[["lower", "upper"]].to_numpy()[0], bounds, rtol=1e-6)
+
+
+def test_offsets_shift_profile_intervals_of_predictions():
+    fit = regress("event ~ age", TABLE.assign(log_n=np.log(TABLE["n"])), offset="log_n")
+    plain, moved = (
+        fit.predict({"age": [40]}, kind="linear", interval="profile", offset=[shift])
+        for shift in (0.0, 1.5)
+    )
+    numbers = ["estimate", "lower", "upper"]
+    np.testing.assert_allclose(moved[numbers], plain[numbers] + 1.5)
+
+
+def test_what_has_no_profile_interval(fit):
+    three = regress("three ~ age", TABLE)
+    with pytest.raises(FirthshotError, match=r"three or more classes has no profile interval"):
+        three.predict({"age": [50]}, interval="profile")
+    with pytest.raises(FirthshotError, match="do not use the covariance HC1"):
+        fit.with_covariance().predict({"age": [5], "arm": ["a"]}, interval="profile")
+    with pytest.raises(FirthshotError, match="FLIC's intercepts"):
+        regress("event ~ age", TABLE, correction="flic").predict({"age": [5]}, interval="profile")
+
+
+@pytest.mark.filterwarnings("ignore:Collinear")
+def test_predictions_that_collinear_columns_do_not_determine_have_no_bound():
+    fit = regress("event ~ age + twice", TABLE.assign(twice=2 * TABLE["age"]))
+    new = {"age": [50.0, 50.0], "twice": [100.0, 0.0]}
+    found = fit.predict(new, kind="linear", interval="profile")
+    same = regress("event ~ age", TABLE).predict(new, kind="linear", interval="profile")
+    assert found["upper"][0] == pytest.approx(same["upper"][0], rel=1e-6)
+    assert np.isnan(found["upper"][1])
 
 
 def numeric_gradient(model, function):
@@ -167,6 +250,79 @@ def test_marginal_effects_stay_in_the_range_of_a_spline():
     found = fit.marginal_effects(TABLE)
     assert np.isfinite(found["std_error"]).all()
     assert found["change"].tolist() == ["per unit", "2 against 1", "3 against 1"]
+
+
+def test_marginal_effects_of_a_column_of_0_and_1_and_from_the_reference_level():
+    table = TABLE.assign(old=(TABLE["age"] > 50).astype(int), age=TABLE["age"] / 10)
+    fit = regress("event ~ old * age + C(arm, Treatment('b'))", table)
+    ends = [fit.predict_proba(table.assign(old=old))[:, 1].mean() for old in (1, 0)]
+    found = fit.marginal_effects(table, "old")
+    assert found["change"].tolist() == ["1 against 0"]
+    assert found["effect"].tolist() == pytest.approx([ends[0] - ends[1]])
+    arms = fit.marginal_effects(table[table["arm"] == "c"], "arm")
+    assert arms["change"].tolist() == ["a against b", "c against b"]
+    here = fit.marginal_effects({"old": [1], "age": [5.0], "arm": ["a"]}, ["age"])
+    assert np.isfinite(here["std_error"]).all()
+
+
+def test_marginal_effects_are_those_of_the_rows_of_the_fit():
+    holes = TABLE.assign(age=TABLE["age"].where(TABLE["site"] > 3))
+    fit = regress("event ~ age + arm", holes, weights="n", missing="drop")
+    pd.testing.assert_frame_equal(fit.marginal_effects(), fit.marginal_effects(holes.dropna()))
+    trials = {"ill": [1, 2, 5], "n": [9, 4, 6], "dose": [0.0, 1.0, 2.0]}
+    fit = regress("cbind(ill, n - ill) ~ dose", trials)
+    often = {"dose": np.repeat(trials["dose"], trials["n"])}
+    pd.testing.assert_frame_equal(fit.marginal_effects(), fit.marginal_effects(often))
+
+
+def test_robust_standard_errors_in_every_table(fit):
+    robust, matrix = fit.with_covariance("HC3"), fit.model.robust_cov("HC3")
+    error = np.sqrt(np.diag(matrix))
+    table = robust.summary().to_frame()
+    np.testing.assert_allclose(table["std_error"], error)
+    np.testing.assert_allclose(table["upper"], fit.model.params_ + norm.ppf(0.975) * error)
+    np.testing.assert_allclose(table["chi2"], (fit.model.params_ / error) ** 2)
+    b, V = fit.model.params_[3:], matrix[3:, 3:]
+    known = b @ np.linalg.solve(V, b)
+    assert robust.test_terms()["arm"].chi2 == pytest.approx(known)
+    for text in (str(robust.summary()), str(robust.summary(odds_ratios=True))):
+        assert "Standard errors: HC3. Intervals: Wald" in " ".join(text.split())
+        assert "Wald test of all 4 slopes" in text
+    same = fit.with_covariance(matrix)
+    effects = [one.marginal_effects()["std_error"] for one in (robust, same, fit)]
+    assert effects[0].tolist() == effects[1].tolist() != effects[2].tolist()
+    np.testing.assert_array_equal(robust.model.bse("augmented"), fit.model.bse("augmented"))
+    assert fit.model.standard_errors == "inverse-information"
+    for method in (robust.summary, robust.plot):
+        with pytest.raises(FirthshotError, match="HC3 have Wald intervals: use method='wald'"):
+            method(method="profile")
+
+
+def test_clusters_by_the_name_of_a_column():
+    holes = TABLE.assign(age=TABLE["age"].where(TABLE["site"] > 3))
+    fit = regress("event ~ age", holes, missing="drop").with_covariance(clusters="site")
+    kept = TABLE[TABLE["site"] > 3]
+    known = JeffreysLogisticRegression().fit(kept[["age"]], kept["event"])
+    expected = known.robust_cov("HC1", kept["site"])
+    np.testing.assert_allclose(fit.model.cov_params(), expected, rtol=1e-6)
+    assert "HC1, clustered" in str(fit.summary())
+    trials = {"ill": [1, 2, 5], "n": [9, 4, 6], "dose": [0.0, 1.0, 2.0], "ward": [1, 2, 2]}
+    counts = regress("cbind(ill, n - ill) ~ dose", trials).with_covariance(clusters="ward")
+    wards = [1, 2, 2, 1, 2, 2]
+    np.testing.assert_array_equal(counts.model.cov_params(), counts.model.robust_cov("HC1", wards))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("HC3", "ward"), "no column 'ward' of clusters"),
+        ((np.eye(3),), r"has shape \(3, 3\): give a symmetric one of 5 x 5"),
+        ((np.eye(5), "site"), "A matrix has its clusters in it"),
+    ],
+)
+def test_covariances_that_are_refused(fit, arguments, words):
+    with pytest.raises(FirthshotError, match=words):
+        fit.with_covariance(*arguments)
 
 
 def sandwich(model, X, y, kind):

@@ -240,7 +240,7 @@ def test_summary_as_text_and_data():
     assert "x0             2.9293  1.5508   0.6097   7.8546   6.7985   0.0091" in text
     plain = json.loads(json.dumps(summary.to_dict(), allow_nan=False))
     assert plain["coefficients"][1]["estimate"] == pytest.approx(2.92927335319503)
-    assert plain["model"]["lr_df"] == 3
+    assert plain["model"]["overall_df"] == 3
 
 
 def test_long_names_are_broken_not_cut():

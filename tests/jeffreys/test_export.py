@@ -11,7 +11,8 @@ def summary(contrasts=1):
     header = {"contrasts": contrasts, "level": 0.95, "kind": "Binary", "method": "m", "tau": 0.0,
               "rows": 9, "classes": {"a<b": 4.0, "c": 5.0}, "reference": "a<b", "weights": None,
               "offset": None, "correction": "none", "loglik": -1.0, "reason": "converged",
-              "lr_df": 0, "lr_chi2": np.nan, "lr_p_value": np.nan}  # fmt: skip
+              "overall_df": 0, "overall_chi2": np.nan, "overall_p_value": np.nan,
+              "overall_test": "Wald"}  # fmt: skip
     row = Row("c", "x_1|50%", -1.25, 0.5, -np.inf, np.nan, 6.25, 0.0124)
     return Summary(header, (row,), ("A <note>.",))
 

@@ -32,11 +32,19 @@ def regress(
         str | None, typer.Option(help="Baseline class of the outcome; the first if not given.")
     ] = None,
     profile: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--profile/--wald", help="Profile intervals and likelihood-ratio tests, or Wald's."
+            "--profile/--wald",
+            help="Profile intervals and likelihood-ratio tests (unless --robust), or Wald's.",
         ),
-    ] = True,
+    ] = None,
+    robust: Annotated[
+        Literal["HC0", "HC1", "HC2", "HC3"] | None,
+        typer.Option(help="Robust standard errors, with Wald intervals and tests."),
+    ] = None,
+    clusters: Annotated[
+        str | None, typer.Option(help="Column of clusters for robust standard errors (HC1).")
+    ] = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     tau: Annotated[float, typer.Option(help="Power of the penalty; 0 is ML.")] = 0.5,
     standard_errors: Annotated[
@@ -88,7 +96,9 @@ def regress(
         correction=correction,
         collinear=collinear,
     )
-    method = "profile" if profile else "wald"
+    if robust or clusters:
+        fitted = fitted.with_covariance(robust or "HC1", clusters)
+    method = None if profile is None else "profile" if profile else "wald"
     summary = _summarise(fitted, level, method, odds_ratios)
     if as_json:
         echo_json(summary.to_dict())
@@ -131,7 +141,7 @@ def _fit(data: ModelData, **options: Any) -> Regression:
     return fitted
 
 
-def _summarise(fitted: Regression, level: float, method: str, odds_ratios: bool) -> Summary:
+def _summarise(fitted: Regression, level: float, method: str | None, odds_ratios: bool) -> Summary:
     """Test and find intervals; who has to wait is told how far it is."""
     from firthshot.cli._progress import PATIENCE_SECONDS, ScreenProgress
     from firthshot.progress import heard_by

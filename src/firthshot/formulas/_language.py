@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 KNOWN_FUNCTIONS = listed(["C", "factor", "I", "offset", "poly", "bs", "cr", "cs", "cc", "center",
                           "scale", "standardize", *ELEMENTWISE], most=99)  # fmt: skip
 _ALLOWED = f"use columns, numbers, + - * / ** and the functions {KNOWN_FUNCTIONS}."
+_SPLINES = (
+    "write cr(x, df=3, constraints='center') for a natural (restricted) cubic spline, or "
+    "bs(x, df=4) for a B-spline; knots=[…] sets the knots."
+)
+_INSTEAD = dict.fromkeys(("ns", "rcs", "s"), _SPLINES)  # of R's splines, rms and mgcv
 LARGEST_POWER = 100
 _LARGEST = {"df": 100, "degree": 100}  # of columns that a spline or a polynomial makes
 _WORDS: dict[type[ast.AST], str] = {
@@ -109,9 +114,10 @@ class _Check:
             self.refuse(node.func)
         functions = parameters()
         if name not in functions:
+            way_out = _INSTEAD.get(name, f"there are {KNOWN_FUNCTIONS}.")
             raise FirthshotError(
                 f"The term {cut(self.text)!r} calls {self.read.name(name)!r}, which is no function "
-                f"here: there are {KNOWN_FUNCTIONS}."
+                f"here: {way_out}"
             )
         if not node.args:
             self.refuse(node, "names no column", "name the column first.")

@@ -58,6 +58,8 @@ class ModelData:
         Formula, names of weights and offset, rows left out, groups of a binomial outcome.
     spec : object
         formulaic's memory of levels and knots, for new rows.
+    table : pandas.DataFrame
+        The rows of the table that were used, with all its columns.
     """
 
     frame: pd.DataFrame
@@ -70,6 +72,16 @@ class ModelData:
     first_level: Any
     source: dict[str, Any]
     spec: Any
+    table: pd.DataFrame
+
+    def row_weights(self) -> FloatArray:
+        """Return how often each row of ``table`` counts: its weight, and its trials of cbind."""
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        return np.asarray(weights.reshape(-1, len(self.table)).sum(axis=0))
+
+    def of_rows(self, values: Any) -> NDArray[Any]:
+        """Return one value of each row of ``table`` as often as ``y`` has the row."""
+        return np.tile(np.asarray(values), len(self.y) // len(self.table))
 
 
 def make_model_data(
@@ -133,6 +145,7 @@ def make_model_data(
             "reference_levels": _reference_levels(matrix.spec, matrix.frame.columns),
         },
         spec=matrix.spec,
+        table=table.loc[used.index].assign(**used),
     )
     if counts is not None:
         made = _expanded(made, counts, used, formula, allow_python)

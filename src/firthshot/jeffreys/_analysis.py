@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from firthshot.errors import FirthshotError, check_choice
+from firthshot.jeffreys._model import CONVENTIONS, Fit
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from firthshot.jeffreys._kernels.memory import FloatArray
-    from firthshot.jeffreys._model import Fit
 
 ROBUST = ("HC0", "HC1", "HC2", "HC3")
 
@@ -24,6 +26,8 @@ class AnalysisMixin:
     rank_: int
     correction: str
     contrasts_: NDArray[Any]
+    standard_errors: str
+    parameter_names_: list[str]
     _used: NDArray[np.bool_]
 
     @property
@@ -58,8 +62,7 @@ class AnalysisMixin:
             Scores are summed in each cluster first, and M is multiplied by G / (G - 1).
         """
         check_choice("kind", kind, ROBUST)
-        if self.correction != "none":
-            raise FirthshotError("Robust covariances are those of Firth's fit: use no correction.")
+        self._refuse_correction()
         if kind in ROBUST[2:] and (clusters is not None or len(self.contrasts_) > 1):
             raise FirthshotError(f"{kind} needs two classes and no clusters: use HC0 or HC1.")
         fitted = self.fit_
@@ -78,6 +81,65 @@ class AnalysisMixin:
         covariance = T @ meat @ T.T * (factor if kind == "HC1" else 1.0)
         determined = fitted.estimable
         return np.where(np.outer(determined, determined), covariance, np.nan)
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether standard errors come from another matrix than the information."""
+        return self.standard_errors not in CONVENTIONS
+
+    def with_covariance(
+        self, covariance: str | ArrayLike = "HC1", clusters: ArrayLike | None = None
+    ) -> Self:
+        """Return a copy of the fitted model whose Wald inference uses another covariance.
+
+        Standard errors, Wald intervals and Wald tests change; profile intervals and
+        likelihood-ratio tests use the likelihood alone.
+
+        Parameters
+        ----------
+        covariance : {"HC0", "HC1", "HC2", "HC3"} or array, default="HC1"
+            A kind of `robust_cov`, or a matrix of shape (n_parameters, n_parameters).
+        clusters : array-like of shape (n_samples,), default=None
+            As in `robust_cov`.
+        """
+        if isinstance(covariance, str):
+            matrix = self.robust_cov(covariance, clusters)
+            name = covariance + ("" if clusters is None else ", clustered")
+        else:
+            matrix, name = np.asarray(covariance, dtype=np.float64), "from the matrix given"
+            _check_matrix(matrix, len(self.parameter_names_), clusters)
+        self._refuse_correction()
+        made, parts = (
+            copy(self),
+            {field.name: getattr(self.fit_, field.name) for field in fields(Fit)},
+        )
+        made.fit_ = _FitWithCovariance(**parts, name=name, matrix=matrix)
+        made.standard_errors = name
+        return made
+
+    def _refuse_correction(self) -> None:
+        if self.correction != "none":
+            raise FirthshotError("Robust covariances are those of Firth's fit: use no correction.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FitWithCovariance(Fit):
+    """A fit with one more convention of standard errors."""
+
+    name: str
+    matrix: FloatArray
+
+    def covariance(self, convention: str = "inverse-information") -> FloatArray:
+        return self.matrix if convention == self.name else super().covariance(convention)
+
+
+def _check_matrix(matrix: FloatArray, size: int, clusters: Any) -> None:
+    if clusters is not None:
+        raise FirthshotError("A matrix has its clusters in it: name a kind, such as 'HC1'.")
+    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T, equal_nan=True):
+        raise FirthshotError(
+            f"The covariance has shape {matrix.shape}: give a symmetric one of {size} x {size}."
+        )
 
 
 def _scores(fitted: Fit) -> FloatArray:

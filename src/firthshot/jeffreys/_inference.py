@@ -159,8 +159,8 @@ class InferenceMixin:
         ----------
         hypothesis : str, list of str, dict or array, default=None
             A coefficient, a column (all its coefficients), a list of either, a dict of name to
-            value, or a matrix C of shape (m, n_parameters) for ``C β = value``. Without
-            one, each coefficient is tested against zero.
+            value, or a matrix C of shape (m, n_parameters), as an array or a list of rows, for
+            ``C β = value``. Without one, each coefficient is tested against zero.
         value : float or array, default=0.0
             Hypothetical values, for a list or matrix.
         method : {"likelihood-ratio", "wald"}, default="likelihood-ratio"
@@ -199,8 +199,10 @@ class InferenceMixin:
 
     def _forms(self, hypothesis: Hypothesis, value: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return C and the values of a hypothesis ``C β = values``."""
-        if isinstance(hypothesis, np.ndarray) and hypothesis.dtype.kind in "fiu":
-            C = np.atleast_2d(hypothesis).astype(np.float64)
+        if isinstance(hypothesis, str):
+            hypothesis = [hypothesis]
+        if not all(isinstance(part, str) for part in hypothesis):
+            C = _matrix(hypothesis)
             if C.shape[1] != len(self.parameter_names_):
                 raise FirthshotError(
                     f"The hypothesis has {C.shape[1]} columns: give one for each of the "
@@ -213,7 +215,7 @@ class InferenceMixin:
                     "A dict holds the values of its hypothesis: give no other value."
                 )
             value = list(hypothesis.values())
-        names = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
+        names = list(hypothesis)
         rows = [self._positions(name) for name in names]
         flat = [k for group in rows for k in group]
         values = np.repeat(_values(value, len(names)), [len(group) for group in rows])
@@ -323,6 +325,15 @@ class InferenceMixin:
 
         model = cast("JeffreysLogisticRegression", self)
         return summarise(model, level, method, odds_ratios=odds_ratios)
+
+
+def _matrix(rows: Any) -> FloatArray:
+    try:
+        return np.atleast_2d(np.asarray(rows, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise FirthshotError(
+            "The hypothesis is no matrix: give names, or rows with a number for each coefficient."
+        ) from None
 
 
 def _values(value: ArrayLike, rows: int) -> FloatArray:

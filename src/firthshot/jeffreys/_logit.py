@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from firthshot.errors import check_choice
+from firthshot.errors import FirthshotError, check_choice
+from firthshot.jeffreys._analysis import ROBUST
 from firthshot.jeffreys._inference import INTERVALS
+from firthshot.jeffreys._profile import chi2_quantile
 from firthshot.jeffreys._regression import Regression, regress
+from firthshot.jeffreys._tests import chi2_tail
 from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels.memory import FloatArray
     from firthshot.jeffreys._summary import Summary
     from firthshot.jeffreys._tests import TestResult
+
+COVARIANCES = ("nonrobust", *ROBUST, "cluster")
 
 
 class Logit:
@@ -63,20 +68,49 @@ class Logit:
         made._formula = formula
         return made
 
-    def fit(self, method: str = "profile") -> LogitResults:
+    def fit(
+        self,
+        method: str | None = None,
+        cov_type: str = "nonrobust",
+        cov_kwds: dict[str, Any] | None = None,
+    ) -> LogitResults:
         """Fit, with inference by profile penalised likelihood or by Wald's method.
 
         Parameters
         ----------
-        method : {"profile", "wald"}, default="profile"
-            Of `pvalues`, `conf_int` and `summary`. statsmodels has Wald's.
+        method : {"profile", "wald"}, default=None
+            Of `pvalues`, `conf_int` and `summary`: profile, or Wald's if standard errors are
+            robust. statsmodels has Wald's.
+        cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster"}, default="nonrobust"
+        cov_kwds : dict, default=None
+            ``{"groups": …}`` for ``cov_type="cluster"``.
         """
+        check_choice("cov_type", cov_type, COVARIANCES)
+        method = method or ("profile" if cov_type == "nonrobust" else "wald")
         check_choice("method", method, INTERVALS)
-        if self._formula is not None:
+        groups = _groups(cov_type, cov_kwds or {})
+        if self._formula is None:
+            model = JeffreysLogisticRegression(fit_intercept=False, **self._options)
+            fitted: Any = model.fit(self.exog, self.endog, **self._rows)
+        else:
             fitted = regress(self._formula, self.exog, **self._options)
-            return LogitResults(fitted.model, method, fitted)
-        model = JeffreysLogisticRegression(fit_intercept=False, **self._options)
-        return LogitResults(model.fit(self.exog, self.endog, **self._rows), method)
+        if cov_type != "nonrobust":
+            kind = "HC1" if cov_type == "cluster" else cov_type
+            fitted = fitted.with_covariance(kind, groups)
+        if isinstance(fitted, Regression):
+            return LogitResults(fitted.model, method, cov_type, fitted)
+        return LogitResults(fitted, method, cov_type)
+
+
+def _groups(cov_type: str, options: dict[str, Any]) -> Any:
+    """Return the clusters; refuse options that would be ignored."""
+    wanted = {"groups"} if cov_type == "cluster" else set()
+    if set(options) != wanted:
+        raise FirthshotError(
+            f"cov_type={cov_type!r} takes cov_kwds with {sorted(wanted)}, not {sorted(options)}: "
+            "give cov_kwds={'groups': …} for cov_type='cluster' and none otherwise."
+        )
+    return options.get("groups")
 
 
 @dataclass(frozen=True)
@@ -88,12 +122,14 @@ class LogitResults:
     estimator : JeffreysLogisticRegression
         The fitted model, with everything else that it can do.
     method : {"profile", "wald"}
+    cov_type : str
     regression : Regression or None
         The fit of a formula.
     """
 
     estimator: JeffreysLogisticRegression
     method: str
+    cov_type: str = "nonrobust"
     regression: Regression | None = None
 
     def _named(self, numbers: FloatArray) -> pd.Series[Any]:
@@ -110,6 +146,11 @@ class LogitResults:
     def bse(self) -> pd.Series[Any]:
         """Standard errors."""
         return self._named(self.estimator.bse())
+
+    @property
+    def tvalues(self) -> pd.Series[Any]:
+        """Estimates divided by their standard errors: Wald's z."""
+        return self.params / self.bse
 
     @cached_property
     def pvalues(self) -> pd.Series[Any]:
@@ -131,6 +172,23 @@ class LogitResults:
     def bic(self) -> float:
         """Bayesian criterion, of the log-likelihood without the penalty."""
         return self.estimator.bic_
+
+    @property
+    def nobs(self) -> float:
+        """Number of rows, or the sum of their weights."""
+        return float(self.estimator.fit_.model.data.w.sum())
+
+    @cached_property
+    def llnull(self) -> float:
+        """Log-likelihood of the constant alone, by maximum likelihood."""
+        data = self.estimator.fit_.model.data
+        null = JeffreysLogisticRegression(fit_intercept=False, tau=0.0)
+        return null.fit(np.ones((data.y.size, 1)), data.y, data.w, data.offset.T).loglik_
+
+    @property
+    def prsquared(self) -> float:
+        """McFadden's 1 - llf / llnull."""
+        return 1.0 - self.llf / self.llnull
 
     def cov_params(self) -> pd.DataFrame:
         """Return the covariance matrix of the coefficients."""
@@ -160,11 +218,21 @@ class LogitResults:
 
     def wald_test(self, r_matrix: Any, value: ArrayLike = 0.0) -> TestResult:
         """Test ``R β = value``: a matrix, the name of a coefficient, or a list of names."""
-        hypothesis = r_matrix if isinstance(r_matrix, str | dict) else _matrix_or_names(r_matrix)
-        result: TestResult = self.estimator.test(hypothesis, value, method="wald")
+        result: TestResult = self.estimator.test(r_matrix, value, method="wald")
         return result
 
+    def t_test(self, r_matrix: Any, value: ArrayLike = 0.0, alpha: float = 0.05) -> pd.DataFrame:
+        """Test each row of ``R β = value`` on its own by Wald's method; R as in `wald_test`."""
+        import pandas as pd
 
-def _matrix_or_names(given: Any) -> Any:
-    array = np.asarray(given)
-    return array if array.dtype.kind in "fiu" else list(given)
+        C, values = self.estimator._forms(r_matrix, value)
+        effect, error = C @ self.params, np.sqrt(np.diag(C @ self.cov_params() @ C.T))
+        z, margin = (effect - values) / error, np.sqrt(chi2_quantile(1.0 - alpha)) * error
+        columns = {"coef": effect, "std err": error, "z": z, "P>|z|": chi2_tail(z**2, 1)}
+        return pd.DataFrame({**columns, "lower": effect - margin, "upper": effect + margin})
+
+    def get_margeff(self) -> pd.DataFrame:
+        """Return average marginal effects, as `Regression.marginal_effects` does."""
+        if self.regression is None:
+            raise FirthshotError("Marginal effects need a formula: use Logit.from_formula.")
+        return self.regression.marginal_effects()

@@ -1,33 +1,31 @@
-"""Predictions with Wald intervals, and average marginal effects by the delta method."""
+"""Predictions with profile or Wald intervals."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError, check_choice
-from firthshot.formulas import as_pandas, variables_of
-from firthshot.jeffreys._profile import chi2_quantile
-from firthshot.jeffreys._tests import chi2_tail
+from firthshot.jeffreys._inference import INTERVALS
+from firthshot.jeffreys._profile import chi2_quantile, profile_intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pandas as pd  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels.memory import FloatArray
-    from firthshot.jeffreys._regression import Regression
+    from firthshot.jeffreys._model import Fit
     from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
 KINDS = ("probability", "linear")
-_STEP = 1e-4  # of a difference quotient, relative to the range of its variable
+_AT_ONCE = 100  # rows whose profiles are found together: memory grows with the square
+_ESTIMABLE = 1e-8  # of a row outside the span of the design, relative: rounding, with room
 
 
 @dataclass(frozen=True)
-class _Points:
+class Points:
     """Rows of a design with their probabilities; the reference is class 0."""
 
     X: FloatArray  # (n, p), with the constant
@@ -40,27 +38,34 @@ class _Points:
         return np.eye(classes)[None, :, 1:] - self.P[:, None, 1:]
 
 
-def _points(model: JeffreysLogisticRegression, frame: pd.DataFrame, offset: Any) -> _Points:
-    order = [int(np.flatnonzero(model.classes_ == c)[0]) for c in _classes(model)]
+def points(model: JeffreysLogisticRegression, frame: pd.DataFrame, offset: Any) -> Points:
+    """Evaluate the model at rows of a design."""
+    order = [int(np.flatnonzero(model.classes_ == c)[0]) for c in classes(model)]
     eta = model._predictors(frame, offset)[:, order[1:]]
     X = frame.to_numpy(dtype=np.float64)
     X = np.column_stack([np.ones(len(X)), X]) if model.fit_intercept else X
-    return _Points(X, eta, model.predict_proba(frame, offset)[:, order])
+    return Points(X, eta, model.predict_proba(frame, offset)[:, order])
 
 
-def _classes(model: JeffreysLogisticRegression) -> list[Any]:
+def classes(model: JeffreysLogisticRegression) -> list[Any]:
+    """Return the reference and then the other classes."""
     return [model.reference_, *model.contrasts_]
 
 
 def predict(
-    fit: Regression, frame: pd.DataFrame, offset: Any, kind: str, level: float | None, cov: Any
+    model: JeffreysLogisticRegression,
+    frame: pd.DataFrame,
+    offset: Any,
+    *,
+    kind: str,
+    interval: str | None,
+    level: float,
 ) -> pd.DataFrame:
-    """Return predictions of rows of a design, with Wald intervals if there is a level."""
+    """Return predictions of rows of a design, with intervals if one is named."""
     import pandas as pd
 
     check_choice("kind", kind, KINDS)
-    model = fit.model
-    at, contrasts = _points(model, frame, offset), len(model.contrasts_)
+    at, contrasts = points(model, frame, offset), len(model.contrasts_)
     if kind == "linear":
         values, first = at.eta, 1
         slopes = np.broadcast_to(np.eye(contrasts), (len(at.X), contrasts, contrasts))
@@ -69,20 +74,33 @@ def predict(
         P = at.P[:, first:]
         values = np.log(P) - np.log1p(-P)
         slopes = at.slopes()[:, first:] / (1.0 - P)[:, :, None]
-    shown = [_shown(values, kind)]
-    if level is not None:
-        covariance = model.cov_params() if cov is None else np.asarray(cov)
-        blocks = covariance.reshape(2 * (contrasts, at.X.shape[1]))
-        forms = np.einsum("np,jplq,nq->njl", at.X, blocks, at.X)
-        errors = np.sqrt(np.einsum("nkj,njl,nkl->nk", slopes, forms, slopes))
-        margin = np.sqrt(chi2_quantile(level)) * errors
-        of_logit = shown[0] * (1.0 - shown[0]) if kind == "probability" else 1.0
-        shown += [errors * of_logit, _shown(values - margin, kind), _shown(values + margin, kind)]
-    titles = ("estimate", "std_error", "lower", "upper")
-    rows, classes = np.indices(values.shape)
-    labels = np.array([str(c) for c in _classes(model)], dtype=object)[first:]
-    columns = {title: numbers.ravel() for title, numbers in zip(titles, shown, strict=False)}
-    return pd.DataFrame({"row": rows.ravel(), "class": labels[classes.ravel()], **columns})
+    estimate = _shown(values, kind)
+    columns = {"estimate": estimate}
+    if interval is not None:
+        check_choice("interval", interval, INTERVALS)
+        if interval == "profile":
+            _refuse_profile(model, kind)
+        errors = _errors(model, at.X, slopes)
+        of_logit = estimate * (1.0 - estimate) if kind == "probability" else 1.0
+        if interval == "wald":
+            margin = np.sqrt(chi2_quantile(level)) * errors
+            lower, upper = values - margin, values + margin
+        else:
+            lower, upper = (values + side for side in _profile_distances(model, at.X, level))
+        columns |= {"std_error": errors * of_logit}
+        columns |= {"lower": _shown(lower, kind), "upper": _shown(upper, kind)}
+    rows, labels = np.indices(values.shape)
+    names = np.array([str(c) for c in classes(model)], dtype=object)[first:]
+    table = {title: numbers.ravel() for title, numbers in columns.items()}
+    named = {} if interval is None else {"interval": interval}
+    return pd.DataFrame({"row": rows.ravel(), "class": names[labels.ravel()], **table, **named})
+
+
+def _errors(model: JeffreysLogisticRegression, X: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Return the standard errors of what moves with the linear predictors by some slopes."""
+    blocks = model.cov_params().reshape(2 * (slopes.shape[2], X.shape[1]))
+    forms = np.einsum("np,jplq,nq->njl", X, blocks, X)
+    return np.asarray(np.sqrt(np.einsum("nkj,njl,nkl->nk", slopes, forms, slopes)))
 
 
 def _shown(values: FloatArray, kind: str) -> FloatArray:
@@ -91,61 +109,60 @@ def _shown(values: FloatArray, kind: str) -> FloatArray:
     return values if kind == "linear" else np.asarray(expit(values))
 
 
-def marginal_effects(
-    fit: Regression, data: Any, variables: Sequence[str] | None, level: float, cov: Any
-) -> pd.DataFrame:
-    """Return average marginal effects on each probability, with delta-method intervals."""
-    import pandas as pd
-
-    model, table = fit.model, as_pandas(data)
-    covariance = model.cov_params() if cov is None else np.asarray(cov)
-    name = fit.data.source["weights"]
-    weights = table[name].to_numpy(float) if name in table.columns else np.ones(len(table))
-    known = variables_of(fit.data)
-    quantile, found = np.sqrt(chi2_quantile(level)), []
-    first = int(len(model.contrasts_) == 1)
-    labels = [str(label) for label in _classes(model)]
-    for variable in known if variables is None else variables:
-        if variable not in known:
-            raise FirthshotError(f"No term has the variable {variable!r}: choose of {known}.")
-        for change, lower, upper, width in _changes(fit, table, variable):
-            share = weights / weights.sum() / width
-            ends = [_averages(fit, rows, share) for rows in (upper, lower)]
-            effects, gradients = (a - b for a, b in zip(*ends, strict=True))
-            errors = np.sqrt(np.einsum("kq,qr,kr->k", gradients, covariance, gradients))
-            for k in range(first, len(labels)):
-                effect, error = effects[k], errors[k]
-                p_value = float(chi2_tail((effect / error) ** 2, 1))
-                bounds = effect - quantile * error, effect + quantile * error
-                found.append((variable, change, labels[k], effect, error, *bounds, p_value))
-    titles = ["variable", "change", "class", "effect", "std_error", "lower", "upper", "p_value"]
-    return pd.DataFrame(found, columns=titles)
+def _refuse_profile(model: JeffreysLogisticRegression, kind: str) -> None:
+    if kind == "probability" and len(model.contrasts_) > 1:
+        raise FirthshotError(
+            "A probability of three or more classes has no profile interval here: use "
+            "interval='wald', or kind='linear' for the log odds against the reference."
+        )
+    if model.correction == "flic":
+        raise FirthshotError(
+            "FLIC's intercepts do not maximise the penalised likelihood, so predictions have no "
+            "profile interval: use correction='flac' or 'none'."
+        )
+    if model.is_robust:
+        raise FirthshotError(
+            f"Profile intervals do not use the covariance {model.standard_errors}: use "
+            "interval='wald', or the fit without it."
+        )
 
 
-def _averages(fit: Regression, rows: Any, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted sum of each probability and its gradient by the coefficients."""
-    frame, offset = fit._new_design(rows, None)
-    at = _points(fit.model, frame, offset)
-    slopes = at.P[:, :, None] * at.slopes()
-    gradients = np.einsum("n,nkj,np->kjp", share, slopes, at.X)
-    return share @ at.P, gradients.reshape(at.P.shape[1], -1)
+def _profile_distances(
+    model: JeffreysLogisticRegression, X: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return how far the profile bounds of each linear predictor lie from it, each (n, J).
+
+    A fit whose coefficients are the linear predictors of some rows differs from ours in the
+    names of its coordinates alone, so the profiles of coefficients serve.
+    """
+    unique, back = np.unique(X, axis=0, return_inverse=True)
+    found = np.zeros((2, len(unique), len(model.contrasts_)))
+    moving = np.flatnonzero(unique.any(axis=1))  # without a constant, a row of zeros is certain
+    for start in range(0, len(moving), _AT_ONCE):
+        rows = moving[start : start + _AT_ONCE]
+        fitted = _in_predictors(model, unique[rows])
+        if fitted.maximum.converged:
+            bounds = profile_intervals(fitted, range(fitted.beta.size), level)
+            distances = bounds - fitted.beta.reshape(-1, 1)
+        else:
+            distances = np.full((fitted.beta.size, 2), np.nan)
+        found[:, rows] = distances.reshape(-1, len(rows), 2).transpose(2, 1, 0)
+    return found[0, back.ravel()], found[1, back.ravel()]
 
 
-def _changes(fit: Regression, table: Any, name: str) -> Iterator[tuple[str, Any, Any, FloatArray]]:
-    """Yield each change of a variable: in words, both tables, and what to divide by."""
-    column = table[name]
-    formula = fit.data.source["formula"]
-    factor = re.search(rf"\b(?:C|factor)\(\s*`?{re.escape(name)}`?\s*[,)]", formula)
-    if column.dtype.kind not in "iuf" or factor:
-        levels = sorted(column.unique()) if not hasattr(column, "cat") else column.cat.categories
-        for level in levels[1:]:
-            ends = [table.assign(**{name: [end] * len(table)}) for end in (levels[0], level)]
-            yield f"{level} against {levels[0]}", *ends, np.ones(len(table))
-        return
-    values = column.to_numpy(float)
-    step = _STEP * np.ptp(values)
-    if step == 0.0:
-        raise FirthshotError(f"Column {name!r} is constant: its effect needs rows that differ.")
-    # A spline has no value outside the range of the fit: at its ends the quotient is one-sided.
-    lower, upper = np.maximum(values - step, values.min()), np.minimum(values + step, values.max())
-    yield "per unit", table.assign(**{name: lower}), table.assign(**{name: upper}), upper - lower
+def _in_predictors(model: JeffreysLogisticRegression, X: FloatArray) -> Fit:
+    """Return the fit with the linear predictors of some rows for its coefficients."""
+    fitted, _ = model._inferential_fit()
+    design = fitted.model.design
+    forms = np.zeros((len(X), len(design.T)))  # of FLAC's own column no other row has any
+    forms[:, : X.shape[1]] = X
+    turned = replace(design, T=forms @ design.T, estimable=_determined(forms, design))
+    return replace(fitted, model=replace(fitted.model, design=turned))
+
+
+def _determined(forms: FloatArray, design: Any) -> NDArray[np.bool_]:
+    """Tell which forms lie in the span of the rows of the design."""
+    if design.rank == len(design.T):
+        return np.ones(len(forms), dtype=bool)
+    outside = forms - forms @ design.T @ design.R
+    return np.asarray(np.abs(outside).max(axis=1) <= _ESTIMABLE * np.abs(forms).max(axis=1))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from firthshot.errors import FirthshotError, check_choice
+from firthshot.errors import FirthshotError
 from firthshot.formulas import ModelData, make_model_data, new_offset, new_rows
 from firthshot.jeffreys._tests import TestResult, no_test
 from firthshot.jeffreys.estimator import CollinearityError, JeffreysLogisticRegression
@@ -51,13 +51,33 @@ class Regression:
         """Columns of the right-hand side, without intercept and offset."""
         return self.data.frame
 
+    def with_covariance(
+        self, covariance: str | ArrayLike = "HC1", clusters: str | ArrayLike | None = None
+    ) -> Self:
+        """Return the same fit with robust standard errors, Wald intervals and Wald tests.
+
+        Parameters
+        ----------
+        covariance : {"HC0", "HC1", "HC2", "HC3"} or array, default="HC1"
+            As in `JeffreysLogisticRegression.with_covariance`.
+        clusters : str or array-like, default=None
+            A column of the table, or the cluster of each row of the fit.
+        """
+        if isinstance(clusters, str):
+            if clusters not in self.data.table.columns:
+                raise FirthshotError(f"The table has no column {clusters!r} of clusters.")
+            clusters = self.data.of_rows(self.data.table[clusters])
+        return replace(self, model=self.model.with_covariance(covariance, clusters))
+
     def test_terms(
-        self, *, method: str = "likelihood-ratio", penalty: str = "full-information"
+        self, *, method: str | None = None, penalty: str = "full-information"
     ) -> dict[str, TestResult]:
         """Test each term of the formula: all its coefficients zero, in every class, others free.
 
-        Parameters are those of `JeffreysLogisticRegression.test`.
+        Parameters are those of `JeffreysLogisticRegression.test`; a robust covariance has Wald's
+        test.
         """
+        method = method or ("wald" if self.model.is_robust else "likelihood-ratio")
         return {
             term: self._test_columns(columns, method, penalty)
             for term, columns in self.data.terms.items()
@@ -75,15 +95,20 @@ class Regression:
         assert isinstance(result, TestResult)
         return result
 
+    def _method(self, method: str | None) -> str:
+        return method or ("wald" if self.model.is_robust else "profile")
+
     def summary(
-        self, level: float = 0.95, method: str = "profile", *, odds_ratios: bool = False
+        self, level: float = 0.95, method: str | None = None, *, odds_ratios: bool = False
     ) -> Summary:
         """Return the table of coefficients, followed by tests of terms if one has several.
 
-        Parameters are those of `JeffreysLogisticRegression.summary`.
+        Parameters are those of `JeffreysLogisticRegression.summary`; a robust covariance has
+        Wald's method.
         """
         from firthshot.jeffreys._summarise import summarise
 
+        method = self._method(method)
         tests = self.test_terms(method="wald" if method == "wald" else "likelihood-ratio")
         several = any(test.df > 1 for test in tests.values())
         return summarise(
@@ -101,10 +126,10 @@ class Regression:
         *,
         kind: str = "forest",
         level: float = 0.95,
-        method: str = "profile",
+        method: str | None = None,
     ) -> Figure:
         """Draw odds ratios or profiles, as `JeffreysLogisticRegression.plot` does."""
-        return self.model.plot(path, kind=kind, level=level, method=method)
+        return self.model.plot(path, kind=kind, level=level, method=self._method(method))
 
     def predict_proba(self, data: Any, offset: ArrayLike | None = None) -> FloatArray:
         """Return probabilities for other rows, in the order of ``model.classes_``.
@@ -139,7 +164,6 @@ class Regression:
         interval: str | None = None,
         level: float = 0.95,
         offset: ArrayLike | None = None,
-        cov: ArrayLike | None = None,
     ) -> pd.DataFrame:
         """Return probabilities or linear predictors for other rows, with intervals if wanted.
 
@@ -149,14 +173,14 @@ class Regression:
             Rows with the columns of the right-hand side.
         kind : {"probability", "linear"}, default="probability"
             Linear predictors are log odds against the reference, offset included.
-        interval : {"wald"}, default=None
-            Add ``std_error``, ``lower`` and ``upper``. Bounds of a probability are made on the
-            logit scale, so that they lie between 0 and 1; standard errors by the delta method.
+        interval : {"profile", "wald"}, default=None
+            Add ``std_error``, ``lower``, ``upper`` and the name of the interval. Bounds of a
+            probability are made on the logit scale, so that they lie between 0 and 1; standard
+            errors by the delta method. With three or more classes, probabilities have Wald
+            intervals and linear predictors both.
         level : float, default=0.95
         offset : array-like of shape (n,), default=None
             As in `predict_proba`.
-        cov : array-like of shape (n_parameters, n_parameters), default=None
-            Another covariance matrix, such as ``model.robust_cov()``.
 
         Returns
         -------
@@ -165,42 +189,39 @@ class Regression:
         """
         from firthshot.jeffreys._prediction import predict
 
-        if interval is not None:
-            check_choice("interval", interval, ("wald",))
         frame, shift = self._new_design(data, offset)
-        return predict(self, frame, shift, kind, level if interval else None, cov)
+        return predict(self.model, frame, shift, kind=kind, interval=interval, level=level)
 
     def marginal_effects(
         self,
-        data: Any,
-        variables: Sequence[str] | None = None,
+        data: Any = None,
+        variables: str | Sequence[str] | None = None,
         *,
         level: float = 0.95,
-        cov: ArrayLike | None = None,
     ) -> pd.DataFrame:
         """Return average marginal effects on the probabilities, with delta-method intervals.
 
         The effect of a number is the mean slope of the probability, through every term that holds
-        the variable. The effect of a level is the mean change from the first level to it.
+        the variable. The effect of a level is the mean change from the reference level to it, and
+        that of a column of 0 and 1 the mean change from 0 to 1.
 
         Parameters
         ----------
-        data : pandas or polars frame, or dict
-            Rows to average over, usually those of the fit; the fit's column of weights counts.
-        variables : sequence of str, default=None
+        data : pandas or polars frame, or dict, default=None
+            Rows to average over, with the fit's column of weights; the rows of the fit if None,
+            and then a row of ``cbind(…)`` counts as often as it has trials.
+        variables : str or sequence of str, default=None
             Columns of the table; all that the formula reads if None.
         level : float, default=0.95
-        cov : array-like of shape (n_parameters, n_parameters), default=None
-            Another covariance matrix, such as ``model.robust_cov()``.
 
         Returns
         -------
         pandas.DataFrame
             One line for each variable, change and class; of two classes the second one only.
         """
-        from firthshot.jeffreys._prediction import marginal_effects
+        from firthshot.jeffreys._effects import marginal_effects
 
-        return marginal_effects(self, data, variables, level, cov)
+        return marginal_effects(self, data, variables, level)
 
 
 def regress(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.errors import FirthshotError
 from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names
 from firthshot.jeffreys._summary import Row, Summary, TermRow
 from firthshot.jeffreys._tests import HIGHER, TestResult, chi2_tail
@@ -54,6 +55,10 @@ def summarise(
     source : mapping, default=None
         What the header says of formula, weights and offset besides what the estimator knows.
     """
+    if model.is_robust and method != "wald":
+        raise FirthshotError(
+            f"Standard errors {model.standard_errors} have Wald intervals: use method='wald'."
+        )
     bounds = model.conf_int(level, method)
     tests = model.test(method="wald" if method == "wald" else "likelihood-ratio")
     tests = _wald_where_needed(model, tests)
@@ -128,9 +133,10 @@ def _header(
         "penalised_loglik": model.penalised_loglik_,
         "converged": bool(model.converged_),
         "reason": model.reason_,
-        "lr_chi2": overall.chi2,
-        "lr_df": overall.df,
-        "lr_p_value": overall.p_value,
+        "overall_chi2": overall.chi2,
+        "overall_df": overall.df,
+        "overall_p_value": overall.p_value,
+        "overall_test": "Wald" if model.is_robust else "Likelihood ratio",
     }
 
 
@@ -141,7 +147,8 @@ def _overall_test(model: JeffreysLogisticRegression) -> TestResult:
     if not slopes or model.rank_ < len(columns) or len(set(columns)) < len(columns):
         return TestResult(np.nan, 0, np.nan, np.nan, True, "")
     labels = [str(c) for c in model.contrasts_]
-    result = model.test(coefficient_names(slopes, labels))
+    method = "wald" if model.is_robust else "likelihood-ratio"
+    result = model.test(coefficient_names(slopes, labels), method=method)
     assert isinstance(result, TestResult)
     return result
 
@@ -151,7 +158,8 @@ def _notes(
 ) -> list[tuple[bool, str]]:
     """Return what may be said of the fit, after whether it holds."""
     columns = len(model._columns())
-    errors = "" if odds_ratios else f"Standard errors: {model.standard_errors}. "
+    silent = odds_ratios and not model.is_robust
+    errors = "" if silent else f"Standard errors: {model.standard_errors}. "
     return [
         (True, f"{errors}Intervals: {_interval_words(model, method)}."),
         (model.correction == "flic", "FLIC: the intercept has a Wald interval and test."),

@@ -146,10 +146,10 @@ class Summary:
     def head_lines(self) -> list[str]:
         """Return the lines above the table."""
         h = self.header
-        slopes = "the slope" if h["lr_df"] == 1 else f"all {h['lr_df']} slopes"
+        slopes = "the slope" if h["overall_df"] == 1 else f"all {h['overall_df']} slopes"
         test = (
-            f"Likelihood ratio test of {slopes}: χ² = {chi_squared(h['lr_chi2'])}, "
-            f"p = {probability(h['lr_p_value'])}"
+            f"{h['overall_test']} test of {slopes}: χ² = {chi_squared(h['overall_chi2'])}, "
+            f"p = {probability(h['overall_p_value'])}"
         )
         size = f"{h['groups']} groups" if h.get("groups") else f"{h['rows']} rows"
         counts = ", ".join(f"{name}: {number(count)}" for name, count in h["classes"].items())
@@ -160,7 +160,7 @@ class Summary:
             *self._source_lines(),
             f"{size}; {counts}; reference {h['reference']}",
             *self._fit_lines(),
-            *([test] if h["lr_df"] else []),
+            *([test] if h["overall_df"] else []),
         ]
 
     def _fit_lines(self) -> list[str]:
