@@ -25,7 +25,7 @@ _ESTIMABLE = 1e-8  # of a row outside the span of the design, relative: rounding
 
 
 @dataclass(frozen=True)
-class Points:
+class _Points:
     """Rows of a design with their probabilities; the reference is class 0."""
 
     X: FloatArray  # (n, p), with the constant
@@ -38,13 +38,13 @@ class Points:
         return np.eye(classes)[None, :, 1:] - self.P[:, None, 1:]
 
 
-def points(model: JeffreysLogisticRegression, frame: pd.DataFrame, offset: Any) -> Points:
+def points(model: JeffreysLogisticRegression, frame: pd.DataFrame, offset: Any) -> _Points:
     """Evaluate the model at rows of a design."""
     order = [int(np.flatnonzero(model.classes_ == c)[0]) for c in classes(model)]
     eta = model._predictors(frame, offset)[:, order[1:]]
     X = frame.to_numpy(dtype=np.float64)
     X = np.column_stack([np.ones(len(X)), X]) if model.fit_intercept else X
-    return Points(X, eta, model.predict_proba(frame, offset)[:, order])
+    return _Points(X, eta, model.predict_proba(frame, offset)[:, order])
 
 
 def classes(model: JeffreysLogisticRegression) -> list[Any]:
