@@ -37,6 +37,9 @@ class ProgressListener:
         ``words`` are shown beside the count until the next call.
         """
 
+    def doing(self, words: str) -> None:
+        """Hear what begins now and cannot be counted, such as "Loading the encoder"."""
+
     def say(self, line: str) -> None:
         """Hear a remark."""
 

@@ -316,6 +316,12 @@ def test_names_are_looked_up_in_order(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     with pytest.raises(BankError, match=r"no bank named 'toy'.*clinc150-minilm"):
         load_bank("toy")
+    (tmp_path / "listed" / "toy.bank").symlink_to("moved/toy.bank")
+    with pytest.raises(BankError, match=r"^Bank 'toy' is a link to moved/toy.bank, which is not"):
+        load_bank("toy")
+    with pytest.raises(BankError, match=r"no bank named 'other'.*lists \(clinc150-minilm\)"):
+        load_bank("other")
+    (tmp_path / "listed" / "toy.bank").unlink()
     for folder in ("data/firthshot/banks", "here/banks", "listed"):
         place = tmp_path / folder / "toy.bank"
         place.write_bytes((tmp_path / "toy.bank").read_bytes())

@@ -83,3 +83,42 @@ def test_a_terminal_has_a_bar_that_goes_away():
     assert "50 %" in shown
     assert "1 of 2 [things]" in shown
     assert shown.endswith("\x1b[2K")
+
+
+def test_what_is_being_done_is_said_once_it_takes_long():
+    progress = ScreenProgress(a_screen(), patience=0.05)
+    progress.doing("Reading pets.csv")
+    progress.doing("Loading the encoder")
+    progress._timer.join()
+    assert printed(progress) == ["Loading the encoder …"]
+    progress.doing("Fitting")
+    progress.advance()
+    progress._timer.join()
+    assert "Fitting …" not in printed(progress)  # it was over in time
+
+
+def test_a_silent_start_does_not_begin_its_patience_anew(clock):
+    progress = ScreenProgress(a_screen(), patience=60.0)
+    clock[0] += 61
+    progress.doing("Loading the encoder")
+    progress._timer.join()
+    progress.doing("Fitting")
+    progress.finish()
+    assert printed(progress) == ["Loading the encoder …"]
+
+
+def test_a_terminal_shows_what_is_being_done_and_takes_it_away():
+    with ScreenProgress(a_screen(force_terminal=True), patience=0.01) as progress:
+        progress.doing("Loading the encoder")
+        progress._timer.join()
+    shown = progress.console.file.getvalue()
+    assert "Loading the encoder …" in shown
+    assert "%" not in shown
+    assert shown.endswith("\x1b[2K")
+
+
+def test_quiet_work_is_never_named():
+    progress = ScreenProgress(a_screen(), patience=0.0, quiet=True)
+    progress.doing("Loading the encoder")
+    progress._timer.join()
+    assert printed(progress) == []

@@ -90,6 +90,7 @@ def test_the_answer_has_every_line():
     assert "expected of new rows" in lines["accuracy"]
     assert "LogisticRegression()" in lines["compared"]
     assert "nearest class mean" in lines["compared"]
+    assert lines["compared"].startswith("Fitted to fewer rows and tested on the rest: this head ")
     assert "against λ = 0" in lines["Firth"]
     assert lines["Firth"].endswith("no practical difference.")
     assert title_line(report(clusters((6, 7)))) == "made: 13 rows, 6 features, 2 classes of 6 to 7"

@@ -55,11 +55,16 @@ def load_bank(name_or_path: str | Path) -> Bank:
     text = os.fspath(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(SUFFIX) or _has_separator(text):
         return open_bank(text)
-    for _, folder in search_folders():
-        if (folder / f"{text}{SUFFIX}").is_file():
-            return open_bank(folder / f"{text}{SUFFIX}")
-    if Path(text).is_file():
-        return open_bank(text)
+    places = [folder / f"{text}{SUFFIX}" for _, folder in search_folders()]
+    for path in (*places, Path(text)):
+        if path.is_file():
+            return open_bank(path)
+    for path in places:
+        if path.is_symlink():
+            raise BankError(
+                f"Bank {text!r} is a link to {path.readlink()}, which is not there: restore that "
+                f"file, or remove {path}."
+            )
     raise BankError(
         f"There is no bank named {text!r}: give a path, or one of those that "
         f"`firthshot bank ls` lists ({', '.join(_names()) or 'none'})."
@@ -91,7 +96,7 @@ def _entry(origin: str, path: Path) -> BankEntry:
 
 
 def _names() -> list[str]:
-    return sorted({path.stem for _, path in _files()})
+    return sorted({path.stem for _, path in _files() if path.is_file()})
 
 
 def _has_separator(text: str) -> bool:

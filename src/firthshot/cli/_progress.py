@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 EVERY_SECONDS = 10.0
-PATIENCE_SECONDS = 2.0  # work that is usually over by then is shown only if it is not
+PATIENCE_SECONDS = 1.0  # work that is usually over by then is shown only if it is not
 _ENOUGH = 4  # the first items may compile kernels: they say nothing of those to come
 
 
@@ -94,7 +95,8 @@ class ScreenProgress(ProgressListener):
         self.console, self.quiet, self.hint = console, quiet or console.quiet, hint
         self.meter = Meter()
         self._bar: Progress | None = None
-        self._begins = time.monotonic() + patience
+        self._patience, self._timer = patience, threading.Timer(0.0, print)
+        self._begins = self._silent_until = time.monotonic() + patience
         self._next_line = self._begins + (0.0 if patience else EVERY_SECONDS)
 
     def start(
@@ -108,6 +110,7 @@ class ScreenProgress(ProgressListener):
 
     def advance(self, count: int = 1, *, units: int | None = None, words: str = "") -> None:
         """Move the bar, or print a line if it is time."""
+        self._timer.cancel()
         self.meter.advance(count, units, words)
         self._show()
 
@@ -116,7 +119,7 @@ class ScreenProgress(ProgressListener):
         if self.quiet or now < self._begins:
             return
         if self.console.is_terminal:
-            self._draw()
+            self._draw(self._line(), self.meter.done, self.meter.total)
         elif self.meter.fresh and (now >= self._next_line or self.meter.done == self.meter.total):
             self._next_line = now + EVERY_SECONDS
             self.say(self._line() + ".")
@@ -125,20 +128,36 @@ class ScreenProgress(ProgressListener):
     def _line(self) -> str:
         return "; ".join(filter(None, (self.meter.line(), self.hint)))
 
-    def _draw(self) -> None:
+    def _draw(self, words: str, done: int = 0, total: int | None = None) -> None:
+        """Show the bar; without a total it moves to and fro."""
         from rich.progress import BarColumn, Progress, TextColumn
 
         if self._bar is None:
-            share, words = TextColumn("{task.percentage:>3.0f} %"), "{task.fields[words]}"
-            columns = BarColumn(bar_width=20), share, TextColumn(words, markup=False)
+            columns = BarColumn(bar_width=20), TextColumn("{task.fields[words]}", markup=False)
             self._bar = Progress(*columns, console=self.console, transient=True)
             self._bar.add_task("", words="", total=None)
             self._bar.start()
-        done, total = self.meter.done, self.meter.total
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total, words=self._line())
+        share = f"{100 * done / total:3.0f} % " if total else ""
+        task = self._bar.task_ids[0]
+        self._bar.update(task, completed=done, total=total, words=share + words)
+
+    def doing(self, words: str) -> None:
+        """Print what is being done, once nothing was printed for a while."""
+        self._timer.cancel()
+        silence = max(self._silent_until - time.monotonic(), 0.0)
+        self._timer = threading.Timer(silence, self._tell, [f"{words} …"])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _tell(self, words: str) -> None:
+        if self.console.is_terminal and not self.quiet:
+            self._draw(words)
+        else:
+            self.say(words)
 
     def say(self, line: str) -> None:
         """Print a line as it is."""
+        self._silent_until = time.monotonic() + self._patience
         if not self.quiet:
             say(self.console, line)
 
@@ -150,6 +169,7 @@ class ScreenProgress(ProgressListener):
 
     def finish(self) -> None:
         """Take the bar away."""
+        self._timer.cancel()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -162,11 +182,15 @@ class ScreenProgress(ProgressListener):
 
 
 @contextmanager
-def listening(*, quiet: bool) -> Iterator[None]:
-    """Show long work of the library on standard error, once it takes long, or is stopped."""
+def listening(what: str, *, quiet: bool) -> Iterator[None]:
+    """Show long work of the library on standard error, once it takes long, or is stopped.
+
+    ``what`` is done first, such as "Reading pets.csv".
+    """
     told = ScreenProgress(screen(stderr=True), quiet=quiet, patience=PATIENCE_SECONDS)
     try:
         with told as listener, heard_by(listener):
+            listener.doing(what)
             yield
     except KeyboardInterrupt:
         echo("Stopped. Finished embeddings are kept: repeat the command to go on.", err=True)

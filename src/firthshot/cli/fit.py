@@ -154,7 +154,7 @@ def fit(
         "split": split,
     }
     reading |= {"label": label, "skip_bad": skip_bad}
-    with listening(quiet=quiet), encoding(device=device, offline=offline):
+    with listening(f"Reading {source}", quiet=quiet), encoding(device=device, offline=offline):
         if update is not None:
             fitted = _grown(update, source, reading, settings, head)
         else:

@@ -95,7 +95,7 @@ def predict(
 
     if out is not None:
         check_target("--out", out, {"input": [*sources], "model": [model]}, KINDS)
-    with listening(quiet=quiet), encoding(device=device, offline=offline):
+    with listening(f"Reading {model}", quiet=quiet), encoding(device=device, offline=offline):
         loaded = load(model, encoder)
         refuse_contradictions(label, drop or (), text or loaded.estimator.text_name_)
         if unknown is not None:

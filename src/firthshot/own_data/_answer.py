@@ -83,9 +83,10 @@ def accuracy_words(report: FitReport, found: Assessment) -> str:
 
 
 def rivals_words(found: Assessment) -> str:
-    """Return the accuracy of other methods on the same left-out rows."""
+    """Return the accuracy of other methods on the same left-out rows, and why it is lower."""
     others = ", ".join(f"{one.name} {100 * one.accuracy:.1f}" for one in found.rivals)
-    return f"On the left-out rows: this head {100 * found.estimate.measured:.1f} %, {others}."
+    own = f"this head {100 * found.estimate.measured:.1f} %"
+    return f"Fitted to fewer rows and tested on the rest: {own}, {others}."
 
 
 def firth_words(found: Assessment) -> str:

@@ -69,6 +69,7 @@ class Embedder:
 
         if kind not in self._loaded:
             wanted = DEFAULTS[kind] if self.given is None else self.given
+            self.listener.doing(_loading(wanted))
             self._loaded[kind] = load_encoder(wanted, kind=kind, listener=self._hearing)
         return self._loaded[kind]
 
@@ -77,6 +78,7 @@ class Embedder:
 
         assert self.mark is not None
         if None not in self._loaded:
+            self.listener.doing(_loading(self.given or self.mark.spec))
             self._loaded[None] = recall_encoder(self.mark, self.given, listener=self._hearing)
         return self._loaded[None]
 
@@ -99,6 +101,11 @@ class Embedder:
             return False
         known = ENCODERS.get(self.mark.spec) or self._of_model()
         return known.kind == "text"
+
+
+def _loading(encoder: Any) -> str:
+    """Return what is being done while a network is imported and read."""
+    return f"Loading the encoder {encoder}" if isinstance(encoder, str) else "Loading the encoder"
 
 
 def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded | None:

@@ -90,6 +90,7 @@ def fit_examples(
     """Fit a head to examples, and assess it by them."""
     _refuse_equal_rows(examples)
     estimator = make_head(head, parameters, examples)
+    embedder.listener.doing("Fitting, and testing the fit on left-out rows")
     notes = _fitted(estimator, examples)
     if head != AUTO and estimator.standardize and "standardize" not in parameters:
         notes.append(SCALED)

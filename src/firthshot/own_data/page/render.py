@@ -99,8 +99,8 @@ def answer_of(report: FitReport) -> dict[str, str]:
 
 
 def _lead(report: FitReport) -> list[tuple[str, str]]:
-    """Return the short answer but for the head and the table of other methods."""
-    return [line for line in answer_lines(report) if line[0] not in ("head", "compared")]
+    """Return the short answer but for the head, which stands at the end of the page."""
+    return [line for line in answer_lines(report) if line[0] != "head"]
 
 
 def matrix_view(found: Assessment) -> dict[str, Any]:
