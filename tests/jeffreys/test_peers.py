@@ -1,4 +1,4 @@
-"""What firthmodels asserts of itself, as facts; R's packages are in `test_golden`.
+"""What firthmodels asserts of itself, as facts; R's packages are in `test_peers_in_r`.
 
 Source: github.com/jzluo/firthmodels, tests/test_logistic.py and tests/test_separation.py (commits
 0549bc9 and 26db1ae). Its numbers come from R's logistf; its intercept is last, ours is first.
