@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from firthshot.engine import Penalty, Sgd
 from firthshot.engine._trial import Trial
 from firthshot.engine.sgd import blocks, cosine
-from firthshot.engine.sgd.blocks import Projections, advance_rows, block_steps, new_record, settle
+from firthshot.engine.sgd.blocks import Projections, advance_rows, follow, new_record, settle
 from firthshot.engine.sgd.cosine import CosineSgd, linear_layer_start
 from firthshot.engine.sgd.linear import SpanStart
 from firthshot.kernels.vectors import lanes_of
@@ -33,7 +33,6 @@ class Case:
         self.rng, lanes = np.random.default_rng(seed), lanes_of(dtype)
         self.n, self.batch, self.dtype = n, batch, dtype
         self.steps = -(-n // batch)
-        self.block = block_steps(batch, momentum)
         rows = self.rng.normal(size=(n, 5)) / 3
         sgd = Sgd(0.1, momentum, 0.0, batch_size=batch)
         trial = make_trial(n_classes=2, shots=2, dtype=dtype)
@@ -45,12 +44,17 @@ class Case:
         self.record.order[:] = self.rng.permutation(n)
         self.gradients = self.normal(n, panels * lanes)
         self.decays = 0.1 * self.normal(self.steps, panels * lanes)
+        begin = 0
         for step in range(self.steps):
-            power = self.record.powers[step % self.block]
             mine = slice(step * batch, (step + 1) * batch)
-            self.record.decays[:, step] = self.decays[step].reshape(panels, lanes) / power
+            self.record.decays[:, step] = self.decays[step].reshape(panels, lanes)
+            begin = step if step == begin + self.record.longest else begin
+            if not follow(task.schedule, self.record, step, begin):
+                begin = step
+                assert follow(task.schedule, self.record, step, begin)
             each = self.gradients[mine].reshape(-1, panels, lanes).transpose(1, 0, 2)
-            self.record.gradients[:, mine] = each / power
+            before = self.record.psi[:, step - 1 : step] if step > begin else 1
+            self.record.gradients[:, mine] = each / before
 
     def normal(self, *shape):
         return self.rng.normal(size=shape).astype(self.dtype)
@@ -83,7 +87,7 @@ CASES = {
 @given(**CASES)
 def test_rows_pass_through_a_block_as_through_its_steps(n, batch, panels, momentum, dtype, seed):
     case = Case(n, batch, panels, momentum, dtype, seed)
-    last_block = (case.steps - 1) // case.block * case.block
+    last_block = case.record.begins[-1]
     steps = case.steps - last_block
     rows = case.rng.permutation(n)[: case.rng.integers(1, n + 1)]
     wide = (panels + 1) * lanes_of(dtype)

@@ -193,6 +193,18 @@ def vfma(typingctx, left, right, addend):
     return left(left, right, addend), codegen
 
 
+@intrinsic
+def any_above(typingctx, left, right):
+    """Return whether any lane of ``left`` is above that of ``right``; NaN is not."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = ir.IntType(args[0].type.count)
+        mask = builder.bitcast(builder.fcmp_ordered(">", *args), lanes)
+        return builder.icmp_unsigned("!=", mask, ir.Constant(lanes, 0))
+
+    return types.boolean(left, right), codegen
+
+
 vsqrt = unary(lambda builder, value: call(builder, "sqrt", value.type, value))
 
 # exp(r) on |r| <= ln(2)/2 as 1 + r + r² P(r); a minimax fit for float32 (relative error 6e-8),

@@ -12,11 +12,20 @@ batch of a few rows. A batch needs its own rows only, and the order of rows is k
 steps is recorded, and `advance_rows` takes rows through all recorded steps while their projections
 stay in registers: the rows of each batch when its turn comes, and all rows at the block's end.
 
-Inside a block p_e is kept divided by μ^t, t being the steps since the block's start. A step is then
+Inside a block a row has two coordinates, and what decay and momentum do alike to all the rows of a
+column is left to three numbers of the column:
 
-    p_e ← p_e + (decay / μ^t) p_v + G[:, I] (Δ / μ^t)        p_v ← p_v − η μ^t p_e
+    p_v = φ along        p_e = χ along + ψ speed
 
-or |I| + 2 multiply-adds for each row and column, against 2 |I| of products with both v and e.
+A step is then |I| + 1 multiply-adds for each row and column, against 2 |I| of products with both v
+and e:
+
+    speed ← speed + G[:, I] (Δ / ψ)        along ← along − (η ψ / φ') speed
+
+    φ' = φ − η (χ + decay φ)        χ' = μ (χ + decay φ)        ψ' = μ ψ φ / φ'
+
+The first step of a block adds its decay to the speed itself, so that it leaves φ = 1, χ = 0, ψ = μ
+whatever the decay is. A step that would take φ far from 1 begins a block of its own (`follow`).
 
 The coefficients ``v = s v_0 + X'a`` and ``e = s_e v_0 + X'velocity`` are needed when training ends.
 `settle` takes them through a whole epoch, in which each row has had one gradient.
@@ -37,6 +46,7 @@ from firthshot.kernels import kernel
 from firthshot.kernels.tiles import INDEX, TILE_ROWS, TILE_VECTORS, emit_cases, unpack
 from firthshot.kernels.vectors import (
     Vector,
+    any_above,
     fma,
     ir_type,
     lanes_in,
@@ -45,11 +55,14 @@ from firthshot.kernels.vectors import (
     splat,
     store,
     vadd,
+    vdiv,
     vfill,
     vfma,
     vload,
+    vmax,
     vmul,
     vstore,
+    vsub,
 )
 
 if TYPE_CHECKING:
@@ -58,8 +71,11 @@ if TYPE_CHECKING:
 # Rows of a block, in whole batches. Fewer stream the projections more often; of more, the gradients
 # leave the second-level cache. At 100 ways 28 to 80 rows cost the same, 120 up to 15 % more.
 BLOCK_ROWS = 60
-# μ^t stays above this within a block. Smaller values only matter below a momentum of 0.54.
+# ψ, about μ^t, stays above this in a block. Smaller values only matter below a momentum of 0.54.
 _SMALLEST_POWER = 1e-4
+# How far from 1 φ may go before a block ends: digits are lost as φ comes near zero. Training that
+# is stable stays within a hundredth.
+_FARTHEST = 0.5
 # A row has two accumulators here, so that a tile has half the rows.
 _MOST_ROWS = (TILE_ROWS + 1) // 2
 
@@ -72,24 +88,24 @@ class Projections(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The steps of an epoch, written by the head as they are taken.
-
-    Those of the current block are ``first`` … ; ``gradients`` are in the order of visits, and they
-    and ``decays`` are divided by μ^t.
-    """
+    """The steps of an epoch, written by the head as they are taken."""
 
     batch: int
+    longest: int  # the most steps of a block
     order: Any  # (N,) rows in the order of visits
-    gradients: Any  # (blocks of columns, N, lanes)
-    decays: Any  # (blocks of columns, steps, lanes)
-    powers: Any  # (T + 1,), μ^t
-    rates: Any  # (T,), −η μ^t
+    begins: Any  # (steps,), the first step of each one's block
+    gradients: Any  # (blocks of columns, N, lanes), Δ / ψ in the order of visits
+    decays: Any  # (blocks of columns, steps, lanes), as all that follow
+    rates: Any  # −η ψ / φ', the factor of the speed
+    phi: Any  # φ, χ and ψ after each step
+    chi: Any
+    psi: Any
     end_v: Any  # (steps, lanes), room for what the gradients have become in v and e at the end
     end_e: Any
 
 
 def block_steps(batch: int, momentum: float) -> int:
-    """Return T, the number of steps of a block."""
+    """Return T, the most steps of a block."""
     steps = max(1, BLOCK_ROWS // batch)
     if momentum == 0:
         return 1
@@ -100,12 +116,11 @@ def new_record(schedule: Schedule, n: int, columns: int) -> Record:
     """Return room for the steps of an epoch over n rows."""
     batch, momentum, dtype = schedule.batch_size, schedule.momentum, schedule.momentum.dtype
     lanes, steps = lanes_of(dtype), -(-n // batch)
-    powers = momentum ** np.arange(block_steps(batch, momentum) + 1, dtype=dtype)
     panels = columns // lanes
-    shapes = (panels, n, lanes), (panels, steps, lanes), (steps, lanes), (steps, lanes)
-    gradients, decays, end_v, end_e = (aligned_zeros(shape, dtype) for shape in shapes)
-    rates = -schedule.learning_rate * powers[:-1]
-    return Record(batch, np.empty(n, np.int64), gradients, decays, powers, rates, end_v, end_e)
+    shapes = ((panels, n, lanes), *[(panels, steps, lanes)] * 5, *[(steps, lanes)] * 2)
+    rooms = (aligned_zeros(shape, dtype) for shape in shapes)
+    order, begins = np.empty(n, np.int64), np.zeros(steps, np.int64)
+    return Record(batch, block_steps(batch, momentum), order, begins, *rooms)
 
 
 class _AdvanceTile:
@@ -120,28 +135,23 @@ class _AdvanceTile:
         b, p = self.builder, self.values
         places = [b.load(b.gep(p["rows"], [self._row(i)])) for i in range(rows)]
         along, speed = (self._read(p[name], places, vectors) for name in ("from_v", "from_e"))
+        self._add("decays", p["first"], along, speed)
         with cgutils.for_range(b, p["steps"]) as loop:
-            self._pull(loop.index, along, speed)
             low = b.mul(loop.index, p["batch"])
             high = b.add(low, p["batch"])
             high = b.select(b.icmp_signed("<", high, p["visits"]), high, p["visits"])
             with cgutils.for_range_slice(b, low, high, ir.Constant(INDEX, 1)) as (visit, _):
                 self._add_gradient(visit, places, speed)
-            back = splat(b, b.load(b.gep(p["rates"], [loop.index])), self.vector)
-            for v_row, e_row in zip(along, speed, strict=True):
-                for v_cell, e_cell in zip(v_row, e_row, strict=True):
-                    b.store(fma(b, back, b.load(e_cell), b.load(v_cell)), v_cell)
-        power = splat(b, b.load(b.gep(p["powers"], [p["steps"]])), self.vector)
-        self._write(along, p["to_v"], None)
-        self._write(speed, p["to_e"], power)
+            self._add("rates", b.add(p["first"], loop.index), speed, along)
+        self._write(along, speed)
 
-    def _pull(self, step: Any, along: Any, speed: Any) -> None:
-        """Add the decay's share to the speed."""
+    def _add(self, name: str, step: Any, source: Any, target: Any) -> None:
+        """Add the source, times the step's factor of each column, to the target."""
         b, p = self.builder, self.values
-        for v in range(len(along[0])):
-            decay = self._panel("decays", v, p["n_steps"], b.add(p["first"], step))
-            for v_row, e_row in zip(along, speed, strict=True):
-                b.store(fma(b, decay, b.load(v_row[v]), b.load(e_row[v])), e_row[v])
+        for v in range(len(source[0])):
+            factor = self._panel(name, v, p["n_steps"], step)
+            for mine, other in zip(source, target, strict=True):
+                b.store(fma(b, factor, b.load(mine[v]), b.load(other[v])), other[v])
 
     def _add_gradient(self, visit: Any, places: Any, speed: Any) -> None:
         """Add what a visited row pushes; its row of G has the tile's rows side by side."""
@@ -180,12 +190,17 @@ class _AdvanceTile:
 
         return [[cell(place, v) for v in range(vectors)] for place in places]
 
-    def _write(self, cells: Any, target: Any, factor: Any) -> None:
-        b = self.builder
-        for i, row in enumerate(cells):
-            for v, cell in enumerate(row):
-                value = b.load(cell) if factor is None else b.fmul(factor, b.load(cell))
-                store(b, value, b.gep(target, [self._offset(self._row(i), v)]))
+    def _write(self, along: Any, speed: Any) -> None:
+        """Write the projections v = φ along and e = χ along + ψ speed."""
+        b, p = self.builder, self.values
+        last = b.sub(b.add(p["first"], p["steps"]), ir.Constant(INDEX, 1))
+        for v in range(len(along[0])):
+            phi, chi, psi = (self._panel(x, v, p["n_steps"], last) for x in ("phi", "chi", "psi"))
+            for i, (mine, fast) in enumerate(zip(along, speed, strict=True)):
+                place, value = self._offset(self._row(i), v), b.load(mine[v])
+                store(b, b.fmul(phi, value), b.gep(p["to_v"], [place]))
+                value = fma(b, chi, value, b.fmul(psi, b.load(fast[v])))
+                store(b, value, b.gep(p["to_e"], [place]))
 
 
 @intrinsic
@@ -220,11 +235,16 @@ def advance_rows(gram, record, first, steps, rows, source, target):
 
     Parameters
     ----------
+    first : the first step of a block
     rows : (m,) indices of support rows in ``source``
     source, target : Projections
         Row ``rows[i]`` is read from the source; what becomes of it is row i of the target.
     """
     batch, n, blocks = record.batch, record.order.size, record.decays.shape[0]
+    if steps == 0:
+        for i in range(rows.size):
+            target.v[i], target.e[i] = source.v[rows[i]], source.e[rows[i]]
+        return
     visits = min(steps * batch, n - first * batch)
     for row in range(0, rows.size, _MOST_ROWS):
         tall = min(_MOST_ROWS, rows.size - row)
@@ -236,6 +256,38 @@ def advance_rows(gram, record, first, steps, rows, source, target):
 
 
 @kernel
+def follow(schedule, record, step, begin):
+    """Write the rates, φ, χ and ψ of a step whose decays are recorded; return whether it may be.
+
+    A step that takes φ far from 1 may only be the first one, ``begin``, of its block.
+    """
+    decays, rates, phi, chi, psi = record.decays, record.rates, record.phi, record.chi, record.psi
+    panels, n_steps, lanes = decays.shape
+    eta, keep = vfill(decays, schedule.learning_rate), vfill(decays, schedule.momentum)
+    one, farthest = vfill(decays, 1.0), vfill(decays, 0.0)
+    for panel in range(panels):
+        at = (panel * n_steps + step) * lanes
+        if step == begin:
+            vstore(rates, at, vsub(vfill(decays, 0.0), eta))
+            vstore(phi, at, one)
+            vstore(chi, at, vfill(decays, 0.0))
+            vstore(psi, at, keep)
+        else:
+            before, speed = vload(phi, at - lanes), vload(psi, at - lanes)
+            pull = vfma(vload(decays, at), before, vload(chi, at - lanes))
+            after = vsub(before, vmul(eta, pull))
+            share = vdiv(speed, after)
+            vstore(rates, at, vsub(vfill(decays, 0.0), vmul(eta, share)))
+            vstore(phi, at, after)
+            vstore(chi, at, vmul(keep, pull))
+            vstore(psi, at, vmul(vmul(keep, before), share))
+            off = vsub(after, one)
+            farthest = vmax(vmul(off, off), farthest)
+    record.begins[step] = begin
+    return not any_above(farthest, vfill(decays, _FARTHEST**2))
+
+
+@kernel
 def settle(schedule, record, a, velocity, s, s_velocity):
     """Take the coefficients (blocks, N, lanes) and the shares of v_0 through a whole epoch.
 
@@ -243,27 +295,30 @@ def settle(schedule, record, a, velocity, s, s_velocity):
     multiplied from the last step backwards, which also gives the factors with which the Δ of each
     step enters v and e at the end (``end_v``, ``end_e``).
     """
-    batch, order, gradients, decays, powers, rates, end_v, end_e = record
-    span, n_steps = rates.size, decays.shape[1]
-    lanes, n = lanes_in(a), order.size
+    decays, psi, end_v, end_e = record.decays, record.psi, record.end_v, record.end_e
+    n_steps, lanes, n = decays.shape[1], lanes_in(a), record.order.size
     one, zero = vfill(a, 1.0), vfill(a, 0.0)
     back, keep = vfill(a, -schedule.learning_rate), vfill(a, schedule.momentum)
+    visit_of = np.empty(n, np.int64)
+    for visit in range(n):
+        visit_of[record.order[visit]] = visit
     for block in range(a.shape[0]):
         # The transition matrix from here to the end: e_v is the factor of e, now, in v, then.
         v_v, e_v, v_e, e_e = one, zero, zero, one
         for step in range(n_steps - 1, -1, -1):
-            power = vfill(a, powers[step % span])
-            decay = vmul(power, vload(decays, (block * n_steps + step) * lanes))
+            at = (block * n_steps + step) * lanes
+            decay = vload(decays, at)
             e_v = vfma(back, v_v, vmul(keep, e_v))
             e_e = vfma(back, v_e, vmul(keep, e_e))
             v_v, v_e = vfma(decay, e_v, v_v), vfma(decay, e_e, v_e)
-            vstore(end_v, step * lanes, vmul(power, e_v))
-            vstore(end_e, step * lanes, vmul(power, e_e))
-        for visit in range(n):
-            at = (block * n + order[visit]) * lanes
+            scale = one if record.begins[step] == step else vload(psi, at - lanes)
+            vstore(end_v, step * lanes, vmul(scale, e_v))
+            vstore(end_e, step * lanes, vmul(scale, e_e))
+        for row in range(n):
+            at = (block * n + row) * lanes
             mine, speed = vload(a, at), vload(velocity, at)
-            gradient = vload(gradients, (block * n + visit) * lanes)
-            step = visit // batch * lanes
+            gradient = vload(record.gradients, (block * n + visit_of[row]) * lanes)
+            step = visit_of[row] // record.batch * lanes
             moved = vfma(v_v, mine, vmul(e_v, speed))
             sped = vfma(v_e, mine, vmul(e_e, speed))
             vstore(a, at, vfma(vload(end_v, step), gradient, moved))

@@ -32,6 +32,7 @@ from firthshot.engine.sgd.blocks import (
     BLOCK_ROWS,
     Projections,
     advance_rows,
+    follow,
     new_record,
     settle,
 )
@@ -93,7 +94,7 @@ class _Batch(NamedTuple):
 
     p_v: Array
     p_e: Array
-    d: Array  # logits, then dLoss/dlogits
+    d: Array  # logits, then dLoss/dlogits, then Δ
 
 
 def unit_rows(rows: Array) -> Array:
@@ -203,12 +204,10 @@ def _correlate(gram, rows, work, at):
 
 @kernel(inline="always")
 def _step(task, state, scale, rows, work, record, step):
-    """Take the step of g, record the step of v, and update the scalars."""
-    d, gram, gradients, decays = work.d, task.gram, record.gradients, record.decays
+    """Take the step of g, update the scalars, record the decay of v; leave Δ in ``work.d``."""
+    d, gram, decays = work.d, task.gram, record.decays
     schedule, wide, (_, n_steps, lanes) = task.schedule, d.shape[1], decays.shape
-    n, batch = gradients.shape[1], schedule.batch_size
-    l2_share = rows.size / batch if schedule.decay_with_batch else 1.0
-    restore = vfill(d, 1.0 / record.powers[step % record.rates.size])
+    l2_share = rows.size / schedule.batch_size if schedule.decay_with_batch else 1.0
     k, one, two = vfill(d, state.gradient_share[0]), vfill(d, 1.0), vfill(d, 2.0)
     rate, momentum = vfill(d, schedule.learning_rate), vfill(d, schedule.momentum)
     for at in range(0, state.s.size, lanes):
@@ -233,15 +232,27 @@ def _step(task, state, scale, rows, work, record, step):
         vstore(state.v_v, at, total)
         vstore(state.v_e, at, vmul(momentum, vsub(v_speed, vmul(rate, speed2))))
         vstore(state.e_e, at, vmul(vmul(momentum, momentum), speed2))
-        place = (at // lanes * n_steps + step) * lanes
-        vstore(decays, place, vmul(restore, vmul(k, beta)))
+        vstore(decays, (at // lanes * n_steps + step) * lanes, vmul(k, beta))
         g_speed = vfma(k, vfma(l2, g, q), vload(state.g_velocity, at))
         vstore(state.g, at, vsub(g, vmul(rate, g_speed)))
         vstore(state.g_velocity, at, vmul(momentum, g_speed))
-        weight = vmul(restore, vmul(k, alpha))
-        place = (at // lanes * n + step * batch) * lanes
+        weight = vmul(k, alpha)
         for i in range(rows.size):
-            vstore(gradients, place + i * lanes, vmul(weight, vload(d, i * wide + at)))
+            vstore(d, i * wide + at, vmul(weight, vload(d, i * wide + at)))
+
+
+@kernel
+def _record_gradients(d, n_rows, record, step, begin):
+    """Write Δ / ψ of a batch, ψ as it is before the step."""
+    (panels, n_steps, lanes), wide, n = record.decays.shape, d.shape[1], record.order.size
+    for panel in range(panels):
+        scale = vfill(d, 1.0)
+        if step > begin:
+            scale = vdiv(scale, vload(record.psi, (panel * n_steps + step - 1) * lanes))
+        place = (panel * n + step * record.batch) * lanes
+        for i in range(n_rows):
+            mine = vload(d, i * wide + panel * lanes)
+            vstore(record.gradients, place + i * lanes, vmul(scale, mine))
 
 
 @kernel
@@ -256,15 +267,18 @@ def train_cosine(task, state, record, work, scale, first, last):
     scale : σ
     """
     schedule, n, many = task.schedule, task.labels.size, task.n_coefficients
-    batch, n_steps, block = schedule.batch_size, record.decays.shape[1], record.rates.size
+    batch, n_steps = schedule.batch_size, record.decays.shape[1]
     logits = np.zeros_like(task.loss.target)
     everyone, words = np.arange(n), np.empty(n + 4, np.uint64)
     whole, mine = Projections(state.p_v, state.p_e), Projections(work.p_v, work.p_e)
     for epoch in range(first, last):
         draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, record.order, words)
+        begin = 0
         for step in range(n_steps):
+            if step == begin + record.longest:
+                advance_rows(task.gram, record, begin, step - begin, everyone, whole, whole)
+                begin = step
             rows = record.order[step * batch : (step + 1) * batch]
-            begin = step // block * block
             advance_rows(task.gram, record, begin, step - begin, rows, whole, mine)
             _write_logits(state, scale, rows.size, work)
             to_class_layout(work.d, rows.size, many, logits)
@@ -273,6 +287,10 @@ def train_cosine(task, state, record, work, scale, first, last):
             to_row_layout(logits, rows.size, many, 1.0 / divisor, work.d)
             _step(task, state, scale, rows, work, record, step)
             state.gradient_share[0] = 1.0 - schedule.dampening
-            if step + 1 == min(begin + block, n_steps):
-                advance_rows(task.gram, record, begin, step + 1 - begin, everyone, whole, whole)
+            if not follow(schedule, record, step, begin):
+                advance_rows(task.gram, record, begin, step - begin, everyone, whole, whole)
+                begin = step
+                follow(schedule, record, step, begin)
+            _record_gradients(work.d, rows.size, record, step, begin)
+        advance_rows(task.gram, record, begin, n_steps - begin, everyone, whole, whole)
         settle(schedule, record, state.a, state.velocity, state.s, state.s_velocity)
