@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from firthshot.engine._queries import Projector, Queries, locate_queries
+from firthshot.engine import _queries
+from firthshot.engine._queries import Logits, Projector, Queries, locate_queries
 from firthshot.engine.results import RELIABILITY_BINS
 from firthshot.engine.scoring import score_queries
 from firthshot.engine.sgd.momentum import rescale
@@ -176,6 +177,23 @@ def test_queries_are_found_wherever_they_lie(seed, how):
     assert (how == "scattered") == (len(queries.pieces) == 1 and len(queries) == 50)
 
 
+@given(st.integers(1, 90), st.booleans(), st.booleans(), st.sampled_from([1, 700, 1 << 20]))
+def test_logits_in_parts_are_those_of_the_whole(count, through_products, biased, size):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(count, 5)).astype(np.float32)
+    queries = Queries((rows[: count // 3], rows[count // 3 :])).unit()
+    left, bias = (rng.normal(size=shape).astype(np.float32) for shape in ((2, 3, 5), (2, 3)))
+    right = queries.project(np.eye(5, dtype=np.float32)) if through_products else queries
+    logits = Logits(left, right, bias if biased else None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_queries, "_PART_BYTES", size)
+        parts = [(columns, part.copy()) for columns, part in logits.parts()]
+    assert np.array_equal(np.r_[tuple(columns for columns, _ in parts)], np.arange(queries.padded))
+    expected = left @ queries.stack().T + (bias[:, :, None] if biased else 0)
+    for found in (np.concatenate([part for _, part in parts], axis=2), logits.whole()):
+        assert np.allclose(found[..., :count], expected, atol=1e-5)
+
+
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(2, 6), st.integers(1, 12))
 def test_both_routes_give_the_same_logits(n, d, n_classes, n_coefficients):
     rng = np.random.default_rng(0)
@@ -183,13 +201,17 @@ def test_both_routes_give_the_same_logits(n, d, n_classes, n_coefficients):
     queries = Queries((rng.normal(size=(9, d)), rng.normal(size=(8, d)))).unit()
     columns = n_classes * n_coefficients
     a, s, bias = rng.normal(size=(n, columns)), rng.normal(size=columns), rng.normal(size=columns)
+
+    def logits_of(projector):
+        return projector.logits(a, s, bias).whole().reshape(columns, -1)[:, :17]
+
     projector = Projector(queries, support, start, n_coefficients)
     weights = support.T @ a + s * np.repeat(start, n_coefficients, axis=1)
     expected = queries.stack() @ weights + bias
-    assert np.allclose(projector.logits(a, s, bias)[:, :17], expected.T)
+    assert np.allclose(logits_of(projector), expected.T)
     products = np.vstack([queries.project(np.vstack([support, start.T])), np.ones((1, 24))])
     projector.products = None if projector.products is not None else products
-    assert np.allclose(projector.logits(a, s, bias)[:, :17], expected.T)
+    assert np.allclose(logits_of(projector), expected.T)
 
 
 @given(st.integers(0, 70), st.sampled_from([np.float32, np.float64]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from firthshot.arrays import Array, round_up
+from firthshot.engine._queries import Logits
 from firthshot.engine._trial import Fitted
 from firthshot.engine.heads.block import Answers
 from firthshot.engine.results import Results, Status
@@ -13,10 +14,29 @@ from firthshot.engine.results import Results, Status
 def record_trial(results: Results, t: int, labels: Array, columns: Array, fitted: Fitted) -> None:
     """Score one trial and write its row; ``labels`` are those of the columns of its logits."""
     status = None if fitted.status is None else fitted.status[None]
-    logits, norms = fitted.logits[None], fitted.norms[None]
-    _record(results, slice(t, t + 1), logits, labels[None], columns, norms, status)
+    at, outputs, norms = slice(t, t + 1), fitted.outputs, fitted.norms[None]
+    if isinstance(outputs, Logits) and not {"predictions", "probabilities"} & set(results.kept):
+        _score_parts(results, t, outputs, labels)
+        _record_ends(results, at, norms, status)
+    else:
+        _record(results, at, fitted.logits[None], labels[None], columns, norms, status)
     if "weights" in results.kept:
         results.kept["weights"][t] = fitted.weights
+
+
+def _score_parts(results: Results, t: int, logits: Logits, labels: Array) -> None:
+    """Score the queries of one trial part by part."""
+    from firthshot.engine.scoring import add_scores, finish_scores
+
+    sums, bins = np.zeros((len(results.coefficients), 3)), results.bins[t]
+    bins[:] = 0
+    for columns, part in logits.parts():
+        predicted = np.empty(part.shape[1:], np.int32)
+        add_scores(part, labels[columns], predicted, sums, bins)
+    finish_scores(
+        sums, (labels >= 0).sum(), results.accuracy[t], results.nll[t], results.brier[t],
+        results.ece[t], bins,
+    )  # fmt: skip
 
 
 def record_block(results: Results, trials: range, labels: Array, answers: Answers) -> None:
@@ -49,6 +69,15 @@ def _record(
         logits, labels, predicted, results.accuracy[at], results.nll[at], results.brier[at],
         results.ece[at], results.bins[at],
     )  # fmt: skip
+    _record_ends(results, at, norms, status)
+    if "predictions" in results.kept:
+        results.kept["predictions"][at] = list(predicted[:, :, columns])
+    if "probabilities" in results.kept:
+        results.kept["probabilities"][at] = list(_probabilities(logits[..., columns]))
+
+
+def _record_ends(results: Results, at: slice, norms: Array, status: Array | None) -> None:
+    """Write norms and how training ended; what diverged has no scores."""
     results.norm[at] = norms
     ended = np.zeros_like(results.status[at]) if status is None else status
     diverged = ~np.isfinite(results.nll[at]) | ~np.isfinite(norms)
@@ -56,10 +85,6 @@ def _record(
         for scores in (results.accuracy, results.nll, results.brier, results.ece, results.bins):
             scores[at][diverged] = 0 if scores is results.bins else np.nan
     results.status[at] = np.where(diverged & (ended == Status.OK), Status.DIVERGED, ended)
-    if "predictions" in results.kept:
-        results.kept["predictions"][at] = list(predicted[:, :, columns])
-    if "probabilities" in results.kept:
-        results.kept["probabilities"][at] = list(_probabilities(logits[..., columns]))
 
 
 def _probabilities(logits: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.engine._queries import Queries
+from firthshot.engine._queries import Logits, Queries
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
@@ -54,10 +54,15 @@ class Trial:
 class Fitted:
     """What a head hands back: logits and squared parameter norms of every coefficient."""
 
-    logits: Array  # (C, L, Q + padding); padding is not scored, let it be 0
+    outputs: Array | Logits  # logits (C, L, Q + padding); padding is not scored, let it be 0
     norms: Array  # (L,)
     weights: dict[str, Array] = field(default_factory=dict)  # on request, leading axis L
     status: Array | None = None  # (L,) codes of firthshot.engine.results.Status, None: all well
+
+    @property
+    def logits(self) -> Array:
+        """Return the logits as an array."""
+        return self.outputs.whole() if isinstance(self.outputs, Logits) else self.outputs
 
 
 def fitted_linear(
@@ -72,7 +77,7 @@ def fitted_linear(
     weights = {}
     if keep_weights:
         weights = {"coef": coef.astype(trial.dtype), "intercept": intercept.astype(trial.dtype)}
-    return Fitted(query_logits(trial, coef, intercept), norms, weights, status)
+    return Fitted(_linear_logits(trial, coef, intercept), norms, weights, status)
 
 
 def fitted_for_all(
@@ -95,7 +100,9 @@ def scattered(trial: Trial, logits: Array) -> Array:
 
 def query_logits(trial: Trial, coef: Array, intercept: Array) -> Array:
     """Return logits (C, L, Q + padding) of the queries, in the trial's precision."""
-    n_coefficients, n_classes, d = coef.shape
-    logits = trial.query.project(coef.transpose(1, 0, 2).reshape(-1, d).astype(trial.dtype))
-    logits += intercept.T.reshape(-1, 1).astype(trial.dtype)
-    return logits.reshape(n_classes, n_coefficients, -1)
+    return _linear_logits(trial, coef, intercept).whole()
+
+
+def _linear_logits(trial: Trial, coef: Array, intercept: Array) -> Logits:
+    left = np.ascontiguousarray(coef.transpose(1, 0, 2), trial.dtype)
+    return Logits(left, trial.query, intercept.T.astype(trial.dtype))

@@ -30,7 +30,15 @@ def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
         ``bins`` holds count, sum of confidence and number correct in equal-width bins of the
         confidence max p. A coefficient with a logit that is not finite gets NaN throughout.
     """
-    n_queries = (labels >= 0).sum()
+    sums = np.zeros((logits.shape[1], 3))
+    bins[:] = 0.0
+    add_scores(logits, labels, predicted, sums, bins)
+    finish_scores(sums, (labels >= 0).sum(), accuracy, nll, brier, ece, bins)
+
+
+@kernel
+def add_scores(logits, labels, predicted, sums, bins):
+    """Add hits, losses and squared errors of p of some queries to ``sums`` (L, 3) and the bins."""
     top = np.empty(labels.size, logits.dtype)
     total, square, right = np.empty_like(top), np.empty_like(top), np.empty_like(top)
     for l in range(logits.shape[1]):
@@ -42,15 +50,24 @@ def score_queries(logits, labels, predicted, accuracy, nll, brier, ece, bins):
                 loss += right[q]
         _sums_of_exp(logits, l, top, total, square)
         _exp(right)
-        loss = _sum_of_logs(labels, total) - loss
         hits, gap = _count(labels, predicted[l], total, square, right, bins[l])
-        finite = np.isfinite(loss)
-        accuracy[l] = hits / n_queries if finite else np.nan
-        nll[l] = loss / n_queries if finite else np.nan
-        brier[l] = gap / n_queries if finite else np.nan
-        ece[l] = np.abs(bins[l, :, 1] - bins[l, :, 2]).sum() / n_queries if finite else np.nan
-        if not finite:
+        sums[l, 0] += hits
+        sums[l, 1] += _sum_of_logs(labels, total) - loss
+        sums[l, 2] += gap
+
+
+@kernel
+def finish_scores(sums, n_queries, accuracy, nll, brier, ece, bins):
+    """Turn sums over so many queries into scores; a loss that is not finite makes them NaN."""
+    for l in range(len(sums)):
+        if not np.isfinite(sums[l, 1]):
+            sums[l] = np.nan
             bins[l] = 0.0
+        accuracy[l] = sums[l, 0] / n_queries
+        nll[l] = sums[l, 1] / n_queries
+        brier[l] = sums[l, 2] / n_queries
+        gap = np.abs(bins[l, :, 1] - bins[l, :, 2]).sum() / n_queries
+        ece[l] = gap + 0.0 * sums[l, 1]
 
 
 @kernel
@@ -69,9 +86,8 @@ def _sum_of_logs(labels, values):
 
 @kernel
 def _count(labels, predicted, total, square, right, bins):
-    """Fill the reliability bins; return the hits and the sum of squared errors of p (Brier)."""
+    """Add to the reliability bins; return the hits and the sum of squared errors of p (Brier)."""
     hits, gap = 0, 0.0
-    bins[:] = 0.0
     for q in range(labels.size):
         if labels[q] < 0:
             continue

@@ -155,7 +155,7 @@ class CosineSgd:
         norms = (squares + g**2).reshape(self.shape).sum(0)
         own = alpha * (start.gram @ a + s * start.columns(self.shape[1], used))
         status = ended(own, start.trial.labels, self.form, self.sgd)
-        return Fitted(logits.reshape(*self.shape, -1), norms, weights, status)
+        return Fitted(logits, norms, weights, status)
 
 
 def fit_cosine(
@@ -242,13 +242,13 @@ def _step(task, state, scale, rows, work, record, step):
 
 
 @kernel
-def _record_gradients(d, n_rows, record, step, begin):
-    """Write Δ / ψ of a batch, ψ as it is before the step."""
+def _record_gradients(d, n_rows, record, step, begin, power):
+    """Write Δ / ψ = Δ φ / μ^t of a batch, φ as it is before the step."""
     (panels, n_steps, lanes), wide, n = record.decays.shape, d.shape[1], record.order.size
     for panel in range(panels):
-        scale = vfill(d, 1.0)
+        scale = vfill(d, 1.0 / power)
         if step > begin:
-            scale = vdiv(scale, vload(record.psi, (panel * n_steps + step - 1) * lanes))
+            scale = vmul(scale, vload(record.phi, (panel * n_steps + step - 1) * lanes))
         place = (panel * n + step * record.batch) * lanes
         for i in range(n_rows):
             mine = vload(d, i * wide + panel * lanes)
@@ -291,6 +291,7 @@ def train_cosine(task, state, record, work, scale, first, last):
                 advance_rows(task.gram, record, begin, step - begin, everyone, whole, whole)
                 begin = step
                 follow(schedule, record, step, begin)
-            _record_gradients(work.d, rows.size, record, step, begin)
+            power = schedule.momentum ** (step - begin)
+            _record_gradients(work.d, rows.size, record, step, begin, power)
         advance_rows(task.gram, record, begin, n_steps - begin, everyone, whole, whole)
         settle(schedule, record, state.a, state.velocity, state.s, state.s_velocity)

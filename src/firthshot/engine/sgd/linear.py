@@ -90,7 +90,7 @@ class LinearSgd:
         if keep_weights:
             coef = full_weights(a, s, start.trial.support, start.weights)
             weights = {"coef": coef, "intercept": bias.reshape(self.shape).T}
-        logits = start.projector.logits(a, s, bias).reshape(*self.shape, -1)
+        logits = start.projector.logits(a, s, bias)
         own = start.gram @ a + s * start.columns(self.shape[1], used) + bias
         status = ended(own, start.trial.labels, self.form, self.sgd, start.gram)
         return Fitted(logits, squares.reshape(self.shape).sum(0), weights, status)

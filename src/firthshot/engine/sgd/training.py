@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from firthshot.arrays import Array, pad_columns, round_up
+from firthshot.engine._queries import side_by_side
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.momentum import (
     DECAY_SHARE,
@@ -92,7 +93,7 @@ def _join(parts: list[Fitted]) -> Fitted:
         return parts[0]
     names = parts[0].weights
     return Fitted(
-        np.concatenate([part.logits for part in parts], axis=1),
+        side_by_side([part.outputs for part in parts]),
         np.concatenate([part.norms for part in parts]),
         {name: np.concatenate([part.weights[name] for part in parts]) for name in names},
         np.concatenate([part.status for part in parts if part.status is not None]),
