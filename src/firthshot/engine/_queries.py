@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -142,13 +143,13 @@ class Logits:
 
 
 def side_by_side(parts: Sequence[Array | Logits]) -> Array | Logits:
-    """Join the logits of several groups of coefficients."""
-    first = parts[0]
-    if not isinstance(first, Logits):
-        return np.concatenate(parts, axis=1)
-    lefts, biases = zip(*((part.left, part.bias) for part in parts), strict=True)
-    bias = None if first.bias is None else np.concatenate(biases, axis=1)
-    return Logits(np.concatenate(lefts, axis=1), first.right, bias)
+    """Join the logits of several groups of coefficients, (C, L_i, Q + padding) each."""
+    products = [part for part in parts if isinstance(part, Logits)]
+    if not products:
+        return np.concatenate(cast("list[Array]", parts), axis=1)
+    left = np.concatenate([part.left for part in products], axis=1)
+    biases = [part.bias for part in products if part.bias is not None]
+    return Logits(left, products[0].right, np.concatenate(biases, axis=1) if biases else None)
 
 
 class Projector:
