@@ -15,6 +15,7 @@ from firthshot.estimators._optimum import (
     NEGLIGIBLE,
     PLAIN,
     ROUGH,
+    ROUGH_ALONE,
     logits,
     plain_logits,
     public,
@@ -147,9 +148,8 @@ class FirthClassifier(HeadEstimator):
         with_plain = plainly and self.fit_intercept and support.moments.spread >= NEGLIGIBLE
         if with_plain:
             variants.append(PLAIN)
-        each = variant_logits(
-            support, variants, max(self.tol, ROUGH), self.max_iter, self.fit_intercept
-        )
+        tol = max(self.tol, ROUGH if parts else ROUGH_ALONE)
+        each = variant_logits(support, variants, tol, self.max_iter, self.fit_intercept)
         plain = each.pop() if with_plain else plain_logits(support) if plainly else None
         found = [np.empty((0, support.n_classes))]
         found += [z[part] for z, part in zip(each, parts, strict=True)]
