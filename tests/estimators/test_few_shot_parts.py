@@ -11,7 +11,13 @@ from scipy.stats import multivariate_normal
 
 from firthshot.estimators import FirthClassifier
 from firthshot.estimators._few_shot import blend, heads, logistic
-from firthshot.estimators._few_shot.gaussian import fit_gaussian, fit_means, spread_of
+from firthshot.estimators._few_shot.gaussian import (
+    USUAL_DIRECTIONS,
+    class_directions,
+    fit_gaussian,
+    fit_means,
+    spread_of,
+)
 from firthshot.estimators._few_shot.heads import FirthPenalty, fit_heads, ridge
 from firthshot.estimators._few_shot.neighbours import Neighbours
 from firthshot.estimators._few_shot.rows import place
@@ -207,6 +213,40 @@ def test_evidence_is_worth_what_its_poorest_classes_let_it():
     assert worth([1, 25]) == 0
     assert worth([1, 5, 5]) == pytest.approx(10 / 2)
     assert worth([1, 1]) == 0
+
+
+# The rule
+
+
+@pytest.mark.parametrize("directions", [10, 60])
+def test_class_means_show_the_directions_that_they_lie_in(directions):
+    means = np.random.default_rng(0).normal(size=(40, directions))
+    rows = np.pad(means, ((0, 0), (0, 100 - directions)))
+    found = class_directions(spread_of(rows[None], all_of(np.arange(40))))
+    assert found[0] == pytest.approx(directions, rel=0.15)
+    two = class_directions(spread_of(rows[None, :2], all_of([0, 1])))
+    assert two[0] == pytest.approx(USUAL_DIRECTIONS)  # one direction shows nothing
+
+
+def test_the_ridge_of_a_table_falls_with_the_rows_of_its_poorest_classes():
+    random = np.random.default_rng(0)
+
+    def of(shots):
+        labels = np.repeat([0, 1], shots)
+        rows = random.normal(size=(len(labels), 4))
+        return ridge(rows / 2, all_of(labels), table=True)
+
+    assert of([2, 2]) > 2 * of([10, 10]) > 4 * of([40, 40])
+    assert of([2, 38]) > 2 * of([20, 20])
+
+
+def test_classes_far_apart_make_the_rule_sharper():
+    shares, margins = np.array([0.5, 0.5]), np.array([[1.0, 3.0], [1.0, 3.0]])
+    near, far = blend.rule(shares, margins, np.array([2.0, 20.0]), fixed=False)
+    assert far.sum() > 3 * near.sum()
+    np.testing.assert_allclose(near / near.sum(), [0.25, 0.75])
+    fixed = blend.rule(shares, margins, np.array([2.0, 20.0]), fixed=True)
+    np.testing.assert_allclose(fixed[0], near.sum() / 2)
 
 
 # The blend

@@ -16,10 +16,13 @@ from firthshot.arrays import Array
 from firthshot.objective import log_softmax
 
 # Settled by studies/few_shot on base and validation classes and on public tables.
-SHARES = {"firth": 1.5, "gaussian": 1.5, "means": 1.0, "neighbours": 0.3}
-SHARPEST = 8.0  # Σ a, on the margin scale
+SHARES = {"firth": 1.5, "gaussian": 2.0, "means": 1.0, "neighbours": 0.2}
+SHARPEST = 8.0  # a head whose own margin is larger counts as if it were this
+SHARPNESS, CLASSES_APART, POWER = 7.0, 16.0, 0.7  # Σ a for classes so far apart, and how it grows
+LEAST_SHARP, MOST_SHARP = 0.3, 20.0
 TOGETHER, APART = 0.7, 1.0  # spread of log a, of all heads together and of one against the others
 USUAL = 1.0  # head start of scaled columns among the kinds of a table, in log-odds
+NOTHING = {"table": 0.0, "embedding": -3.0}  # the same of a kind that knows nothing
 EVIDENCE = 0.5  # share of the left-out log-likelihood that speaks for a kind of columns
 LEAST = 0.02  # weight below which a kind is left away
 DOUBT = 0.25  # rows: the share of N rows that no head foresees, kept for every class alike
@@ -40,16 +43,21 @@ class Blend:
     weights: Array
 
 
-def rule(shares: Array, margins: Array, *, table: bool, fixed: bool) -> Array:
+def rule(shares: Array, margins: Array, apart: Array, *, fixed: bool) -> Array:
     """Return the a_h before any row is left out, (S, H).
 
-    A head is not made surer than it is itself, as its margin says. With an embedding that is so
-    for the proportions of the heads alone: together they are as sure as usual.
+    The farther apart the classes are, the sharper the blend. A head's own margin says how much it
+    has to say beside the others.
+
+    Parameters
+    ----------
+    shares : (H,), of the heads; margins : (S, H), theirs; apart : (S,), as in `FittedHeads`
+    fixed : whether the proportions of the heads are the shares
     """
-    a = shares * np.clip(margins, 1e-3, SHARPEST)
-    total = a.sum(axis=1, keepdims=True)
-    proportions = np.broadcast_to(shares, a.shape) if fixed else a / total
-    return np.asarray(proportions * (total if table else SHARPEST))
+    a = shares * (1.0 if fixed else np.clip(margins, 1e-3, SHARPEST))
+    sharpness = SHARPNESS * (apart / CLASSES_APART) ** POWER
+    total = np.clip(sharpness, LEAST_SHARP, MOST_SHARP)[:, None]
+    return np.asarray(np.broadcast_to(a / a.sum(axis=-1, keepdims=True), margins.shape) * total)
 
 
 def blend(

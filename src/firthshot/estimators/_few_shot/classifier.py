@@ -15,6 +15,7 @@ from firthshot.errors import FirthshotError
 from firthshot.estimators._class_prior import class_frequencies
 from firthshot.estimators._few_shot import words
 from firthshot.estimators._few_shot.blend import (
+    NOTHING,
     SHARES,
     SHARPEST,
     USUAL,
@@ -62,16 +63,16 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
     Four heads are fitted to the rows: logistic regression with Firth bias reduction, a Gaussian
     with one shrunk covariance for all classes, class means, and neighbours. Their log
     probabilities are added up, each with a sharpness of its own. For a table this is done with
-    scaled columns, with unit rows and with rows as they are, and the three are mixed. With few
-    rows, rules decide; rows that are left out in turn correct them, the more, the more rows there
-    are. Classes count alike, however many rows they have. `explain` says what was settled.
+    scaled columns and with unit rows, and the two are mixed. With few rows, rules decide; rows
+    that are left out in turn correct them, the more, the more rows there are. Classes count alike,
+    however many rows they have. `explain` says what was settled.
 
     Parameters
     ----------
     columns : {"auto", "unit", "scaled", "plain"}, default="auto"
         What is done to rows first. "unit" brings them to length 1, "scaled" divides columns by
         their spread, "plain" does neither. "auto" takes unit rows from 64 columns on, and with
-        fewer columns mixes all three.
+        fewer columns mixes unit rows and scaled columns.
     heads : "auto", a sequence of names or a dict of shares by name, default="auto"
         Of "firth", "gaussian", "means" and "neighbours". A dict fixes the shares.
     lam : float or "shots", default="shots"
@@ -209,9 +210,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         shares = self._shares()
         fitted = fit_heads(self._examples, sets, tuple(shares), self._penalty, self.n_features_in_)
         fixed = isinstance(self.heads, Mapping)
-        start = rule(
-            np.array([*shares.values()]), fitted.margins, table=self._is_table, fixed=fixed
-        )
+        start = rule(np.array([*shares.values()]), fitted.margins, fitted.apart, fixed=fixed)
         self._blend = self._blended(fitted.left_out, start, fixed=fixed)
         self._heads = fitted.heads
         self._left_out_logits = fitted.left_out
@@ -231,7 +230,10 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         shots = float(sets.weights[0].sum()) / sets.n_classes
         lam = shots**-2 if isinstance(self.lam, str) else float(self.lam)
         by_rows = isinstance(self.l2, str)
-        l2 = [ridge(one, sets) if by_rows else float(self.l2) for one in self._examples]
+        l2 = [
+            ridge(one, sets, table=self._is_table) if by_rows else float(self.l2)
+            for one in self._examples
+        ]
         return FirthPenalty(lam, np.array(l2))
 
     def _blended(self, left_out: Array, start: Array, *, fixed: bool) -> Blend:
@@ -239,7 +241,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         sets = self._sets
         kinds = [one.kind for one in self._places]
         head_start = [USUAL * (kind == "scaled" and len(kinds) > 1) for kind in kinds]
-        head_start.append(0.0 if self._is_table else -np.inf)
+        head_start.append(NOTHING["table" if self._is_table else "embedding"])
         return blend(
             left_out,
             sets.labels[sets.left_out()],

@@ -26,6 +26,7 @@ from firthshot.estimators._few_shot.sets import Sets
 # of the pooled covariance, by the type of the rows.
 NOTHING = {"d": 1e-12, "f": 1e-6}
 LEAST_SPHERE = {"d": 1e-10, "f": 1e-4}
+USUAL_DIRECTIONS, PAIRS = 40.0, 4.0  # of classes, before any are seen; the pairs that it counts for
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,23 @@ def spread_of(rows: Array, sets: Sets) -> Spread:
     guess = np.where(apart > 0, apart / (2 * max(sets.n_classes - 1, 1)), 1.0)
     known = (sets.freedom > 0) & (inside > NOTHING[rows.dtype.char] * whole)
     return Spread(rows, sets, means, np.where(known, inside / np.maximum(sets.freedom, 1), guess))
+
+
+def class_directions(spread: Spread) -> Array:
+    """Return in how many independent directions the class means lie, (S,).
+
+    Means in random directions of D dimensions have squared cosines of 1 / D on average. K means
+    around their own centre show that in (K - 1) (K - 2) / 2 pairs.
+    """
+    means, K = spread.means[:, 0], spread.sets.n_classes
+    away = means - means.mean(axis=1, keepdims=True)
+    products = away @ away.mT
+    squares = np.square(products).sum(axis=(1, 2))
+    trace = np.trace(products, axis1=1, axis2=2)
+    beyond = np.maximum((K - 1) * squares - trace**2, 0.0) / np.where(squares > 0, trace**2, 1.0)
+    pairs = (K - 1) * (K - 2) / 2
+    cosines = pairs * beyond / (K - 1) + PAIRS / USUAL_DIRECTIONS
+    return np.asarray((pairs + PAIRS) / cosines)
 
 
 def fit_means(spread: Spread, dimensions: int) -> Gaussian:

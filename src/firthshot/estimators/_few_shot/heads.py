@@ -11,6 +11,7 @@ import numpy as np
 from firthshot.arrays import Array
 from firthshot.estimators._few_shot.gaussian import (
     Spread,
+    class_directions,
     fit_gaussian,
     fit_means,
     spread_of,
@@ -22,6 +23,10 @@ from firthshot.estimators._few_shot.sets import Sets
 HEADS = ("firth", "gaussian", "means", "neighbours")
 
 LEAST_RIDGE = 0.25  # of the mean squared distance, as in `_support.scale_l2`
+TABLE_RIDGE = 1.25  # power of the shots with which the ridge falls in a table
+# The ratio of the variance between classes to that inside before any row shows it, the rows that it
+# counts for, and the largest that is believed.
+USUAL_RATIO, USUAL_COUNTS, LARGEST_RATIO = 0.45, 2.0, 2.0
 LEAST_MARGIN = 1e-9  # below, a head tells no classes apart
 
 
@@ -72,16 +77,22 @@ class FittedHeads:
     ----------
     heads : for every kind of columns the heads of all rows, by name
     margins : (S, H), of these heads
+    apart : (S,), how far apart the classes are, in logits of Gaussians: see `_apart`
     left_out : (S, H, R, K), what heads without them say of the left-out rows, on the margin scale
     """
 
     heads: list[dict[str, Scaled]]
     margins: Array
+    apart: Array
     left_out: Array
 
 
-def ridge(rows: Array, sets: Sets) -> float:
-    """Return the l2 of `FirthClassifier`'s "scale", for rows (N, r) whose weighted mean is zero."""
+def ridge(rows: Array, sets: Sets, *, table: bool = False) -> float:
+    """Return the l2 of `FirthClassifier`'s "scale", for rows (N, r) whose weighted mean is zero.
+
+    In a table it goes on falling with the shots, of which the harmonic mean counts: few columns
+    need little ridge once there are rows.
+    """
     total = float(sets.weights[0].sum())
     share = np.sqrt(sets.alike[0] / total).astype(rows.dtype)[:, None] * rows
     few = share @ share.T if len(rows) < rows.shape[1] else share.T @ share
@@ -89,6 +100,8 @@ def ridge(rows: Array, sets: Sets) -> float:
     if not squares:
         return 1.0
     directions = min(1.0, trace**2 / squares / (total - 1)) if total > 2 else 1.0
+    if table:
+        return trace * min(directions, float((1 / sets.counts[0]).mean()) ** TABLE_RIDGE)
     return trace * max(LEAST_RIDGE, min(directions, float(np.sqrt(sets.n_classes / total))))
 
 
@@ -123,7 +136,7 @@ def fit_heads(
         scaled = np.where(scale > 0, logits[..., K:, :] / np.where(scale > 0, scale, 1.0), 0.0)
         left_out.append(scaled[:, valid])
     first = {name: _taken(head, np.s_[:, 0]) for name, head in found.items()}
-    margins = [margin(head.logits(spread.means[:, 0])) for head in first.values()]
+    margins = [_margin_at_means(head, spread) for head in first.values()]
     return FittedHeads(
         [
             {
@@ -133,8 +146,28 @@ def fit_heads(
             for s in range(len(rows))
         ],
         np.stack(margins, axis=1),
+        _apart(first.get("means"), spread, dimensions),
         np.stack(left_out, axis=1, dtype=np.float64),
     )
+
+
+def _margin_at_means(head: BlendHead, spread: Spread) -> Array:
+    """Return the margin (S,) of a head that was fitted to all rows."""
+    return margin(head.logits(spread.means[:, 0]))
+
+
+def _apart(means: BlendHead | None, spread: Spread, dimensions: int) -> Array:
+    """Return the margin of class means in every kind, (S,), in independent directions alone.
+
+    A sphere in d dimensions takes all of them for independent, so that its margin is as many times
+    too large as there are dimensions to a direction. Few rows say little of the spread inside
+    classes: the usual ratio of the classes' spread to it stands for some more.
+    """
+    means = means or _taken(fit_means(spread, dimensions), np.s_[:, 0])
+    ratio = np.minimum(_margin_at_means(means, spread) / dimensions, LARGEST_RATIO)
+    known = float(spread.sets.freedom[0])
+    ratio = (known * ratio + USUAL_COUNTS * USUAL_RATIO) / (known + USUAL_COUNTS)
+    return np.asarray(ratio * np.minimum(class_directions(spread), dimensions))
 
 
 def _fit(

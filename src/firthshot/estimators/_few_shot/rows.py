@@ -111,7 +111,7 @@ def suitable_kinds(dense: Array, n_columns: int, *, sparse: bool) -> tuple[str, 
     beforehand.
     """
     if n_columns < EMBEDDING and not sparse:
-        return ("scaled", "unit", "plain")
+        return ("scaled", "unit")
     return ("scaled",) if not sparse and _unlike(dense) else ("unit",)
 
 

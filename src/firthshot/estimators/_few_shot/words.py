@@ -13,7 +13,7 @@ COLUMNS = {
     "scaled": "Columns are divided by their spread",
     "plain": "Rows stay as they are",
 }
-OTHERWISE = {"unit": "unit rows", "scaled": "scaled columns", "plain": "rows as they are"}
+OTHERWISE = {"unit": "unit rows", "scaled": "scaled columns"}
 NAMES = {
     "firth": "Firth logistic regression",
     "gaussian": "Gaussian",
@@ -104,14 +104,10 @@ def _why(choice: Choice, asked: str, n_columns: int) -> str:
     if asked != "auto":
         return "as you asked"
     if len(choice.weights) > 1:
-        tried = sorted(choice.weights, key=lambda kind: -choice.weights[kind])
-        rest = [
-            f"{OTHERWISE[kind]} {100 * choice.weights[kind]:.0f} %"
-            for kind in tried[1:]
-            if choice.weights[kind] >= NOTICEABLE
-        ]
+        other, weight = min(choice.weights.items(), key=lambda one: one[1])
         by = "by left-out rows" if choice.left_out else "by the rule for tables"
-        return f"{by}; {' and '.join(rest)} have a say too" if rest else by
+        rest = f"; {OTHERWISE[other]} count for {100 * weight:.0f} %"
+        return by + (rest if weight >= NOTICEABLE else "")
     if choice.columns == "unit":
         return f"because {n_columns} columns look like an embedding"
     return "because the columns vary on very different scales"
