@@ -101,7 +101,7 @@ def ridge(rows: Array, sets: Sets, *, table: bool = False) -> float:
         return 1.0
     directions = min(1.0, trace**2 / squares / (total - 1)) if total > 2 else 1.0
     if table:
-        return trace * min(directions, float(np.mean(1 / sets.counts[0])) ** TABLE_RIDGE)
+        return trace * min(directions, float(np.mean(1 / sets.counts[0]) ** TABLE_RIDGE))
     return trace * max(LEAST_RIDGE, min(directions, float(np.sqrt(sets.n_classes / total))))
 
 
