@@ -305,7 +305,9 @@ def test_clusters_by_the_name_of_a_column():
     known = JeffreysLogisticRegression().fit(kept[["age"]], kept["event"])
     expected = known.robust_cov("HC1", kept["site"])
     np.testing.assert_allclose(fit.model.cov_params(), expected, rtol=1e-6)
-    assert "HC1, clustered" in str(fit.summary())
+    assert "Standard errors: HC1, 8 clusters." in str(fit.summary())
+    given = regress("event ~ age", holes, missing="drop").with_covariance(clusters=TABLE["site"])
+    np.testing.assert_array_equal(given.model.cov_params(), fit.model.cov_params())
     trials = {"ill": [1, 2, 5], "n": [9, 4, 6], "dose": [0.0, 1.0, 2.0], "ward": [1, 2, 2]}
     counts = regress("cbind(ill, n - ill) ~ dose", trials).with_covariance(clusters="ward")
     wards = [1, 2, 2, 1, 2, 2]
@@ -316,7 +318,9 @@ def test_clusters_by_the_name_of_a_column():
     ("arguments", "words"),
     [
         (("HC3", "ward"), "no column 'ward' of clusters"),
-        ((np.eye(3),), r"has shape \(3, 3\): give a symmetric one of 5 x 5"),
+        ((np.eye(3),), "give a symmetric one of 5 x 5 with positive variances"),
+        ((-np.eye(5),), "no covariance of 5 coefficients"),
+        (([["a"]],), "no covariance of 5 coefficients"),
         ((np.eye(5), "site"), "A matrix has its clusters in it"),
     ],
 )

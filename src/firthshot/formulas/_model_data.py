@@ -80,8 +80,11 @@ class ModelData:
         return np.asarray(weights.reshape(-1, len(self.table)).sum(axis=0))
 
     def of_rows(self, values: Any) -> NDArray[Any]:
-        """Return one value of each row of ``table`` as often as ``y`` has the row."""
-        return np.tile(np.asarray(values), len(self.y) // len(self.table))
+        """Return a value for each of ``y``, of one for each row, with or without those left out."""
+        given, rows = np.asarray(values), self.table.index
+        if len(given) == len(rows) + self.source["rows_left_out"]:
+            given = given[rows]
+        return np.tile(given, len(self.y) // len(rows))
 
 
 def make_model_data(

@@ -103,12 +103,13 @@ class AnalysisMixin:
             As in `robust_cov`.
         """
         if isinstance(covariance, str):
-            matrix = self.robust_cov(covariance, clusters)
-            name = covariance + ("" if clusters is None else ", clustered")
+            matrix, name = self.robust_cov(covariance, clusters), covariance
+            if clusters is not None:
+                name += f", {len(np.unique(np.asarray(clusters)[self._used]))} clusters"
         else:
-            matrix, name = np.asarray(covariance, dtype=np.float64), "from the matrix given"
-            _check_matrix(matrix, len(self.parameter_names_), clusters)
-        self._refuse_correction()
+            self._refuse_correction()
+            matrix = _given_matrix(covariance, len(self.parameter_names_), clusters)
+            name = "from the matrix given"
         made, parts = (
             copy(self),
             {field.name: getattr(self.fit_, field.name) for field in fields(Fit)},
@@ -133,13 +134,20 @@ class _FitWithCovariance(Fit):
         return self.matrix if convention == self.name else super().covariance(convention)
 
 
-def _check_matrix(matrix: FloatArray, size: int, clusters: Any) -> None:
+def _given_matrix(given: Any, size: int, clusters: Any) -> FloatArray:
     if clusters is not None:
         raise FirthshotError("A matrix has its clusters in it: name a kind, such as 'HC1'.")
-    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T, equal_nan=True):
+    try:
+        matrix = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.zeros(0)
+    square = matrix.shape == (size, size) and np.allclose(matrix, matrix.T, equal_nan=True)
+    if not square or np.any(np.diag(matrix) <= 0.0):
         raise FirthshotError(
-            f"The covariance has shape {matrix.shape}: give a symmetric one of {size} x {size}."
+            f"The matrix is no covariance of {size} coefficients: give a symmetric one of "
+            f"{size} x {size} with positive variances."
         )
+    return matrix
 
 
 def _scores(fitted: Fit) -> FloatArray:

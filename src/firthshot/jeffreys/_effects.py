@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels.memory import FloatArray
     from firthshot.jeffreys._regression import Regression
 
-_STEP = 1e-4  # of a difference quotient, relative to the range of its variable
+_STEP = 1e-6  # of a difference quotient, relative to the range: it keeps nine digits
 
 
 def marginal_effects(
@@ -86,8 +86,9 @@ def _changes(fit: Regression, table: Any, name: str) -> Iterator[tuple[str, Any,
     if step == 0.0:
         raise FirthshotError(f"Column {name!r} is constant: its effect needs rows that differ.")
     # A spline has no value outside the range of the fit: at its ends the quotient is one-sided.
-    lower = np.maximum(values - step, min(seen.min(), values.min()))
-    upper = np.minimum(values + step, max(seen.max(), values.max()))
+    low, high = seen.min(), seen.max()
+    lower = np.where(values < low, values - step, np.maximum(values - step, low))
+    upper = np.where(values > high, values + step, np.minimum(values + step, high))
     yield "per unit", table.assign(**{name: lower}), table.assign(**{name: upper}), upper - lower
 
 

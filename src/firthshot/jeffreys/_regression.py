@@ -61,12 +61,14 @@ class Regression:
         covariance : {"HC0", "HC1", "HC2", "HC3"} or array, default="HC1"
             As in `JeffreysLogisticRegression.with_covariance`.
         clusters : str or array-like, default=None
-            A column of the table, or the cluster of each row of the fit.
+            A column of the table, or the cluster of each of its rows.
         """
         if isinstance(clusters, str):
             if clusters not in self.data.table.columns:
                 raise FirthshotError(f"The table has no column {clusters!r} of clusters.")
-            clusters = self.data.of_rows(self.data.table[clusters])
+            clusters = self.data.table[clusters]
+        if clusters is not None:
+            clusters = self.data.of_rows(clusters)
         return replace(self, model=self.model.with_covariance(covariance, clusters))
 
     def test_terms(

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.jeffreys._separation import INTERCEPT, NO_ESTIMATE, coefficient_names
+from firthshot.jeffreys._separation import NO_ESTIMATE, coefficient_names
 from firthshot.jeffreys._summary import Row, Summary, TermRow
 from firthshot.jeffreys._tests import HIGHER, TestResult, chi2_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from firthshot.jeffreys._kernels.memory import FloatArray
     from firthshot.jeffreys.estimator import JeffreysLogisticRegression
 
 _PENALTIES = {0.0: "maximum likelihood (no penalty)", 0.5: "Firth's penalised likelihood (τ = ½)"}
 
+_CONSTANT = 1e-12  # range of a constant column made again from its basis, relative to its size
 _NO_ESTIMATE_NOTE = (
     "Warning: the classes are separated and tau is 0, so the estimates only tell where the "
     "solver stopped on its way to infinity, and standard errors mean nothing: use tau = 0.5."
@@ -140,10 +142,16 @@ def _header(
     }
 
 
+def _moving(X: FloatArray, columns: list[str]) -> list[str]:
+    """Return the columns that are not constant: users may bring a column of ones."""
+    moving = np.ptp(X, axis=0) > _CONSTANT * np.abs(X).max(axis=0)
+    return [name for name, moves in zip(columns, moving, strict=True) if moves]
+
+
 def _overall_test(model: JeffreysLogisticRegression) -> TestResult:
     """Test all slopes at once; without slopes or with undetermined ones there is no test."""
     columns = model._columns()
-    slopes = [c for c in columns if c != INTERCEPT]
+    slopes = columns[1:] if model.fit_intercept else _moving(model.fit_.model.X, columns)
     if not slopes or model.rank_ < len(columns) or len(set(columns)) < len(columns):
         return TestResult(np.nan, 0, np.nan, np.nan, True, "")
     labels = [str(c) for c in model.contrasts_]
