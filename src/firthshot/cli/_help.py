@@ -101,7 +101,7 @@ GROUPS = {
     },
     "regress": {
         "Model": ("reference", "tau", "weights", "offset", "missing", "collinear"),
-        "Inference": ("profile", "level", "standard-errors", "correction"),
+        "Inference": ("profile", "level", "standard-errors", "robust", "clusters", "correction"),
         "What to write": ("odds-ratios", "out", "plot", "plot-kind", "json"),
     },
     "bank import": {
