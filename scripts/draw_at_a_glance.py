@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from firthshot import regress
-from firthshot.report.plots.style import COLOURS, GREY, Drawing, panels, style, write_drawing
+from firthshot.figures import COLOURS, GREY, house_style, write_figure
+from firthshot.report.plots.style import panels
 
 ROOT = Path(__file__).parents[1]
-FIRTH, PLAIN = COLOURS[0], COLOURS[1]
+FIRTH, PLAIN = COLOURS[1], COLOURS[0]  # as in reports: λ = 0 is blue
 DOSE, CURED = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
 
 
@@ -45,14 +44,11 @@ def draw_bias(axes: Any) -> None:
 
 
 def main() -> None:
-    with style():
+    with house_style():
         figure, (left, right) = panels(1, 2, height=2.5)
         draw_curve(left)
         draw_bias(right)
-        drawing = Drawing("firth-at-a-glance", "", "", figure)
-        with TemporaryDirectory() as folder:
-            written = write_drawing(drawing, Path(folder))
-            shutil.copy(written["png"], ROOT / "docs/images")
+    write_figure(figure, ROOT / "docs/images/firth-at-a-glance.png")
 
 
 if __name__ == "__main__":

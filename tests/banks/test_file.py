@@ -319,7 +319,7 @@ def test_names_are_looked_up_in_order(
     (tmp_path / "listed" / "toy.bank").symlink_to("moved/toy.bank")
     with pytest.raises(BankError, match=r"^Bank 'toy' is a link to moved/toy.bank, which is not"):
         load_bank("toy")
-    with pytest.raises(BankError, match=r"no bank named 'other'.*lists \(clinc150-minilm\)"):
+    with pytest.raises(BankError, match=r"no bank named 'other'.*shows \(clinc150-minilm\)"):
         load_bank("other")
     (tmp_path / "listed" / "toy.bank").unlink()
     for folder in ("data/firthshot/banks", "here/banks", "listed"):

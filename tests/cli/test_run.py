@@ -70,10 +70,10 @@ def test_a_run_and_the_same_again(spec: Path) -> None:
     assert "4 of 4 cells" in first
     assert "classifiers/s" in first
     assert "λ chosen on the val classes" in first
-    assert "64 classifiers trained now" in first
+    assert "64 classifiers trained. " in first
     again = firthshot("run", spec)
     assert "4 of 4 cells were finished before" in again
-    assert "0 classifiers trained now" in again
+    assert "0 classifiers trained; 4 of 4 cells were there before. " in again
     said = firthshot("status", "runs/toy")
     assert "complete" in said
     assert f"computed on {machine_name()}\n" in said
@@ -338,7 +338,7 @@ def test_invalid_trials_are_counted_in_one_warning(
     with monkeypatch.context() as patched:  # as a run of Python does
         patched.setattr(banks, "refuse_not_finite", lambda bank: None)
         said = firthshot("run", spec, "--trials", 12)
-        assert "doctor" in firthshot("run", spec, "--trials", 12, "--quiet")
+        assert "bank check" in firthshot("run", spec, "--trials", 12, "--quiet")
     count = read_tables(Path("runs/toy"))["parts"].filter(pl.col("status") == "invalid")
     trials = count.select("split", "shots", "trial").n_unique()
     assert trials > 0

@@ -424,17 +424,23 @@ HEAD = "A head without penalty (nearest class mean)"
 @pytest.mark.parametrize(
     ("leads", "line"),
     [
-        ((0.0, 0.0, 0.0), f"{HEAD} does as well or better in all 3 settings where it helps."),
-        ((0.0, -1.0), f"{HEAD} does as well or better in both settings where it helps."),
-        ((1.0,), f"{HEAD} is worse in the one setting where it helps."),
+        (
+            (0.0, 0.0, 0.0),
+            f"{HEAD} does as well or better in all 3 settings where the penalty helps.",
+        ),
+        ((0.0, -1.0), f"{HEAD} does as well or better in both settings where the penalty helps."),
+        ((1.0,), f"{HEAD} is worse in the one setting where the penalty helps."),
         (
             (0.0, 1.0),
             (
-                f"{HEAD} does as well or better in 1 of the 2 settings where it helps; in 1 it is "
-                "worse."
+                f"{HEAD} does as well or better in 1 of the 2 settings where the penalty helps; "
+                "in 1 it is worse."
             ),
         ),
-        ((None, 1.0), f"{HEAD} is worse in the one setting where it helps and one was run."),
+        (
+            (None, 1.0),
+            f"{HEAD} is worse in the one setting where the penalty helps and one was run.",
+        ),
     ],
 )
 def test_how_often_a_reference_head_does_as_well(

@@ -67,7 +67,7 @@ def load_bank(name_or_path: str | Path) -> Bank:
             )
     raise BankError(
         f"There is no bank named {text!r}: give a path, or one of those that "
-        f"`firthshot bank ls` lists ({', '.join(_names()) or 'none'})."
+        f"`firthshot bank list` shows ({', '.join(_names()) or 'none'})."
     )
 
 

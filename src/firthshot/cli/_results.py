@@ -44,11 +44,9 @@ def finish(outcome: RunOutcome, folder: Path, report: bool, console: Console) ->
         gathered = gather([folder], outcome.summary)
         if not console.quiet:
             show_results(gathered, console)
-    say(
-        console,
-        f"{outcome.classifiers:,} classifiers trained now, {outcome.resumed:,} of "
-        f"{outcome.cells:,} cells were there before; all tables are in {folder}/summary.",
-    )
+    kept = f"; {outcome.resumed:,} of {outcome.cells:,} cells were there before"
+    trained = f"{outcome.classifiers:,} classifiers trained{kept * bool(outcome.resumed)}"
+    say(console, f"{trained}. All tables are in {folder}/summary.")
     _tell_losses(outcome, folder)
     _write_page(folder, gathered if report else None, console)
 
@@ -78,7 +76,7 @@ def _tell_losses(outcome: RunOutcome, folder: Path) -> None:
         say(
             console,
             f"Warning: {lost}, because some of their features are NaN or infinite. Look with: "
-            "firthshot bank doctor BANK",
+            "firthshot bank check BANK",
         )
     if outcome.failed:
         say(

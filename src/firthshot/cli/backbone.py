@@ -249,4 +249,4 @@ def _tell(console: Console, bank: Bank, out: Path) -> None:
     if "left out" in bank.meta.notes:
         bad = json.loads(bank.meta.notes["left out"])
         say(console, f"Left out {len(bad)} that cannot be decoded, the first being {bad[0]}.")
-    say(console, f"Examine it with: firthshot bank doctor {out}")
+    say(console, f"Next: firthshot bank check {out}")

@@ -149,7 +149,7 @@ def import_(
     echo(f"Wrote {out}: {n} rows x {d} dimensions, {made.features.dtype}.")
     for own in made.splits:
         echo(f"  {own}: {_split_words(made, own)}")
-    echo(f"Examine it with: firthshot bank doctor {out}")
+    echo(f"Next: firthshot bank check {out}")
 
 
 @app.command()

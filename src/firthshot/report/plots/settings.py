@@ -11,6 +11,7 @@ from firthshot.experiments.schema import KEYS, SPLITLESS
 from firthshot.report.plots.declare import (
     DIFFERENCES,
     PATH,
+    RED,
     RELIABILITY,
     TRADE_OFF,
     Plot,
@@ -153,7 +154,26 @@ def _curve(chosen: Row, lines: list[Row]) -> Panel:
         ends = {"low": value - half, "high": value + half}
         place = axis.place(line["coefficient"])
         rows.append({"x": place, "value": value, **ends, "kind": kind, "series": ""})
-    return _panel(chosen, rows, lambda axes: axis.dress(axes, panel_inches(axes)))
+
+    def dress(axes: Axes) -> None:
+        axis.dress(axes, panel_inches(axes))
+        for row in rows:
+            if row["kind"] == "chosen on val":
+                _name_gain(axes, row)
+
+    return _panel(chosen, rows, dress)
+
+
+def _name_gain(axes: Axes, row: Row) -> None:
+    """Write the gain at the chosen λ below its star: beside large losses it would vanish."""
+    words = f"{row['value']:+.1f}" if round(row["value"], 1) else "0"
+    place: dict[str, Any] = {
+        "xytext": (0, -7),
+        "textcoords": "offset points",
+        "ha": "center",
+        "va": "top",
+    }
+    axes.annotate(words, (row["x"], row["value"]), color=RED, **place)
 
 
 def _trade(chosen: Row, lines: list[Row]) -> Panel:

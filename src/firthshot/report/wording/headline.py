@@ -237,7 +237,7 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     )
     yield (
         f"{head} ({which}) {_STANDINGS[first]} in "
-        f"{among} where it helps{' and one was run' if partly else ''}{rest}.{needed}"
+        f"{among} where the penalty helps{' and one was run' if partly else ''}{rest}.{needed}"
     )
 
 

@@ -142,7 +142,7 @@ def missing(run: Run) -> list[str]:
 def lacks_trials(run: Run) -> tuple[str, str]:
     """Say how many trials a run refused: what it found rests on the others alone."""
     why = "because some of their features are NaN or infinite"
-    said = f"{run.status.dropped}, {why}. Look with: firthshot bank doctor BANK."
+    said = f"{run.status.dropped}, {why}. Look with: firthshot bank check BANK."
     return f"{run.name} lacks trials.", said
 
 
