@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -44,6 +46,23 @@ def test_points_that_touch_are_no_escape_from_separation():
     labels = np.array([0, 0, 0, 1, 1, 1])
     found = solve(X, labels, form_of(X, labels))
     assert found.status.tolist() == [Status.NO_OPTIMUM]
+
+
+def test_one_row_in_two_classes_is_no_escape_from_separation_and_takes_no_time():
+    """Independent rows but for one that two classes share; a linear programme took minutes."""
+    X, labels = draw(260, 300, 20)
+    X[labels.tolist().index(1)] = X[labels.tolist().index(0)]
+    start = perf_counter()
+    found = solve(X, labels, form_of(X, labels))
+    assert found.status.tolist() == [Status.NO_OPTIMUM]
+    assert perf_counter() - start < 20
+
+
+def test_rows_that_every_class_shares_have_an_optimum():
+    X, labels = draw(4, 30, 4)
+    same = np.repeat(X[:1], 8, axis=0)
+    found = solve(same, np.tile(labels, 2), form_of(same, np.tile(labels, 2)))
+    assert found.status.tolist() == [Status.OK]
 
 
 @pytest.mark.parametrize("shape", [(60, 3, 2), (200, 5, 4)], ids=str)

@@ -11,9 +11,9 @@ import numpy as np
 from firthshot.arrays import Array
 from firthshot.engine.solvers.span import RowSpan
 
-# Nonzeros of a linear programme that is still worth solving; beyond that, separation is reported
-# only if the last iterate separates the classes.
-_LARGEST_PROGRAM = 20_000_000
+# Nonzeros of a linear programme that is still worth solving: these take some ten seconds, three
+# million more than ten minutes. Beyond that, separation is reported only if the last iterate separates the classes.
+_LARGEST_PROGRAM = 250_000
 
 
 def has_recession_direction(
@@ -31,11 +31,16 @@ def has_recession_direction(
         return False
     if decay.any():  # only the intercept is free, and it moves all samples alike
         return not bool(supported.any(1).all())
-    if span.independent or not supported.any(1).all():
+    if span.rank == supported.shape[1] or not supported.any(1).all():
         return True
-    return _separated(theta @ span.features.T, supported) or _finds_recession_direction(
-        span.features, supported
-    )
+    if _separated(theta @ span.features.T, supported):
+        return True
+    firsts, which = span.distinct()
+    together = np.zeros((len(supported), len(firsts)), bool)
+    np.logical_or.at(together.T, which, supported.T)
+    if span.rank == len(firsts):
+        return not bool(together.all())
+    return _finds_recession_direction(span.features[firsts], together)
 
 
 def _separated(z: Array, supported: Array) -> bool:

@@ -29,11 +29,16 @@ class RowSpan:
 
     features: Array  # (N, r), the rows in the basis; with a free intercept the last column is ones
     squares: Array  # (r,), weighted mean squares of the columns
-    independent: bool  # whether the rows [X 1], or X without an intercept, are independent
+    rank: int  # of the rows [X 1], or of X without an intercept
     bias: Bias
     mean: Array  # (d,), what a free intercept subtracts
     _rows: Array
     _basis: Basis
+
+    def distinct(self) -> tuple[Array, Array]:
+        """Return the first of equal rows, by number (M,), and for every row which of these (N,)."""
+        _, first, which = np.unique(self._rows, axis=0, return_index=True, return_inverse=True)
+        return first, which.ravel()
 
     def weights(self, theta: Array) -> tuple[Array, Array]:
         """Return coef (m, d) and intercept (m,) of parameters θ (m, r) in the basis."""
@@ -106,7 +111,7 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
     if bias == "free":
         features = np.column_stack([features, np.ones(n)])
         squares, rank = np.append(squares, 1.0), rank + 1
-    return RowSpan(features, squares, rank == n, bias, mean, rows, basis)
+    return RowSpan(features, squares, rank, bias, mean, rows, basis)
 
 
 def _rotation_pays_off(largest: float, n: int, rank: int, steepness: Array, n_classes: int) -> bool:
