@@ -9,7 +9,7 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.rivals import easy_method, is_installed
+from benchmarks.easy_loop import easy_method, is_installed
 from firthshot import load_bank, sample_episodes
 from firthshot.engine import (
     BaseFacts,

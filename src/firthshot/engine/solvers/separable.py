@@ -12,7 +12,8 @@ from firthshot.arrays import Array
 from firthshot.engine.solvers.span import RowSpan
 
 # Nonzeros of a linear programme that is still worth solving: these take some ten seconds, three
-# million more than ten minutes. Beyond that, separation is reported only if the last iterate separates the classes.
+# million more than ten minutes. Beyond that, separation is reported only if the last iterate
+# separates the classes.
 _LARGEST_PROGRAM = 250_000
 
 
