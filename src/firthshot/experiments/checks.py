@@ -3,8 +3,9 @@
 A run trains as published: from a random start, with steps of one length for every λ. A loss at a
 large λ may then be the start's (directions that no support row spans keep their noise) or the
 step's (rate times curvature grows with 1 + λ). For the λ that a report speaks of, some trials are
-therefore trained once more from zero, and those that were unstable are solved. What comes of it is
-kept in ``checks.json``; no row of the run changes.
+therefore trained once more from zero, and those that lose accuracy or are unstable are solved, λ
+and 0 alike with a tiny ridge, without which separable rows have no optimum at λ = 0. What comes of
+it is kept in ``checks.json``; no row of the run changes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from firthshot.experiments.summary.scores import Scored
 
 FILE = "checks.json"
+OPTIMUM_RIDGE = 0.01
 TRIALS = 50  # of a setting that are trained again: enough to see what a report would call a loss
 
 
@@ -48,6 +50,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     zero: float | None = None
     zero_ci: float | None = None
     optimum: float | None = None  # the accuracy at the optimum of the same objective
+    optimum_gain: float | None = None  # its improvement over λ = 0 there
+    optimum_ci: float | None = None
 
 
 def read_checks(folder: Path) -> tuple[Check, ...]:
@@ -83,15 +87,15 @@ def _check(
     cell = Cell(setting.condition, setting.method, first, first + TRIALS, setting.dtype)
     trials = scored.trials[scored.trials < first + TRIALS]
     zero = _accuracies(_from_zero(cell, (0.0, *reported)), banks, work, trials)
-    solved = _accuracies(_solved(cell, tuple(unstable)), banks, work, trials)
+    gains = {value: _as_trained(scored, value, theory) for value, theory in reported.items()}
+    lost = [value for value, gain in gains.items() if np.nansum(gain) < 0]
+    solved = _accuracies(_solved(cell, (*lost, *unstable)), banks, work, trials)
     about = {name: keys[name] for name in SPLITLESS}
     for value in dict.fromkeys((*reported, *unstable)):
-        gains = _gains(scored, zero, value, reported.get(value, False))
-        best = solved.get(value)
         yield Check(
             key=about, coefficient=value, theory=reported.get(value, False),
-            unstable=unstable.get(value, 0), trials=len(trials), **gains,
-            optimum=None if best is None else float(np.nanmean(best)),
+            unstable=unstable.get(value, 0), trials=len(trials),
+            **_from_zero_gains(gains.get(value), zero, value), **_optimum_gains(solved, value),
         )  # fmt: skip
     if scored.separable:
         yield Check(key=about, coefficient=0.0, separable=scored.separable)
@@ -127,12 +131,18 @@ def _from_zero(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
 
 
 def _solved(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
-    """Return the cell at the optimum, None where the head has no such solver."""
+    """Return the cell at the optimum, None where the head has no such solver or is there already.
+
+    A ridge of its own is kept.
+    """
     from firthshot.engine import Converged
 
-    if not grid or Converged not in cell.method.engine_head().solvers:
+    method = cell.method
+    if not grid or method.solver == Converged.name or Converged not in method.engine_head().solvers:
         return None
-    return _changed(cell, grid, solver=Converged.name, solver_options=asdict(Converged()))
+    ridge = {} if method.l2 else {"l2": OPTIMUM_RIDGE, "l2_kind": "ridge"}
+    options = {"solver": Converged.name, "solver_options": asdict(Converged()), **ridge}
+    return _changed(cell, (0.0, *grid), **options)
 
 
 def _changed(cell: Cell, grid: tuple[float, ...], **other: Any) -> Cell:
@@ -157,16 +167,33 @@ def _accuracies(
     return {value: values[kept, at] for at, value in enumerate(cell.method.coefficients)}
 
 
-def _gains(
-    scored: Scored, zero: dict[float, np.ndarray], value: float, theory: bool
-) -> dict[str, Any]:
-    if value not in zero:
-        return {}
+def _as_trained(scored: Scored, value: float, theory: bool) -> np.ndarray:
+    """Return the improvement of every trial over λ = 0 as the run trained it."""
     accuracy = scored.scores["accuracy"]
     ours = scored.theory["accuracy"] if theory else accuracy[scored.at(value)]
-    count = len(zero[value])
-    trained = (ours - accuracy[scored.at(0.0)])[:count]
+    return np.asarray(ours - accuracy[scored.at(0.0)])
+
+
+def _from_zero_gains(
+    trained: np.ndarray | None, zero: dict[float, np.ndarray], value: float
+) -> dict[str, Any]:
+    if trained is None or value not in zero:
+        return {}
     gains = zero[value] - zero[0.0]
     found = {"zero": float(gains.mean()), "zero_ci": half_width(gains)}
-    kept = trained[np.isfinite(trained)]
+    kept = trained[: len(gains)][np.isfinite(trained[: len(gains)])]
     return found | ({"trained": float(kept.mean())} if len(kept) else {})
+
+
+def _optimum_gains(solved: dict[float, np.ndarray], value: float) -> dict[str, Any]:
+    if value not in solved:
+        return {}
+    kept = np.isfinite(solved[value]) & np.isfinite(solved[0.0])
+    if not kept.any():
+        return {}
+    gains = (solved[value] - solved[0.0])[kept]
+    return {
+        "optimum": float(solved[value][kept].mean()),
+        "optimum_gain": float(gains.mean()),
+        "optimum_ci": half_width(gains),
+    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from firthshot.report.verdict.outcomes import Condition, Contrast, Effect, Outcome, Tested
+from firthshot.report.verdict.outcomes import Again, Condition, Contrast, Effect, Outcome, Tested
 
 if TYPE_CHECKING:
     from firthshot.report.verdict.make import Verdict
@@ -60,9 +60,29 @@ def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
 
 
 def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
-    for standing in ("helps", "costs", "start", "unclear", "few", "only zero", "chose zero"):
+    among = tuple(outcome.condition for outcome in outcomes)
+    for standing in ("helps", "costs", "training", "unclear", "few", "only zero", "chose zero"):
         own = [outcome for outcome in outcomes if outcome.standing == standing]
-        yield from _claims("accuracy", standing, own, outcomes)
+        if own and standing in ("costs", "training"):
+            judged = [(o.effect, o.charge, o.again) for o in own]
+            yield _loss("accuracy", standing, judged, among)
+        else:
+            yield from _claims("accuracy", standing, own, outcomes)
+
+
+def _loss(
+    topic: str,
+    standing: str,
+    judged: Sequence[tuple[Effect, Effect | None, Again]],
+    among: tuple[Condition, ...],
+) -> Claim:
+    """Tell losses as they are charged, and as trained where that is more or is not charged."""
+    trained = [effect for effect, _, _ in judged]
+    charged = [charge for _, charge, _ in judged if charge]
+    more = [e for e, c, _ in judged if c and e.width is not None and e.mean < c.mean]
+    start = not charged and all(again.is_of_the_start(effect) for effect, _, again in judged)
+    numbers = {"more": tuple(more), "start": start}
+    return Claim(topic, standing, tuple(charged or trained), among, numbers=numbers)
 
 
 def _claims(
@@ -108,10 +128,13 @@ def _classes(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
 def _theory(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     known = [outcome for outcome in outcomes if outcome.theory_standing]
     among = tuple(outcome.condition for outcome in known)
-    for standing in ("costs", "start", "open", "safe"):
-        own = tuple(o.theory_effect for o in known if o.theory_standing == standing)
-        if own:
-            yield Claim("theory", standing, own, among)
+    for standing in ("costs", "training", "open", "safe"):
+        own = [o for o in known if o.theory_standing == standing]
+        if own and standing in ("costs", "training"):
+            judged = [(o.theory_effect, o.theory_charge, o.theory_again) for o in own]
+            yield _loss("theory", standing, judged, among)
+        elif own:
+            yield Claim("theory", standing, tuple(o.theory_effect for o in own), among)
 
 
 def moves(outcomes: Iterable[Outcome], loss: str, same: float) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from firthshot.experiments.schema import KEYS, METHOD
 from firthshot.experiments.statistics import trials_needed
 from firthshot.report.verdict.findings import Claim, find
 from firthshot.report.verdict.outcomes import (
+    Again,
     Condition,
     Contrast,
     Effect,
@@ -140,20 +141,24 @@ def _outcomes(gathered: Gathered, key: Row, rows: list[Row]) -> tuple[Outcome, .
     chosen = gathered.summary.chosen
     needed = trials_needed(len(chosen.filter(pl.col("penalty") != "none")))  # Holm's family
     tried = _largest_candidates(gathered.summary.all, key)
-    zero = {
-        (Condition.of(check.key), check.theory): Effect(
-            Condition.of(check.key), check.zero, check.zero_ci
-        )
+    again = {
+        (Condition.of(check.key), check.coefficient): _again(check)
         for check in _checks(gathered, key)
-        if check.zero is not None
     }
     found = []
     for row in rows:
         condition = Condition.of(row)
         kind = kind_of(row["improvement"], row["p_holm"], row["coefficient"])
-        starts = (zero.get((condition, theory)) for theory in (False, True))
-        found.append(Outcome(condition, kind, row, needed, tried.get(condition) == 0, *starts))
+        spoken_of = row["coefficient"], row["theory_coefficient"]
+        others = (again.get((condition, value), Again()) for value in spoken_of)
+        found.append(Outcome(condition, kind, row, needed, tried.get(condition) == 0, *others))
     return tuple(sorted(found, key=lambda outcome: outcome.condition))
+
+
+def _again(check: Check) -> Again:
+    place = Condition.of(check.key)
+    known = ((check.zero, check.zero_ci), (check.optimum_gain, check.optimum_ci))
+    return Again(*(None if mean is None else Effect(place, mean, width) for mean, width in known))
 
 
 def _checks(gathered: Gathered, key: Row) -> tuple[Check, ...]:

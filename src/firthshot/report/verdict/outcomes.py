@@ -50,9 +50,41 @@ class Effect(NamedTuple):
     width: float | None
 
     @property
+    def is_a_loss(self) -> bool:
+        """Return whether the interval leaves no room for a gain."""
+        return self.width is not None and self.mean + self.width < 0
+
+    @property
     def turned(self) -> Effect:
         """Return the effect from the other side."""
         return Effect(self.condition, -self.mean, self.width)
+
+
+class Again(NamedTuple):
+    """What a coefficient does on some of the trials when it is trained otherwise, where known."""
+
+    zero: Effect | None = None  # from zero weights
+    optimum: Effect | None = None  # at the optimum of the same objective
+
+    def charge(self, trained: Effect) -> Effect | None:
+        """Return how much of a loss is the penalty's, None where the training alone is to blame.
+
+        The optimum decides where it is known: the penalty has no larger loss than there. Otherwise
+        a loss that is not there from zero weights is the start's noise.
+        """
+        if self.optimum is not None:
+            smaller = max(trained, self.optimum, key=lambda effect: effect.mean)
+            return smaller if self.optimum.is_a_loss else None
+        return None if self.is_of_the_start(trained) else trained
+
+    def is_of_the_start(self, trained: Effect) -> bool:
+        """Tell whether a loss is not there from zero weights: the noise of the random start."""
+        if self.zero is None:
+            return False
+        return self.zero.mean > -MARGIN and self.zero.mean > trained.mean / 2
+
+
+_ONCE = Again()  # what was not trained again
 
 
 @dataclass(frozen=True)
@@ -93,13 +125,12 @@ class Outcome(Tested):
     """What the chosen coefficient does in one setting.
 
     ``only_zero`` says that coefficient 0 was the only candidate: then nothing was chosen.
-    ``zero_start`` is the improvement on some of the trials when the weights start at zero, of the
-    chosen and of the tuning-free coefficient.
+    ``again`` and ``theory_again`` are of the chosen and of the tuning-free coefficient.
     """
 
     only_zero: bool = False
-    zero_start: Effect | None = None
-    theory_zero_start: Effect | None = None
+    again: Again = _ONCE
+    theory_again: Again = _ONCE
     difference = "improvement"
 
     @property
@@ -108,36 +139,54 @@ class Outcome(Tested):
         return self._effect("theory_improvement")
 
     @property
+    def charge(self) -> Effect | None:
+        """Return the loss of the chosen coefficient that is the penalty's own, if any."""
+        return self.again.charge(self.effect) if self.kind == "costs" else None
+
+    @property
+    def theory_charge(self) -> Effect | None:
+        """Return the same of the tuning-free coefficient; unstable, the optimum alone tells."""
+        trained, best = self.theory_effect, self.theory_again.optimum
+        if self.row["theory_improvement"] is None:
+            return best if best is not None and best.is_a_loss else None
+        return self.theory_again.charge(trained) if trained.is_a_loss else None
+
+    @property
     def standing(self) -> str:
-        """Return the kind, with ``few``, ``only zero`` and ``chose zero`` told apart."""
+        """Return the kind, with ``few``, ``only zero``, ``chose zero`` and ``training`` told apart.
+
+        ``training`` is a loss that is not the penalty's.
+        """
         if self.kind == "unchanged":
             return "only zero" if self.only_zero else "chose zero"
-        if self.kind == "costs" and _is_of_the_start(self.effect, self.zero_start):
-            return "start"
+        if self.kind == "costs" and self.charge is None:
+            return "training"
         return "few" if self.too_few else self.kind
 
     @property
     def practical(self) -> str:
         """Return the kind, with ``small`` for a significant difference that is of no use."""
-        small = abs(round(self.row["improvement"], 4)) < PRACTICAL
-        if self.standing == "start":
-            return "start"
+        counted = self.charge or self.effect
+        small = abs(round(counted.mean, 4)) < PRACTICAL
+        if self.standing == "training":
+            return "training"
         return "small" if small and self.kind in ("helps", "costs") else self.kind
 
     @property
     def theory_standing(self) -> str | None:
-        """Return what the tuning-free coefficient does: ``safe``, ``costs``, ``start`` or ``open``.
+        """Return what the tuning-free coefficient does: safe, costs, training or open.
 
-        ``start`` is a loss that is not there when the weights start at zero.
-        None where it was not trained, or once only, which has no interval.
+        ``training`` is a loss that is not the penalty's. None where it was not trained, or once
+        only, which has no interval.
         """
-        _, mean, width = self.theory_effect
-        if width is None:
+        effect = self.theory_effect
+        if self.theory_charge is not None:
+            return "costs"
+        if effect.width is None:
             return None
-        if mean + width < 0:
-            of_start = _is_of_the_start(self.theory_effect, self.theory_zero_start)
-            return "start" if of_start else "costs"
-        return "safe" if mean - width > -MARGIN else "open"
+        if effect.is_a_loss:
+            return "training"
+        return "safe" if effect.mean - effect.width > -MARGIN else "open"
 
     @property
     def sure_over_classes(self) -> bool:
@@ -208,13 +257,6 @@ def turned(row: Row) -> Row:
         "share_won": row["share_lost"],
         "share_lost": row["share_won"],
     }
-
-
-def _is_of_the_start(trained: Effect, zero: Effect | None) -> bool:
-    """Tell whether a loss is not there from zero weights: the start's noise, not the penalty."""
-    if zero is None:
-        return False
-    return zero.mean > -MARGIN and zero.mean - trained.mean > -trained.mean / 2
 
 
 def kind_of(mean: float, p_holm: float | None, coefficient: float | None = None) -> str:

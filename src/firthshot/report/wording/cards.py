@@ -47,16 +47,19 @@ _TONES = {
 }
 _FEW = "There are too few trials to {what} {effects}. {needed}."
 _TUNING_FREE = "The tuning-free λ of the theory"
-_START = (
-    "{what} loses accuracy {{effects}}, but not when the weights start at zero: the random start "
-    "is to blame."
+_TRAINING = "{what} loses accuracy {{effects}}, but not {{blame}}."
+_START = "when the weights start at zero: the random start is to blame"
+_OPTIMUM = "at the optimum: the training is to blame"
+_MORE = (
+    " That is what the optimum shows. As trained, accuracy falls {effects}: the training is to "
+    "blame for the rest."
 )
 # By topic and standing; {effects} are places with amounts, {places} without.
 _SENTENCES = {
     "accuracy": {
         "helps": "{name} helps {effects}.",
-        "costs": "{name} costs accuracy {effects}.",
-        "start": _START.format(what="{name}"),
+        "costs": "{name} costs accuracy {effects}.{more}",
+        "training": _TRAINING.format(what="{name}"),
         "unclear": "The effect may be chance {effects}.",
         "few": _FEW,
         "chose zero": "The validation classes chose λ = 0 {places}.",
@@ -75,8 +78,8 @@ _SENTENCES = {
         "trials. More trials will not make them narrower.",
     },
     "theory": {
-        "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{why}}",
-        "start": _START.format(what=_TUNING_FREE),
+        "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{more}}{{why}}",
+        "training": _TRAINING.format(what=_TUNING_FREE),
         "open": f"{_TUNING_FREE} may cost accuracy: {LOSS} is possible {{effects}}.",
         "safe": f"{_TUNING_FREE} is safe {{effects}}: it loses less than {100 * MARGIN:g} points.",
     },
@@ -156,6 +159,12 @@ def _numbers(finding: Claim) -> dict[str, Any]:
     numbers = finding.numbers or {}
     if finding.topic == "calibration":
         return _probabilities(finding)
+    if "more" in numbers:
+        more = "; ".join(phrases(numbers["more"], finding.among))
+        return {
+            "more": _MORE.format(effects=more) if more else "",
+            "blame": _START if numbers["start"] else _OPTIMUM,
+        }
     if "values" not in numbers:
         return numbers
     best = ""
@@ -246,15 +255,17 @@ def at_setting(effect: Effect) -> str:
 
 def _does_it_help(verdict: Verdict) -> str:
     name, total = capital(name_of(verdict)), len(verdict.outcomes)
-    helps, costs = verdict.count("helps"), verdict.count("costs")
+    standings = [outcome.standing for outcome in verdict.outcomes]
+    helps, costs = standings.count("helps"), standings.count("costs")
     if helps and costs:
         return f"{name} helps in {helps} and costs accuracy in {costs} of {total} settings."
     for count, words in ((helps, "helps"), (costs, "costs accuracy")):
         if count:
             return f"{name} {words} {_in_some(count, verdict)}."
-    standings = {outcome.standing for outcome in verdict.outcomes}
-    if not standings - set(ZERO):
-        return f"{name} is not used: {listed(ZERO[one] for one in sorted(standings))}."
+    if not set(standings) - set(ZERO):
+        return f"{name} is not used: {listed(ZERO[one] for one in sorted(set(standings)))}."
+    if "training" in standings:
+        return f"{name} loses accuracy by its training alone."
     if "unclear" in standings:
         return f"{name} makes no significant difference."
     return "There are too few trials to tell."
@@ -268,7 +279,7 @@ def _in_some(count: int, verdict: Verdict) -> str:
 
 
 def _how_much(verdict: Verdict) -> Iterator[str]:
-    sure = [o.effect for o in verdict.outcomes if o.kind in ("helps", "costs")]
+    sure = [o.charge or o.effect for o in verdict.outcomes if o.standing in ("helps", "costs")]
     gains = [effect for effect in sure if effect.mean > 0]
     losses = [effect for effect in sure if effect.mean < 0]
     said = [
@@ -349,7 +360,7 @@ _SIGNS = {"helps": "▲", "costs": "▼", "unclear": "○", "few": "○"}
 _STANDINGS = {
     "helps": "helps",
     "costs": "costs accuracy",
-    "start": "a loss of the random start",
+    "training": "a loss of the training",
     "unclear": "not significant",
     "few": "too few trials to tell",
     "chose zero": "λ = 0 chosen",
@@ -368,7 +379,7 @@ def tile(outcome: Outcome) -> dict[str, str]:
     row, word, unused = outcome.row, _STANDINGS[outcome.standing], outcome.kind == "unchanged"
     gain, _, width = points_ci(*outcome.effect[1:]).partition(" ± ")
     return {
-        "kind": outcome.kind,
+        "kind": "unclear" if outcome.standing == "training" else outcome.kind,
         "sign": _SIGNS.get(outcome.standing, "–"),
         "word": word,
         "gain": "λ = 0" if unused else gain,

@@ -39,14 +39,14 @@ _COUNTED = {
     "helps": ("helps", "help"),
     "costs": ("costs", "cost"),
     "small": ("unclear", f"below {100 * PRACTICAL:g} points"),
-    "start": ("unclear", "lose by their random start"),
+    "training": ("unclear", "lose by their training"),
     "unclear": ("unclear", "not significant"),
     "zero": ("unchanged", "λ = 0"),
     "few": ("unclear", "too few trials"),
 }
 
 _QUIET = {
-    "start": "the random start costs accuracy, not the penalty,",
+    "training": "the training costs accuracy, not the penalty,",
     "unclear": "the effect may be chance",
     "few": "there are too few trials to tell",
     **ZERO,
@@ -168,13 +168,13 @@ def _nothing(outcomes: Sequence[Outcome]) -> str:
 def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
     pairs = [(v, o) for v in verdicts for o in v.outcomes]
     helps = [pair for pair in pairs if pair[1].kind == "helps"]
-    costs = [pair for pair in pairs if pair[1].standing == "costs"]
+    costs = [(v, o, charge) for v, o in pairs if (charge := o.charge)]
     if helps:
         best = max(helps, key=lambda pair: pair[1].row["improvement"])
         yield f"The largest gain is {_effect(*best)}."
     if costs:
-        worst = min(costs, key=lambda pair: pair[1].row["improvement"])
-        yield f"The largest loss is {_effect(*worst)}."
+        verdict, worst, _ = min(costs, key=lambda each: each[2].mean)
+        yield f"The largest loss is {_effect(verdict, worst)}{_of_it(worst)}."
 
 
 def _training(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -194,6 +194,14 @@ def _effect(verdict: Verdict, outcome: Outcome) -> str:
     amount = points_ci(*outcome.effect[1:])
     where = f"{title_of(verdict)}, {setting_words(outcome.condition)}"
     return f"{amount} points, {accuracies(outcome)} ({where})"
+
+
+def _of_it(outcome: Outcome) -> str:
+    """Say how much of a loss the optimum shows, where that is less."""
+    charge = outcome.charge
+    if charge is None or charge == outcome.effect:
+        return ""
+    return f", of which {points_ci(*charge[1:])} points at the optimum"
 
 
 def _quiet(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -245,16 +253,16 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
     known = [(v, o) for v in verdicts for o in v.outcomes if o.theory_standing]
     if not known:
         return
-    bad = [(v, o) for v, o in known if o.theory_standing in ("costs", "start")]
+    bad = [(v, o, charge) for v, o in known if (charge := o.theory_charge)]
     wide = sum(o.theory_standing == "open" for _, o in known)
-    start = sum(o.theory_standing == "start" for _, o in known)
+    training = sum(o.theory_standing == "training" for _, o in known)
     said = f"Without tuning (λ from theory), accuracy falls {_of(len(bad), len(known))}"
     if bad:
-        verdict, worst = min(bad, key=lambda pair: pair[1].row["theory_improvement"])
-        loss = points(worst.row["theory_improvement"])
-        said += f", down to {loss} points ({title_of(verdict)}, {setting_words(worst.condition)})"
+        verdict, worst, charge = min(bad, key=lambda each: each[2].mean)
+        where = f"{title_of(verdict)}, {setting_words(worst.condition)}"
+        said += f", down to {points(charge.mean)} points ({where})"
     said += f"; {LOSS} is possible {_of(wide, len(known))}" if wide else ""
-    blame = f" In {start} of them only the random start is to blame." if start else ""
+    blame = f" The training alone costs accuracy {_of(training, len(known))}." if training else ""
     yield f"{said}.{blame}"
 
 

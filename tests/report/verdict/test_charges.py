@@ -1,0 +1,79 @@
+"""A loss is the penalty's as far as the optimum shows it, and the rest is the training's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from firthshot.report.verdict import Condition, Effect, Verdict
+from firthshot.report.verdict.outcomes import Again
+from firthshot.report.wording.cards import card_lead, remarks
+from firthshot.report.wording.headline import make_headline
+from report.verdict_lines import setting, theory, verdicts
+
+PLACE = Condition(5, False, 5, "balanced")
+
+
+def effect(mean: float, width: float = 0.01) -> Effect:
+    return Effect(PLACE, mean, width)
+
+
+@pytest.mark.parametrize(
+    ("zero", "optimum", "charged"),
+    [
+        (None, None, -0.10),  # trained once: nothing contradicts it
+        (-0.08, None, -0.10),  # the start is a small part
+        (-0.001, None, None),  # the start's noise
+        (None, -0.03, -0.03),  # the rest is the training's
+        (-0.001, -0.03, -0.03),  # the optimum decides
+        (None, -0.20, -0.10),  # training stopped short of it
+        (None, -0.005, None),  # the optimum may gain
+        (-0.08, 0.02, None),
+    ],
+)
+def test_the_smaller_loss_is_charged(
+    zero: float | None, optimum: float | None, charged: float | None
+) -> None:
+    again = Again(*(None if mean is None else effect(mean) for mean in (zero, optimum)))
+    found = again.charge(effect(-0.10))
+    assert (None if found is None else found.mean) == charged
+
+
+def judged(mean: float) -> Verdict:
+    """Return a verdict whose chosen and tuning-free λ lose so much at the optimum."""
+    (verdict,) = verdicts(setting(5, 5, -10.0, **theory(-10.0, 0.5)))
+    (outcome,) = verdict.outcomes
+    again = Again(None, effect(mean))
+    return replace(verdict, outcomes=(replace(outcome, again=again, theory_again=again),))
+
+
+def test_a_verdict_charges_what_the_optimum_shows_and_tells_the_rest() -> None:
+    verdict = judged(-0.02)
+    texts = {one.topic: one.text for one in remarks(verdict)}
+    for topic in ("accuracy", "theory"):
+        assert "costs accuracy at 5 ways, 5 shots (−2.00 ± 1.00 points)." in texts[topic]
+        assert "As trained, accuracy falls at 5 ways, 5 shots (−10.00" in texts[topic]
+    assert "largest loss is −2.00 ± 1.00" in " ".join(card_lead(verdict))
+    headline = make_headline([verdict])
+    assert "of which −2.00 ± 1.00 points at the optimum" in headline.lines[0]
+    assert "down to −2.00 points" in " ".join(headline.more)
+
+
+def test_a_loss_that_the_optimum_does_not_show_is_not_charged() -> None:
+    verdict = judged(0.0)
+    assert [outcome.standing for outcome in verdict.outcomes] == ["training"]
+    texts = [one.text for one in remarks(verdict) if one.topic in ("accuracy", "theory")]
+    assert all(text.endswith("but not at the optimum: the training is to blame.") for text in texts)
+    assert "costs" not in make_headline([verdict]).answer.replace("the training costs", "")
+    assert card_lead(verdict)[0] == "Firth loses accuracy by its training alone."
+
+
+def test_an_unstable_tuning_free_value_is_charged_with_the_optimums_loss() -> None:
+    (verdict,) = verdicts(setting(5, 5, 1.0, theory_coefficient=8.0))
+    (outcome,) = verdict.outcomes
+    lost = {**outcome.row, "theory_improvement": None, "theory_improvement_ci": None}
+    unstable = replace(outcome, row=lost, theory_again=Again(None, effect(-0.02)))
+    assert (unstable.theory_standing, unstable.theory_charge) == ("costs", effect(-0.02))
+    calm = replace(outcome, row=lost, theory_again=Again(None, effect(0.0)))
+    assert calm.theory_standing is None
