@@ -65,35 +65,53 @@ def predict(
     import pandas as pd
 
     check_choice("kind", kind, KINDS)
-    at, contrasts = points(model, frame, offset), len(model.contrasts_)
-    if kind == "linear":
-        values, first = at.eta, 1
-        slopes = np.broadcast_to(np.eye(contrasts), (len(at.X), contrasts, contrasts))
-    else:  # by the logit of each probability, so that bounds stay between 0 and 1
-        first = int(contrasts == 1)
-        P = at.P[:, first:]
-        values = np.log(P) - np.log1p(-P)
-        slopes = at.slopes()[:, first:] / (1.0 - P)[:, :, None]
-    estimate = _shown(values, kind)
-    columns = {"estimate": estimate}
+    at = points(model, frame, offset)
+    values, slopes = _on_the_logit_scale(at, kind)
+    columns = {"estimate": _shown(values, kind)}
     if interval is not None:
         check_choice("interval", interval, INTERVALS)
-        if interval == "profile":
-            _refuse_profile(model, kind)
-        errors = _errors(model, at.X, slopes)
-        of_logit = estimate * (1.0 - estimate) if kind == "probability" else 1.0
-        if interval == "wald":
-            margin = np.sqrt(chi2_quantile(level)) * errors
-            lower, upper = values - margin, values + margin
-        else:
-            lower, upper = (values + side for side in _profile_distances(model, at.X, level))
-        columns |= {"std_error": errors * of_logit}
-        columns |= {"lower": _shown(lower, kind), "upper": _shown(upper, kind)}
+        columns |= _bounds(model, at.X, values, slopes, kind, interval, level)
     rows, labels = np.indices(values.shape)
-    names = np.array([str(c) for c in classes(model)], dtype=object)[first:]
+    names = np.array([str(c) for c in classes(model)][-values.shape[1] :], dtype=object)
     table = {title: numbers.ravel() for title, numbers in columns.items()}
     named = {} if interval is None else {"interval": interval}
     return pd.DataFrame({"row": rows.ravel(), "class": names[labels.ravel()], **table, **named})
+
+
+def _on_the_logit_scale(at: _Points, kind: str) -> tuple[FloatArray, FloatArray]:
+    """Return linear predictors, or logits of probabilities, whose bounds stay between 0 and 1.
+
+    Of two classes the second only; with their derivatives by the linear predictors.
+    """
+    contrasts = at.eta.shape[1]
+    if kind == "linear":
+        return at.eta, np.broadcast_to(np.eye(contrasts), (len(at.X), contrasts, contrasts))
+    first = int(contrasts == 1)
+    P = at.P[:, first:]
+    return np.log(P) - np.log1p(-P), at.slopes()[:, first:] / (1.0 - P)[:, :, None]
+
+
+def _bounds(
+    model: JeffreysLogisticRegression,
+    X: FloatArray,
+    values: FloatArray,
+    slopes: FloatArray,
+    kind: str,
+    interval: str,
+    level: float,
+) -> dict[str, FloatArray]:
+    """Return standard errors and bounds of what is shown."""
+    if interval == "profile":
+        _refuse_profile(model, kind)
+    errors, estimate = _errors(model, X, slopes), _shown(values, kind)
+    if interval == "wald":
+        margin = np.sqrt(chi2_quantile(level)) * errors
+        sides = -margin, margin
+    else:
+        sides = _profile_distances(model, X, level)
+    lower, upper = (_shown(values + side, kind) for side in sides)
+    shown_errors = errors * estimate * (1.0 - estimate) if kind == "probability" else errors
+    return {"std_error": shown_errors, "lower": lower, "upper": upper}
 
 
 def _errors(model: JeffreysLogisticRegression, X: FloatArray, slopes: FloatArray) -> FloatArray:
