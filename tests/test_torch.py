@@ -10,6 +10,7 @@ from firthshot.objective import PENALTIES, SampleLoss
 from firthshot.torch import (
     CosineHead,
     EpisodeSampler,
+    FirthBCELoss,
     FirthLoss,
     confidence_penalty,
     firth_loss,
@@ -312,7 +313,7 @@ def test_lam_may_be_assigned_whatever_it_was_before():
     assert number.double().lam.dtype == torch.float64
     number.lam = torch.tensor(3.0)
     assert number.state_dict() == {"lam": torch.tensor(3.0)}
-    for bad, sentence in ((-1.0, "must be a number, finite"), (torch.ones(2), "has shape")):
+    for bad, sentence in ((-1.0, "must be a finite number"), (torch.ones(2), "has shape")):
         with pytest.raises(FirthshotError, match=sentence):
             number.lam = bad
     assert number.lam == 3, "a refused value changes nothing"
@@ -419,13 +420,13 @@ def test_class_weights_may_be_a_list():
     [
         (lambda: FirthLoss(1, weight=[[1.0, 2.0]]), r"weight has shape \(1, 2\)"),
         (lambda: FirthLoss(1, weight=["a"]), "not a list of numbers"),
-        (lambda: FirthLoss(-1), "lam = -1 must be a number, finite and not negative"),
-        (lambda: FirthLoss(float("nan")), "lam = nan must be a number, finite"),
-        (lambda: FirthLoss("1"), "lam = '1' must be a number"),
-        (lambda: FirthLoss(None), "lam = None must be a number"),
-        (lambda: FirthLoss([1.0]), "lam = .1.0. must be a number"),
+        (lambda: FirthLoss(-1), "lam must be a finite number ≥ 0, got -1"),
+        (lambda: FirthLoss(float("nan")), "lam must be a finite number ≥ 0, got nan"),
+        (lambda: FirthLoss("1"), "lam must be a finite number ≥ 0, got '1'"),
+        (lambda: FirthLoss(None), "lam must be a finite number ≥ 0, got None"),
+        (lambda: FirthLoss([1.0]), "lam must be a finite number ≥ 0, got .1.0."),
         (lambda: FirthLoss(torch.ones(2)), "lam has shape"),
-        (lambda: FirthLoss(torch.nn.Parameter(torch.tensor(-1.0))), "must not be negative"),
+        (lambda: FirthLoss(torch.nn.Parameter(torch.tensor(-1.0))), "got -1"),
         (lambda: EpisodeSampler([]), "takes trials of sample_episodes, not list"),
         (lambda: FirthLoss(1, prior=[0.5, 0.6]), "sums to 1.1"),
         (lambda: FirthLoss(1, prior=[[0.5, 0.5]]), r"shape \(1, 2\)"),
@@ -441,7 +442,12 @@ def test_class_weights_may_be_a_list():
             lambda: firth_loss(torch.zeros(1, 3), torch.ones(1, 3) / 3, 1.0, ignore_index=0),
             "no meaning",
         ),
-        (lambda: label_smoothing_loss(torch.zeros(1, 3), torch.tensor([0]), 1.0), r"in \[0, 1\)"),
+        (lambda: label_smoothing_loss(torch.zeros(1, 3), torch.tensor([0]), 1.1), r"in \[0, 1\]"),
+        (lambda: FirthBCELoss(1, prior=2), "between 0 and 1, got 2"),
+        (lambda: FirthBCELoss(1, prior=[0.5]), "between 0 and 1, got .0.5."),
+        (lambda: FirthLoss(1, ignore_index="a"), "must be an integer, got 'a'"),
+        (lambda: firth_penalty(torch.zeros(8, 0)), "there is no class"),
+        (lambda: firth_penalty(np.zeros((8, 2))), "must be a torch tensor, got ndarray"),
         (lambda: l2_penalty(torch.nn.Linear(2, 2), "ridge"), "number of training samples"),
         (lambda: l2_penalty(torch.nn.Linear(2, 2), "lasso"), "choose from"),
         (lambda: l2_penalty(torch.nn.ReLU()), "no trained parameter"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from firthshot.banks import load_bank
+from firthshot.banks import load_bank, make_bank
 from firthshot.engine import Cosine, Penalty, Sgd, train
 from firthshot.engine.sgd.cosine import unit_rows
 from firthshot.episodes import sample_episodes
@@ -20,6 +20,7 @@ from firthshot.torch import (
     FirthLoss,
     firth_bce_loss,
     firth_loss,
+    firth_penalty,
     l2_penalty,
 )
 from oracles.linear_optimum import l2_value
@@ -162,13 +163,18 @@ def test_a_learnable_lam_is_a_parameter_of_the_module():
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("kind", ["indices", "probabilities"])
-def test_label_smoothing_beside_the_penalty(reduction, kind):
+@pytest.mark.parametrize("weight", [None, torch.linspace(0.2, 3.0, K).double()])
+def test_label_smoothing_beside_the_penalty(reduction, kind, weight):
     logits, target = draw((6, K), kind)
-    ours = FirthLoss(0.7, reduction=reduction, label_smoothing=0.2)(logits, target)
-    plain = functional.cross_entropy(logits, target, reduction=reduction, label_smoothing=0.2)
-    penalty = firth_loss(logits, target, 0.7, reduction=reduction)
-    penalty = penalty - firth_loss(logits, target, 0.0, reduction=reduction)
+    same = {"weight": weight, "reduction": reduction}
+    ours = FirthLoss(0.7, label_smoothing=0.2, **same)(logits, target)
+    plain = functional.cross_entropy(logits, target, label_smoothing=0.2, **same)
+    penalty = firth_loss(logits, target, 0.7, **same) - firth_loss(logits, target, 0.0, **same)
     torch.testing.assert_close(ours, plain + penalty)
+    assert torch.equal(
+        firth_loss(logits, target, 0.0, label_smoothing=1.0, **same),
+        firth_loss(logits, target, 0, label_smoothing=1.0, **same),
+    )
     assert "label_smoothing=0.2" in repr(FirthLoss(0.7, label_smoothing=0.2))
 
 
@@ -186,7 +192,7 @@ def test_the_binary_loss_is_that_of_two_logits(reduction, prior):
     two = torch.stack([torch.zeros_like(z), z], 1)
     expected = firth_loss(two, y, 0.6, [1 - prior, prior], reduction=reduction)
     torch.testing.assert_close(FirthBCELoss(0.6, prior=prior, reduction=reduction)(z, y), expected)
-    with pytest.raises(FirthshotError, match=r"prior = 1.0 must lie"):
+    with pytest.raises(FirthshotError, match=r"between 0 and 1, got 1\.0"):
         firth_bce_loss(z, y, 1.0, 1.0)
 
 
@@ -219,3 +225,25 @@ def test_a_learned_coefficient_stops_at_zero(kind):
         optimizer.step()
     assert loss.lam <= 0
     assert value == kind(0.0)(logits, target)
+
+
+def test_a_learned_coefficient_leaves_zero_and_comes_back_from_below():
+    """Its gradient is the penalty everywhere; its value is never below 0."""
+    logits, target = draw((6, K), "indices")
+    plain = functional.cross_entropy(logits, target)
+    penalty = firth_penalty(logits)
+    for start in (0.0, -0.5):
+        lam = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+        loss = firth_loss(logits, target, lam)
+        loss.backward()
+        torch.testing.assert_close(loss.detach(), plain.detach())
+        torch.testing.assert_close(lam.grad, penalty.detach())
+
+
+def test_trials_of_own_rows():
+    X, y = torch.randn(40, 3).numpy(), np.arange(40) % 4
+    with pytest.raises(FirthshotError, match=r"not ndarray: make a bank of rows and labels"):
+        sample_episodes(X, y, ways=2, shots=1)
+    bank = make_bank(X, y)
+    assert bank.classes("novel") == ("0", "1", "2", "3")
+    assert len(sample_episodes(bank, "novel", ways=3, shots=2, trials=5)) == 5

@@ -127,6 +127,11 @@ def sample_episodes(
     EpisodeError
         When the bank cannot hold such an episode; the sentence names what is missing.
     """
+    if not hasattr(bank, "splits"):
+        raise EpisodeError(
+            f"sample_episodes takes a bank and a split, not {type(bank).__name__}: make a bank of "
+            "rows and labels with firthshot.banks.make_bank."
+        )
     names, class_rows = _split_layout(bank, split)
     _check_counts(ways, queries, fixed_query, names, split)
     numbers = _trial_numbers(trials)

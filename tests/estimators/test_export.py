@@ -82,3 +82,33 @@ def test_what_has_no_such_form_is_refused(tmp_path: Path) -> None:
         FirthshotError, match="DistributionCalibrationClassifier cannot be exported"
     ):
         DistributionCalibrationClassifier().to_onnx(tmp_path / "head.onnx")
+
+
+def test_the_module_in_a_network(tmp_path: Path) -> None:
+    """A cast leaves its numbers, it is saved whole, and compiled without a break."""
+    X, y = rows(3, 4, 9)
+    model = FewShotClassifier().fit(X, y)
+    module, new = model.to_torch(), torch.as_tensor(X)
+    expected = torch.as_tensor(model.predict_proba(X))
+    network = torch.nn.Sequential(torch.nn.Identity(), module).half()
+    torch.testing.assert_close(network(new), expected)
+    assert network(new.float()).dtype == torch.float32
+    torch.testing.assert_close(module(new.round().long()), module(new.round().float()))
+    torch.save(module, tmp_path / "module.pt")
+    loaded = torch.load(tmp_path / "module.pt", weights_only=False)
+    torch.testing.assert_close(loaded(new), expected)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(new), expected)
+    assert module.classes == [0, 1, 2]
+    assert repr(module) == "FittedModule(n_features=9, classes=3)"
+
+
+def test_a_module_refuses_what_it_cannot_take(tmp_path: Path) -> None:
+    X, y = rows(3, 4, 9)
+    model = FewShotClassifier().fit(X, y)
+    with pytest.raises(FirthshotError, match=r"shape \(3, 1\); the head takes \(n, 9\)"):
+        model.to_torch()(torch.rand(3, 1))
+    with pytest.raises(FirthshotError, match=r"cannot compile a fitted head: use torch\.compile"):
+        model.to_torch().__prepare_scriptable__()  # what torch.jit.script calls first
+    with pytest.raises(FirthshotError, match=str(tmp_path)):
+        model.to_onnx(tmp_path)

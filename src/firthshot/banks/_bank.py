@@ -139,7 +139,8 @@ def make_bank(
     dtype : {"float16", "float32"}, optional
         Store in this precision. A finite value that would become infinite is refused.
     **fields
-        Fields of `BankMeta`; ``name``, ``classes`` and ``class_splits`` are needed.
+        Fields of `BankMeta`. Unless given, classes are named by their numbers, all classes are
+        novel, and the name is "bank".
 
     Raises
     ------
@@ -148,13 +149,20 @@ def make_bank(
     """
     if meta is not None and fields:
         raise BankError(f"Give either meta or its fields, not both ({', '.join(fields)}).")
-    meta = build_meta(fields) if meta is None else meta
-    meta.check()
     X, y = _checked_features(features, dtype), _checked_labels(labels)
+    meta = build_meta(_with_usual(fields, y)) if meta is None else meta
+    meta.check()
     check_arrays(X, y, meta)
     X.flags.writeable = y.flags.writeable = False
     meta = build_meta({**_as_dict(meta), "sha256": digest(X, y, meta)})
     return Bank(None, meta, X, y)
+
+
+def _with_usual(fields: dict[str, Any], labels: np.ndarray) -> dict[str, Any]:
+    """Return the fields of a description with those that everybody would give."""
+    names = tuple(map(str, range(int(labels.max(initial=-1)) + 1)))
+    found = {"name": "bank", "classes": names} | fields
+    return {"class_splits": ("novel",) * len(found["classes"])} | found
 
 
 def check_arrays(features: np.ndarray, labels: np.ndarray, meta: BankMeta) -> None:

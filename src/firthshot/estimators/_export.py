@@ -1,20 +1,19 @@
 """Fitted heads as a torch module and as an ONNX file.
 
-What a head computes is written once, below, for any kind of array: torch's tensors and the values
-of an ONNX graph know the same operators, and the few functions beside them are an `Operations`.
+What a head computes is written once, below, and recorded as a `Graph` of which both are made.
 Everything is computed in double precision, as here.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
+from firthshot.estimators._graph import Graph, Value
 
 if TYPE_CHECKING:
     import torch
@@ -26,50 +25,16 @@ if TYPE_CHECKING:
 TINY = 1e-300
 
 
-class Operations(Protocol):
-    """What a kind of array needs beside + − * / and @; sums and minima are by row and keep it."""
-
-    def constant(self, values: Any) -> Any:
-        """Return numbers of the head as an array of the kind."""
-
-    def columns(self, x: Any, which: Array) -> Any:
-        """Return some of the columns."""
-
-    def joined(self, parts: list[Any]) -> Any:
-        """Return arrays side by side."""
-
-    def row_sum(self, x: Any) -> Any:
-        """Return the sum of every row, (n, 1)."""
-
-    def row_min(self, x: Any) -> Any:
-        """Return the least entry of every row, (n, 1)."""
-
-    def at_least(self, x: Any, least: float) -> Any:
-        """Return the larger of each entry and a number."""
-
-    def sqrt(self, x: Any) -> Any:
-        """Return square roots."""
-
-    def exp(self, x: Any) -> Any:
-        """Return exponentials."""
-
-    def log(self, x: Any) -> Any:
-        """Return logarithms."""
-
-    def softmax(self, x: Any) -> Any:
-        """Return probabilities from logits, row by row."""
-
-
 def to_torch(model: Any) -> torch.nn.Module:
     """Return a fitted head as a module: rows (n, d) in, probabilities (n, K) out.
 
     Its numbers are buffers in double precision, so that it moves with ``.to(device)`` and is saved
-    with ``state_dict``. The order of the classes is that of ``classes_``.
+    with ``state_dict``; a cast of the network around it leaves them. The order of the classes is
+    that of ``classes_``, the module's list ``classes``.
     """
-    _require_exportable(model)
     from firthshot.estimators._module import FittedModule
 
-    return FittedModule(lambda x, ops: probabilities(model, x, ops), model.n_features_in_)
+    return FittedModule(*_recorded(model), model.classes_, model.n_features_in_)
 
 
 def to_onnx(model: Any, path: str | Path) -> Path:
@@ -79,12 +44,16 @@ def to_onnx(model: Any, path: str | Path) -> Path:
     themselves, and ``probabilities`` (n, K) in float32 in the order of ``classes_``. onnxruntime
     agrees with `predict_proba` to 1e-5.
     """
-    _require_exportable(model)
-    from firthshot.estimators._onnx import Graph, write_graph
+    from firthshot.estimators._onnx import write_graph
 
+    return write_graph(*_recorded(model), model.classes_, model.n_features_in_, Path(path))
+
+
+def _recorded(model: Any) -> tuple[Graph, Value]:
+    """Return what a head computes, and its probabilities."""
+    _require_exportable(model)
     graph = Graph()
-    found = probabilities(model, graph.input(), graph)
-    return write_graph(graph, found, model.classes_, model.n_features_in_, Path(path))
+    return graph, probabilities(model, graph.input(), graph)
 
 
 def _require_exportable(model: Any) -> None:
@@ -100,8 +69,8 @@ def _require_exportable(model: Any) -> None:
     check_is_fitted(model)
 
 
-def probabilities(model: Any, x: Any, ops: Operations) -> Any:
-    """Return what ``predict_proba`` returns, for rows of any kind of array."""
+def probabilities(model: Any, x: Any, ops: Graph) -> Any:
+    """Record what ``predict_proba`` computes of rows ``x``."""
     from firthshot.estimators import FewShotClassifier
 
     if isinstance(model, FewShotClassifier):
@@ -112,7 +81,7 @@ def probabilities(model: Any, x: Any, ops: Operations) -> Any:
     return ops.softmax(logits)
 
 
-def _seen(model: Any, x: Any, ops: Operations) -> Any:
+def _seen(model: Any, x: Any, ops: Graph) -> Any:
     """Return rows as the head sees them: columns on one scale, unit length for the cosine head."""
     from firthshot.estimators import FirthCosineClassifier
 
@@ -124,7 +93,7 @@ def _seen(model: Any, x: Any, ops: Operations) -> Any:
     return x
 
 
-def _logits(model: Any, x: Any, ops: Operations) -> Any:
+def _logits(model: Any, x: Any, ops: Graph) -> Any:
     parameters = model._fitted_parameters()
     if "coef_" in parameters:
         coef, intercept = parameters["coef_"], parameters["intercept_"]
@@ -139,7 +108,7 @@ def _logits(model: Any, x: Any, ops: Operations) -> Any:
     return x
 
 
-def _blended(model: Any, x: Any, ops: Operations) -> Any:
+def _blended(model: Any, x: Any, ops: Graph) -> Any:
     """Return the mixture of the kinds of columns, as `blend.mixed` does."""
     from firthshot.estimators._few_shot.blend import left_to_nothing
 
@@ -162,7 +131,7 @@ def _blended(model: Any, x: Any, ops: Operations) -> Any:
     return raised / ops.row_sum(raised)
 
 
-def _placed(place: Coordinates, x: Any, used: Any, ops: Operations) -> Any:
+def _placed(place: Coordinates, x: Any, used: Any, ops: Graph) -> Any:
     """Return the coordinates of rows, as `Coordinates.apply` does."""
     outside = ops.row_sum(x * x) - ops.row_sum(used * used)
     if place.kind == "unit":
@@ -180,7 +149,7 @@ def _placed(place: Coordinates, x: Any, used: Any, ops: Operations) -> Any:
     return ops.joined([inside, ops.sqrt(ops.at_least(rest, 0.0))])
 
 
-def _head_logits(head: Any, rows: Any, ops: Operations) -> Any:
+def _head_logits(head: Any, rows: Any, ops: Graph) -> Any:
     from firthshot.estimators._few_shot.gaussian import Gaussian
     from firthshot.estimators._few_shot.heads import FirthHead
 
@@ -190,7 +159,7 @@ def _head_logits(head: Any, rows: Any, ops: Operations) -> Any:
     return _gaussian(head, rows, ops) if is_gaussian else _neighbours(head, rows, ops)
 
 
-def _gaussian(head: Gaussian, rows: Any, ops: Operations) -> Any:
+def _gaussian(head: Gaussian, rows: Any, ops: Graph) -> Any:
     """Return log densities, up to a number for each row."""
     width = head.centre.shape[1]
     is_sphere = head.whitening.shape[-1] == 1
@@ -205,7 +174,7 @@ def _gaussian(head: Gaussian, rows: Any, ops: Operations) -> Any:
     return scaled - ops.constant(0.5 * toll)
 
 
-def _neighbours(head: Neighbours, rows: Any, ops: Operations) -> Any:
+def _neighbours(head: Neighbours, rows: Any, ops: Graph) -> Any:
     """Return log densities, up to a number for each row."""
     squares = ops.row_sum(rows * rows) - rows @ ops.constant(2 * head.known.T)
     squares = squares + ops.constant((head.known**2).sum(1))

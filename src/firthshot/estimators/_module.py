@@ -1,83 +1,83 @@
-"""A fitted head as a module: its numbers are buffers, its rows tensors."""
+"""A fitted head as a torch module: its numbers are buffers, its rows tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor, nn
+
+from firthshot.arrays import Array
+from firthshot.errors import FirthshotError
+from firthshot.estimators._graph import ROWS, Graph, Value
+
+OPERATIONS: dict[str, Callable[..., Tensor]] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "matmul": torch.matmul,
+    "columns": lambda x, which: x[:, which],
+    "joined": lambda *parts: torch.cat(parts, 1),
+    "row_sum": lambda x: x.sum(1, keepdim=True),
+    "row_min": lambda x: x.amin(1, keepdim=True),
+    "maximum": torch.maximum,
+    "sqrt": torch.sqrt,
+    "exp": torch.exp,
+    "log": torch.log,
+    "softmax": lambda x: x.softmax(1),
+}
 
 
 class FittedModule(nn.Module):  # type: ignore[misc]
     """Probabilities of rows (n, d) by a fitted head, shape (n, K) in the type of the rows.
 
+    Its numbers stay in double precision when a network around it is cast to another type.
+
     Parameters
     ----------
-    head : callable
-        The head on a tensor, with the operations of `firthshot.estimators` as second argument. It
-        asks for the same numbers in the same order every time: they become buffers.
+    graph : Graph
+        What the head computes.
+    found : Value
+        The probabilities, a value of the graph.
+    classes : array of shape (K,)
+        Labels, kept as the list ``classes``.
     n_features : int
         d.
     """
 
-    def __init__(self, head: Callable[[Tensor, Any], Tensor], n_features: int) -> None:
+    def __init__(self, graph: Graph, found: Value, classes: Array, n_features: int) -> None:
         super().__init__()
-        self._head = head
-        head(torch.zeros((1, n_features), dtype=torch.float64), _Registering(self))
+        self.nodes, self.found = list(graph.nodes), found.name
+        self.classes: list[Any] = classes.tolist()
+        self.n_features = n_features
+        for number, array in enumerate(graph.constants):
+            self.register_buffer(f"c{number}", torch.tensor(array))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return probabilities."""
-        return self._head(rows.double(), _Reading(self)).to(rows.dtype)
+        if not torch.jit.is_tracing() and (rows.ndim != 2 or rows.shape[1] != self.n_features):
+            raise FirthshotError(
+                f"rows have shape {tuple(rows.shape)}; the head takes (n, {self.n_features})."
+            )
+        values = dict(self.named_buffers()) | {ROWS: rows.double()}
+        for number, (kind, inputs) in enumerate(self.nodes):
+            values[f"v{number}"] = OPERATIONS[kind](*[values[name] for name in inputs])
+        dtype = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
+        return values[self.found].to(dtype)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FittedModule:
+        """Move the numbers to another device; their type stays."""
+        return super()._apply(lambda one: one.to(fn(one).device), recurse)  # type: ignore[no-any-return]
 
-class _Operations:
-    """Functions of tensors under the names that the export knows."""
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Say why ``torch.jit.script`` does not take the module."""
+        raise FirthshotError(
+            "torch.jit.script cannot compile a fitted head: use torch.compile, torch.export, "
+            "torch.jit.trace or to_onnx."
+        )
 
-    def columns(self, x: Tensor, which: Any) -> Tensor:
-        return x[:, torch.as_tensor(np.asarray(which, np.int64), device=x.device)]
-
-    def joined(self, parts: list[Tensor]) -> Tensor:
-        return torch.cat(parts, 1)
-
-    def row_sum(self, x: Tensor) -> Tensor:
-        return x.sum(1, keepdim=True)
-
-    def row_min(self, x: Tensor) -> Tensor:
-        return x.amin(1, keepdim=True)
-
-    def at_least(self, x: Tensor, least: float) -> Tensor:
-        return x.clamp_min(least)
-
-    def sqrt(self, x: Tensor) -> Tensor:
-        return x.sqrt()
-
-    def exp(self, x: Tensor) -> Tensor:
-        return x.exp()
-
-    def log(self, x: Tensor) -> Tensor:
-        return x.log()
-
-    def softmax(self, x: Tensor) -> Tensor:
-        return x.softmax(1)
-
-
-class _Reading(_Operations):
-    """Take the numbers of the head from the module's buffers, one after the other."""
-
-    def __init__(self, module: FittedModule) -> None:
-        self.module, self.at = module, 0
-
-    def constant(self, _values: Any) -> Tensor:
-        self.at += 1
-        return self.module.get_buffer(f"numbers_{self.at}")
-
-
-class _Registering(_Reading):
-    """Make a buffer of each of the head's numbers."""
-
-    def constant(self, values: Any) -> Tensor:
-        found = torch.as_tensor(np.array(values, np.float64))
-        self.module.register_buffer(f"numbers_{self.at + 1}", found)
-        return super().constant(values)
+    def extra_repr(self) -> str:
+        """Describe the sizes."""
+        return f"n_features={self.n_features}, classes={len(self.classes)}"

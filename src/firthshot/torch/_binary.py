@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -38,8 +38,7 @@ def firth_bce_loss(
     """
     _check_lam(lam)
     check_reduction(reduction)
-    if not 0 < prior < 1:
-        raise FirthshotError(f"prior = {prior} must lie between 0 and 1.")
+    _check_prior(prior)
     z = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
     data = functional.binary_cross_entropy_with_logits(z, target.to(z.dtype), reduction="none")
     entropy = -prior * math.log(prior) - (1 - prior) * math.log1p(-prior)
@@ -48,6 +47,11 @@ def firth_bce_loss(
     if reduction == "none":
         return loss
     return loss.mean() if reduction == "mean" else loss.sum()
+
+
+def _check_prior(prior: float) -> None:
+    if not isinstance(prior, SupportsFloat) or not 0 < float(prior) < 1:
+        raise FirthshotError(f"prior must be a number between 0 and 1, got {prior!r}.")
 
 
 class FirthBCELoss(FirthLoss):
@@ -66,6 +70,7 @@ class FirthBCELoss(FirthLoss):
         self, lam: float | Tensor, *, prior: float = 0.5, reduction: Reduction = "mean"
     ) -> None:
         super().__init__(lam, reduction=reduction)
+        _check_prior(prior)
         self.positive = prior
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002

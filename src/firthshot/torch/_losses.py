@@ -45,25 +45,21 @@ def firth_loss(
 ) -> Tensor:
     """Compute CE(y‖p) + λ KL(u‖p), the function behind `FirthLoss`; see there.
 
-    A prior that does not sum to one is accepted, and used as it is: values are not checked here,
-    so that the function compiles. `FirthLoss` checks them.
+    A prior that does not sum to one is used as it is, and a tensor λ below 0 counts as 0: values
+    are not checked here, so that the function compiles. `FirthLoss` checks them.
     """
     _check_lam(lam)
     _check_smoothing(label_smoothing)
     log_p = log_softmax(input)
     prior, weight = per_class(prior, "prior", log_p), per_class(weight, "weight", log_p)
-    data = cross_entropy(log_p, target, weight, ignore_index, reduction)
-    if not isinstance(lam, Tensor) and lam == 0 and not label_smoothing:
+    data = cross_entropy(log_p, target, weight, ignore_index, reduction, label_smoothing)
+    if not isinstance(lam, Tensor) and lam == 0:
         return data
     omega = sample_weights(log_p, target, weight, ignore_index)
-    if label_smoothing:
-        towards = cross_entropy_from(None, log_p)
-        smooth = reduce(towards, omega, reduction, target.shape == input.shape)
-        data = (1 - label_smoothing) * data + label_smoothing * smooth
     penalty = reduce(divergence_from(prior, log_p), omega, reduction, target.shape == input.shape)
     if isinstance(lam, Tensor):  # λ = 0 is cross-entropy even where the penalty is infinite
         lam = not_negative(lam).to(log_p.dtype)
-        return data + torch.where(lam == 0, 0.0, lam * penalty)
+        penalty = torch.where((lam == 0) & penalty.isinf(), 0.0, penalty)
     return data + lam * penalty
 
 
@@ -92,7 +88,7 @@ def label_smoothing_loss(
     Parameters
     ----------
     epsilon : float
-        Share of the prior in the labels, in [0, 1).
+        Share of the prior in the labels, in [0, 1].
     input, target, prior, weight, ignore_index, reduction
         As in `FirthLoss`.
     """
@@ -115,12 +111,12 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
     ----------
     lam : float or Tensor of shape ()
         The coefficient λ. To learn it, give a ``torch.nn.Parameter``: it is one of the module's
-        parameters. Learn it on held-out rows: the training loss always falls with λ, to 0, where
-        it stays. To schedule it, assign to ``lam`` between steps. Another tensor becomes a
-        buffer: it is saved, moves with the module, and `torch.compile` does not specialise on its
-        value. A number assigned to it later fills it; a tensor assigned to a number becomes one.
-        The buffer is a floating copy of the tensor, except that a tensor which requires grad is
-        the buffer itself, so that gradients reach it. The loss has the type of the logits.
+        parameters. On the loss itself it always falls to 0: unroll training steps and minimise the
+        cross-entropy of held-out rows. A λ below 0 counts as 0. To schedule it, assign to ``lam``
+        between steps. Another tensor becomes a buffer: it is saved, moves with the module, and
+        `torch.compile` does not specialise on its value. A number assigned to it later fills it; a
+        tensor assigned to a number becomes one. The buffer is a floating copy of the tensor, except
+        that a tensor which requires grad is the buffer itself, so that gradients reach it.
     prior : array-like of shape (C,), optional
         Probabilities u of the classes, uniform unless given; frequencies of the training labels
         make the penalty unigram label smoothing. One that does not sum to one is refused here,
@@ -131,8 +127,7 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         A label that counts neither in the loss nor in its mean.
     reduction : "mean", "sum" or "none"
     label_smoothing : float
-        Share of the uniform distribution in the labels, as in `torch.nn.CrossEntropyLoss`; with
-        class weights a sample's weight counts for the whole of its loss, unlike in torch.
+        Share of the uniform distribution in the labels, as in `torch.nn.CrossEntropyLoss`.
 
     Examples
     --------
@@ -161,6 +156,8 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         self.lam = lam
         self.register_buffer("prior", None if prior is None else _checked_prior(prior))
         self.register_buffer("weight", None if weight is None else _one_per_class(weight, "weight"))
+        if not isinstance(ignore_index, int):
+            raise FirthshotError(f"ignore_index must be an integer, got {ignore_index!r}.")
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.label_smoothing = label_smoothing
@@ -176,7 +173,7 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
             return
         _check_lam(value)
         if isinstance(value, Tensor) and value.detach() < 0:
-            raise FirthshotError(f"lam = {float(value.detach()):g} must not be negative.")
+            raise FirthshotError(f"lam must be a finite number ≥ 0, got {float(value.detach()):g}.")
         held = self._parameters.get("lam", self._buffers.get("lam"))
         if isinstance(value, Tensor):
             for place in (self.__dict__, self._buffers, self._parameters):
@@ -220,13 +217,16 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
 
 
 def not_negative(lam: float | Tensor) -> Any:
-    """Return λ, or 0 where an optimizer took it below: the loss would have no minimum."""
-    return lam.clamp(min=0) if isinstance(lam, Tensor) else lam
+    """Return λ, or 0 where an optimizer took it below: the loss would have no minimum.
+
+    The gradient is that of λ itself, so that a λ below 0 can come back.
+    """
+    return lam + (lam.clamp(min=0) - lam).detach() if isinstance(lam, Tensor) else lam
 
 
 def _check_smoothing(epsilon: float) -> None:
-    if not 0 <= epsilon < 1:
-        raise FirthshotError(f"the label smoothing ε is {epsilon}; it must be in [0, 1).")
+    if not 0 <= epsilon <= 1:
+        raise FirthshotError(f"the label smoothing ε is {epsilon}; it must be in [0, 1].")
 
 
 def _check_lam(lam: float | Tensor) -> None:
@@ -235,7 +235,7 @@ def _check_lam(lam: float | Tensor) -> None:
         if lam.ndim:
             raise FirthshotError(f"lam has shape {tuple(lam.shape)}; give one number.")
     elif not isinstance(lam, SupportsFloat) or not 0 <= float(lam) < math.inf:
-        raise FirthshotError(f"lam = {lam!r} must be a number, finite and not negative.")
+        raise FirthshotError(f"lam must be a finite number ≥ 0, got {lam!r}.")
 
 
 def _checked_prior(prior: ArrayLike | Tensor) -> Tensor:

@@ -30,27 +30,47 @@ def at_least_float32(values: Tensor) -> Tensor:
 
 def log_softmax(logits: Tensor) -> Tensor:
     """Return log-probabilities along the class axis."""
+    if not isinstance(logits, Tensor):
+        raise FirthshotError(f"logits must be a torch tensor, got {type(logits).__name__}.")
+    if not logits.ndim or not logits.shape[class_dim(logits)]:
+        raise FirthshotError(f"logits have shape {tuple(logits.shape)}: there is no class in it.")
     logits = at_least_float32(logits)
     return functional.log_softmax(logits, dim=class_dim(logits))
 
 
 def cross_entropy(
-    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: Reduction
+    log_p: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """Return what `torch.nn.functional.cross_entropy` does, of log-probabilities."""
     check_reduction(reduction)
-    if target.shape != log_p.shape:
-        return functional.nll_loss(
-            log_p, target, weight, ignore_index=ignore_index, reduction=reduction
-        )
-    if not target.is_floating_point():
+    probabilities = target.shape == log_p.shape
+    if probabilities and not target.is_floating_point():
         raise FirthshotError(
             f"target has the shape of the logits but type {target.dtype}: "
             "give probabilities as floating numbers."
         )
-    if ignore_index >= 0:
+    if probabilities and ignore_index >= 0:
         raise FirthshotError(
             f"ignore_index = {ignore_index} has no meaning for targets that are probabilities."
+        )
+    if label_smoothing:  # log-probabilities are their own log-softmax
+        target = target.to(log_p.dtype) if probabilities else target
+        return functional.cross_entropy(
+            log_p,
+            target,
+            weight,
+            ignore_index=ignore_index,
+            reduction=reduction,
+            label_smoothing=label_smoothing,
+        )
+    if not probabilities:
+        return functional.nll_loss(
+            log_p, target, weight, ignore_index=ignore_index, reduction=reduction
         )
     terms = -log_p * _weighted_target(log_p, target, weight)
     return reduce(terms.sum(class_dim(log_p)), None, reduction)
