@@ -74,10 +74,7 @@ def zip_members(path: Path) -> list[ZipInfo]:
 def load_tensors(path: Path) -> Any:
     """Load a torch file of tensors and plain containers: nothing that runs, nothing that swells.
 
-    Raises
-    ------
-    pickle.UnpicklingError
-        Where the file is damaged or holds more than that; torch raises others too.
+    A file that is damaged or holds more raises `pickle.UnpicklingError`; torch raises others too.
     """
     import torch
 
@@ -108,15 +105,8 @@ def _has_long_name(path: Path) -> bool:
 def trial_fault(module: str, function: str, paths: Sequence[Path]) -> Fault | None:
     """Let a child process read files; return the first that it cannot, None if it can read all.
 
-    A file that was read before, and has not changed since, is not read again.
-
-    Parameters
-    ----------
-    module, function : str
-        What reads one file, given its path; what it returns is dropped. Its errors are the fault's
-        words.
-    paths : sequence of Path
-        Existing files.
+    ``function`` of ``module`` reads one file, given its path; its errors are the fault's words. A
+    file that was read before, and has not changed since, is not read again.
     """
     fresh = {path: mark for path in paths if (mark := _mark(module, function, path)) not in _known}
     if not fresh:

@@ -12,14 +12,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a room that has an ``__all__``.
 
-    Parameters
-    ----------
-    room : its ``__name__``
-    homes : module inside the room, without the room's name, → the names there, between spaces
-
-    Notes
-    -----
-    Type checkers read the same names from imports under ``TYPE_CHECKING`` and from ``__all__``.
+    ``homes``: module inside the room → the names there, between spaces. Type checkers read the same
+    names from imports under ``TYPE_CHECKING`` and from ``__all__``.
     """
     home = {name: module for module, names in homes.items() for name in names.split()}
 

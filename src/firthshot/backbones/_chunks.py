@@ -16,14 +16,9 @@ if TYPE_CHECKING:
 
 
 class ChunkFolder:
-    """Keep chunks of features with an identity; a folder of another identity is refused.
+    """Keep chunks of features with an identity, in plain JSON values, that they depend on.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist.
-    identity : dict
-        What the chunks depend on, plain JSON values.
+    A folder of another identity is refused.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:

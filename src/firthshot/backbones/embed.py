@@ -38,15 +38,9 @@ class EncoderMark(NamedTuple):
 def recall_encoder(mark: EncoderMark, given: Any = None, **how: Any) -> Encoder:
     """Load the encoder of a model file again; another one, or another revision, is refused.
 
-    Parameters
-    ----------
-    mark : EncoderMark
-        The encoder that the model was fitted with.
-    given : str or object, optional
-        A path or name instead of the one on record: the file may have moved. Options that it
-        does not name are those on record. Or the object that the model was fitted with.
-    **how
-        device, offline and listener of `load_encoder`.
+    ``given`` takes the place of the one on record: the object that the model was fitted with, or a
+    name or path, as the file may have moved; options that it does not name are those on record.
+    ``how`` is device, offline and listener of `load_encoder`.
     """
     from firthshot.backbones.encoders import load_encoder
 

@@ -147,19 +147,10 @@ class LibraryPreparation:
 
 
 def decode(picture: Picture, name: str = "") -> Image:
-    """Return a picture as an upright RGB image.
+    """Return a picture as an upright RGB image; a `PictureError` says why it cannot be read.
 
-    Parameters
-    ----------
-    picture : Path, bytes or ndarray
-        A file, the bytes of one, or pixels (height, width) or (height, width, 3) uint8.
-    name : str
-        What to call it in a message; a path says it itself.
-
-    Raises
-    ------
-    PictureError
-        When it cannot be read; the sentence names it and says why.
+    It is a file, the bytes of one, or pixels (height, width) or (height, width, 3) uint8. ``name``
+    is what a message calls it where it is no path.
     """
     image_module = _pillow()
     if isinstance(picture, np.ndarray):

@@ -48,21 +48,9 @@ def decode_split(
 ) -> Pixels:
     """Decode the pictures of a split in parallel: shorter side to ``side``, centre cropped.
 
-    Parameters
-    ----------
-    data : Dataset
-        Pictures, as :func:`firthshot.backbones.datasets.open_dataset` finds them.
-    split : str
-        ``base``, ``val`` or ``novel``.
-    side : int
-        Side of the squares to keep.
-    cache : path, optional
-        Folder for the decoded array, which is then memory-mapped and found there the next time.
-        Its name is a digest of the pictures' names, sizes and times.
-    threads : int, optional
-        Decoding threads; the number of cores by default.
-    say : callable, optional
-        Told, in a line, what takes time.
+    ``cache`` is a folder for the decoded array, which is then memory-mapped and found there the
+    next time: its name is a digest of the pictures' names, sizes and times. ``say`` is told, in a
+    line, what takes time.
     """
     rows = data.rows(split)
     if data.kind != "image" or not len(rows):

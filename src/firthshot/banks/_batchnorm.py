@@ -47,21 +47,10 @@ class BlockRatio(NamedTuple):
 
 
 def telling_ratio(X: np.ndarray, y: np.ndarray) -> BlockRatio | None:
-    """Return R at the usual batch size that tells most.
+    """Return R of finite rows (n, d), in file order, at the batch size that tells most.
 
-    R is small at every multiple of the true batch size; the smallest of these is returned.
-
-    Parameters
-    ----------
-    X : ndarray, shape (n, d)
-        Finite features of one split in file order.
-    y : ndarray, shape (n,)
-        Their labels.
-
-    Returns
-    -------
-    BlockRatio or None
-        None when the rows are not sorted by class or too few to say.
+    R is small at every multiple of the true batch size; the smallest of these is returned. None
+    when the rows are not sorted by class or too few to say.
     """
     if not _is_grouped(y):
         return None

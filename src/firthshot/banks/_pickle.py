@@ -144,14 +144,9 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_data_pickle(path: Path) -> Any:
-    """Read a pickle of arrays, numbers, text, bytes and builtin containers.
+    """Read a pickle of arrays, numbers, text, bytes and builtin containers; refuse all others.
 
     Text that Python 2 wrote comes as bytes, since it did not say which of the two it meant.
-
-    Raises
-    ------
-    BankError
-        When the pickle asks for anything else, or is damaged.
     """
     try:
         _refuse_unsafe(path, "load_data")
@@ -195,13 +190,7 @@ def _unwrap(content: Any) -> Any:
 
 
 def read_pickled_classes(path: Path) -> tuple[np.ndarray, list[int | str]]:
-    """Read a pickled dict class -> vectors; return the rows (n, d) and the class of each row.
-
-    Raises
-    ------
-    BankError
-        When the pickle asks for anything but arrays and containers, or holds something else.
-    """
+    """Read a pickled dict class -> vectors; return the rows (n, d) and the class of each row."""
     _refuse_unsafe(path, "load_classes")
     return load_classes(path)
 

@@ -37,15 +37,7 @@ class Source:
 
 
 def read_source(text: str, label: str = "label") -> Source:
-    """Read one feature file; its ending says which kind it is.
-
-    Parameters
-    ----------
-    text : str
-        A path, or ``features.npy,labels.npy``.
-    label : str
-        The label column of a table.
-    """
+    """Read one feature file, or ``features.npy,labels.npy``; the ending says which kind it is."""
     if text.endswith(".npy"):
         return read_npy_pair(text)
     path = Path(text)

@@ -27,14 +27,9 @@ def read_table(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Read a table; every column but the label and the split is a feature.
 
-    Features are numeric columns in table order, or one column of equally long lists.
-
-    Returns
-    -------
-    features : ndarray, shape (n, d)
-    owners : ndarray, shape (n,)
-        Whole numbers or text, see `firthshot.tables.class_labels`.
-    splits : ndarray of str, shape (n,), or None
+    Features are numeric columns in table order, or one column of equally long lists. Returned are
+    these (n, d), the owners (n,) as whole numbers or text (`firthshot.tables.class_labels`), and
+    the splits (n,), None where no column is asked for.
     """
     table = _load(path, [label] if split is None else [label, split])
     for column in (label, split):

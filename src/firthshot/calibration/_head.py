@@ -28,24 +28,12 @@ from firthshot.objective import PenaltyTables
 @register_head
 @dataclass(frozen=True)
 class CalibratedLinear(Head):
-    """A linear head on the support rows and artificial rows drawn around them.
+    """A linear head on the support rows and artificial rows drawn around them."""
 
-    Attributes
-    ----------
-    statistics : BaseStatistics
-        Of the base classes of the source.
-    artificial : int
-        Artificial rows per class; with 0 this is the plain linear head.
-    neighbours : int
-        Base classes that lend their mean and covariance to a support row.
-    alpha : float
-        Added to every entry of a covariance.
-    """
-
-    statistics: BaseStatistics = field(repr=False)
-    artificial: int = 750
-    neighbours: int = 2
-    alpha: float = 0.21
+    statistics: BaseStatistics = field(repr=False)  # of the base classes of the source
+    artificial: int = 750  # artificial rows per class; with 0 this is the plain linear head
+    neighbours: int = 2  # base classes that lend their mean and covariance to a support row
+    alpha: float = 0.21  # added to every entry of a covariance
     name = "calibrated"
     solvers = (Converged,)
 

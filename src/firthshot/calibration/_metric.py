@@ -75,12 +75,7 @@ class Metrics:
         self.factors: list[MomentFactor] = []
 
     def inverse(self, curvatures: Array, decay: float, gradients: Array) -> Array:
-        """Return the inverse metric times gradients (…, C, width).
-
-        Parameters
-        ----------
-        curvatures : (C, C, C): D_y by class y
-        """
+        """Return the inverse metric, of D_y by class y, times gradients (…, C, width)."""
         total = curvatures.sum(axis=0)
         factor = self._factor(max(decay / _level(total), self.least))
         by_class = _pseudo_inverse(total)

@@ -146,14 +146,10 @@ def draw(support: Array, labels: Array, statistics: BaseStatistics, stream: Stre
          centre: bool = True) -> CalibrationRows:  # fmt: skip
     """Return the training rows of a task: draws around every support row, then the support.
 
-    Parameters
-    ----------
-    support : (N, d) transformed features; labels : (N,) from 0 without gaps
-    stream : Stream
-        Row s is drawn from substreams 2s (features) and 2s + 1 (the shared shift): the draws
-        depend on the trial alone, not on coefficients, threads or other trials.
-    centre : bool
-        Subtract the mean of the rows, for the solver's sake; the intercept takes it up.
+    The support (N, d) is transformed, its labels (N,) count from 0 without gaps. Row s is drawn
+    from substreams 2s (features) and 2s + 1 (the shared shift) of ``stream``: the draws depend on
+    the trial alone, not on coefficients, threads or other trials. ``centre`` subtracts the mean of
+    the rows, for the solver's sake; the intercept takes it up.
     """
     n, d = support.shape
     made = calibrate(support, labels, statistics, artificial=artificial, neighbours=neighbours)

@@ -65,12 +65,8 @@ def solve_path(
 ) -> list[CalibrationOptimum]:
     """Return the optimum of every coefficient.
 
-    Parameters
-    ----------
-    tolerance : float
-        Largest entry of the gradient by W and b, of features that are not centred.
-    max_iterations : int
-        Steps per coefficient.
+    ``tolerance`` is for the largest entry of the gradient by W and b, of features that are not
+    centred.
     """
     theta = np.zeros((n_classes, rows.x.shape[1]), F32)
     found: dict[int, CalibrationOptimum] = {}

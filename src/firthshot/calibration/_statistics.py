@@ -22,18 +22,11 @@ _PACKAGE = Path(__file__).parents[1]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseStatistics:
-    """What Distribution Calibration knows of the base classes.
+    """What Distribution Calibration knows of the base classes."""
 
-    Attributes
-    ----------
-    means : (B, d) float32
-    covariances : (B, d, d) float32, with n − 1 in the denominator
-    source : name of the bank they come from, "" where they were given as arrays
-    """
-
-    means: Array
-    covariances: Array
-    source: str = ""
+    means: Array  # (B, d) float32
+    covariances: Array  # (B, d, d) float32, with n − 1 in the denominator
+    source: str = ""  # name of the bank they come from, "" where they were given as arrays
 
     def __post_init__(self) -> None:
         means = np.ascontiguousarray(self.means, np.float32)
@@ -89,19 +82,8 @@ def base_statistics(bank: Bank, *, cache: bool = True) -> BaseStatistics:
     """Return mean and covariance of every base class of a bank, of its raw features.
 
     Kept as ``NAME-HASH.stats`` (safetensors, float32) beside the bank's file, or in the user's
-    cache folder (``FIRTHSHOT_CACHE``) where that is not writable or inside the package; the hash
-    is of the bank's content.
-
-    Parameters
-    ----------
-    bank : Bank
-    cache : bool
-        Read and write the file; a bank in memory has none.
-
-    Raises
-    ------
-    BankError
-        When the bank has no base classes.
+    cache folder (``FIRTHSHOT_CACHE``) where that is not writable or inside the package; the hash is
+    of the bank's content. A bank in memory has no such file.
     """
     if "base" not in bank.splits:
         raise BankError(

@@ -57,13 +57,9 @@ def first_best(means: Array) -> int:
 
 
 def paired(differences: Array) -> Paired:
-    """Summarise matched differences, ours minus theirs, one per trial.
+    """Summarise matched differences (n,), n ≥ 1, ours minus theirs, one per trial.
 
     Differences that are all zero have mean 0, interval 0 and p = 1, whatever their number.
-
-    Parameters
-    ----------
-    differences : (n,), n ≥ 1
     """
     differences = np.asarray(differences, np.float64)
     n = len(differences)
@@ -76,16 +72,12 @@ def paired(differences: Array) -> Paired:
 
 
 def wilcoxon(differences: Array) -> float:
-    """Return the two-sided p-value of Wilcoxon's signed-rank test.
+    """Return the two-sided p-value of Wilcoxon's signed-rank test of differences (n,).
 
     Zeros are ranked and then left out (Pratt 1959), ties share their mean rank. Up to 50
     differences the distribution over all signs is exact, ties and zeros included; above, it is
     normal with the variance of the ranks at hand and no continuity correction. Differences closer
     than 2⁻²² tie: accuracies are stored as float32, and a grid of decimals would part some of them.
-
-    Parameters
-    ----------
-    differences : (n,)
     """
     signs, ranks = _signed_ranks(np.asarray(differences, np.float64))
     if not len(ranks):
@@ -136,14 +128,10 @@ def trials_needed(tests: int) -> int:
 
 
 def holm(p: Array) -> Array:
-    """Correct p-values for their number by Holm's step-down rule.
+    """Correct p-values (m,) for their number by Holm's step-down rule.
 
     The i-th smallest of m is multiplied by m - i + 1; the results are made non-decreasing and
     capped at 1. NaN marks what is no test: it stays NaN and does not count.
-
-    Parameters
-    ----------
-    p : (m,)
     """
     p = np.asarray(p, np.float64)
     corrected = np.full(p.shape, np.nan)

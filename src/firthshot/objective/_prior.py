@@ -22,14 +22,8 @@ def class_prior(
 ) -> Array:
     """Return the prior u over classes, (K,): by name, or given in the order of the classes.
 
-    Parameters
-    ----------
-    prior : "uniform", "class-frequency", or one probability per class
-        The class frequency of a class is its share of the weights of all samples.
-    labels : integers of shape (N,)
-    n_classes : int
-    weights : array of shape (N,), optional
-        Weights of the samples; one each unless given.
+    The class frequency is a class's share of the ``weights`` (N,) of all samples, one each unless
+    given.
     """
     if isinstance(prior, str):
         if prior == "uniform":

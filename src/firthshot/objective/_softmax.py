@@ -31,18 +31,10 @@ def as_logits(logits: ArrayLike) -> Array:
 
 
 def log_softmax(logits: ArrayLike) -> Array:
-    """Compute log p = z - log Σ_j exp z_j along the last axis, stably.
+    """Compute log p = z - log Σ_j exp z_j of logits (..., n, K) along the last axis, stably.
 
-    Parameters
-    ----------
-    logits : array of shape (..., n, K)
-        Finite numbers of any size; a NaN makes its whole sample NaN.
-
-    Returns
-    -------
-    array of shape (..., n, K)
-        Log-probabilities. The largest of each sample is -log1p(Σ of the other terms), so that a
-        confident, right prediction keeps the relative accuracy of its tiny loss.
+    A NaN makes its whole sample NaN. The largest of each sample is -log1p(Σ of the other terms), so
+    that a confident, right prediction keeps the relative accuracy of its tiny loss.
     """
     z = as_logits(logits)
     top = np.argmax(z, axis=-1, keepdims=True)

@@ -164,18 +164,9 @@ class Gathered:
 def gather(folders: Sequence[Path], summary: RunSummary | None = None) -> Gathered:
     """Read run folders; summaries that are missing or older than their parts are made anew.
 
-    Parameters
-    ----------
-    folders : sequence of Path
-    summary : RunSummary, optional
-        That of the one folder, where it is at hand: then none is read.
-
-    Raises
-    ------
-    FirthshotError
-        In one sentence, where a folder is not a run's, has nothing finished or is of another
-        version, or where folders cannot be taken together: different banks of one name, a setting
-        that was trained differently, some trials of a setting shared, but not all.
+    ``summary`` is that of the one folder, where it is at hand. A folder that is not a run's is
+    refused, and so are folders that cannot be taken together: with different banks of one name, a
+    setting that was trained differently, or some trials of a setting shared, but not all.
     """
     if not folders:
         raise FirthshotError("There is nothing to report: name at least one run folder.")

@@ -75,13 +75,7 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Read a run folder; rows are not read.
-
-    Raises
-    ------
-    FirthshotError
-        One sentence for a folder that is not there, empty, of another kind, or of another version.
-    """
+    """Read a run folder, but no rows; refuse one of another kind or version."""
     status = read_status(path)
     kind = str(status.spec.get("kind", TRIALS))
     if kind not in KINDS:

@@ -49,15 +49,10 @@ class Transition(nn.Module):
 
 
 class DenseNet(Backbone):
-    """DenseNet with growth 32.
+    """DenseNet with growth 32; ``depths`` are the layers of the dense blocks.
 
-    Parameters
-    ----------
-    depths : sequence of int
-        Layers of the dense blocks.
-    small : bool
-        SimpleShot's variant for 84 px: a 3 x 3 convolution as stem instead of a 7 x 7 one with
-        batch norm and pooling (stride 4).
+    ``small`` is SimpleShot's variant for 84 px: a 3 x 3 convolution as stem instead of a 7 x 7 one
+    with batch norm and pooling (stride 4).
     """
 
     HEAD = "classifier"

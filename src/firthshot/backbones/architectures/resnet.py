@@ -68,12 +68,7 @@ class Bottleneck(nn.Module):
 class ResNet(Backbone):
     """A residual network with the ImageNet stem (7 x 7 convolution and max pooling, stride 4).
 
-    Parameters
-    ----------
-    block : type
-        :class:`BasicBlock` or :class:`Bottleneck`.
-    depths : sequence of int
-        Blocks in each of the four groups of width 64, 128, 256 and 512.
+    ``depths`` are the blocks in each of the four groups of width 64, 128, 256 and 512.
     """
 
     def __init__(

@@ -38,15 +38,7 @@ class PreActivationBlock(nn.Module):
 
 
 class WideResNet(Backbone):
-    """WRN-depth-width: three groups of (depth - 4) / 6 blocks, of 16, 32 and 64 times the width.
-
-    Parameters
-    ----------
-    depth : int
-        Number of convolutions; 6 n + 4.
-    width : int
-        Multiple of the channels of the thin network.
-    """
+    """WRN-depth-width: three groups of (depth - 4) / 6 blocks, of 16, 32 and 64 times the width."""
 
     def __init__(
         self, depth: int, width: int, classes: int | None = None, head: str = "linear"

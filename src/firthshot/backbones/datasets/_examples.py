@@ -46,36 +46,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Examples sorted by split (base, val, novel), class and name.
+    """Examples sorted by split (base, val, novel), class and name."""
 
-    Attributes
-    ----------
-    name : str
-        What it is: a published data set, or the name of the source.
-    kind : {"image", "text"}
-        What the examples are.
-    contents : list
-        Pictures (path, bytes or pixels) or texts.
-    names : list of str
-        One per example, for messages and identity.
-    labels : ndarray of int, shape (n,)
-        Index of each example's class in ``classes``.
-    classes : list of str
-        Class names, by split, then by name.
-    class_splits : list of {"base", "val", "novel"}
-        The split of each class.
-    notes : dict of str to str
-        How it was read and by which split.
-    """
-
-    name: str
-    kind: Kind
-    contents: list[Any]
-    names: list[str]
-    labels: np.ndarray
-    classes: list[str]
-    class_splits: list[str]
-    notes: dict[str, str] = field(default_factory=dict)
+    name: str  # what it is: a published data set, or the name of the source
+    kind: Kind  # image, text: what the examples are
+    contents: list[Any]  # pictures (path, bytes or pixels) or texts
+    names: list[str]  # one per example, for messages and identity
+    labels: np.ndarray  # (n,): index of each example's class in ``classes``
+    classes: list[str]  # class names, by split, then by name
+    class_splits: list[str]  # the split of each class
+    notes: dict[str, str] = field(default_factory=dict)  # how it was read and by which split
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -65,12 +65,9 @@ def recognise(classes: Collection[str]) -> str | None:
 def read_homes(path: Path) -> Homes:
     """Read a class split.
 
-    Parameters
-    ----------
-    path : Path
-        A JSON object with lists of classes under base, val and novel (or train, val and test;
-        other keys are left alone), or a folder with ``train.txt``, ``val.txt``, ``test.txt``
-        (a class per line) or ``train.csv`` and so on (a column ``label``).
+    A JSON object with lists of classes under base, val and novel (or train, val and test; other
+    keys are left alone), or a folder with ``train.txt``, ``val.txt``, ``test.txt`` (a class per
+    line) or ``train.csv`` and so on (a column ``label``).
     """
     if path.is_dir():
         return _homes(_read_lists(path), str(path))

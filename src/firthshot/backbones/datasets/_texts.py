@@ -19,17 +19,10 @@ ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 def read_texts(
     path: Path, text: str | None = None, label: str = "label", split: str = "split"
 ) -> Found:
-    """Read a table of texts.
+    """Read a table of texts: CSV, TSV, Parquet or JSON lines.
 
-    Parameters
-    ----------
-    path : Path
-        CSV, TSV, Parquet or JSON lines.
-    text : str, optional
-        The column of texts; else the only column of words beside label and split.
-    label, split : str
-        The columns of classes and, if there is one, of splits (base, val, novel, or train and
-        test). One class may not be in two splits.
+    Without ``text`` the only column of words beside label and split is taken. The column of splits,
+    if there is one, says base, val or novel (or train and test); one class may not be in two.
     """
     table = load_table(path)
     if label not in table.columns:

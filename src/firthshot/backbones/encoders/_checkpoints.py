@@ -26,15 +26,8 @@ _ALWAYS_BUILT = 100_000_000  # weights: a network below this may say itself what
 def load_checkpoint(path: Path, options: EncoderOptions, device: str) -> Encoder:
     """Load weights: a safetensors checkpoint of `firthshot backbone train`, or any state dict.
 
-    Parameters
-    ----------
-    path : Path
-        ``.safetensors``, or ``.pth`` and ``.pt`` of tensors only.
-    options : EncoderOptions
-        The architecture is needed where the file does not say it itself. The side of the input is
-        else that of the training, else 84.
-    device : str
-        Where to run the network.
+    The options must name the architecture where the file does not. The side of the input is theirs,
+    else that of the training, else 84.
     """
     refuse_others(path.name, options, *OF_PICTURES)
     weights, notes = _read(path)

@@ -20,14 +20,8 @@ _SIDE = 224
 def wrap(thing: Any, kind: Kind | None, loading: Loading) -> Encoder:
     """Return an object as an encoder.
 
-    Parameters
-    ----------
-    thing : Encoder, SentenceTransformer, torch.nn.Module or callable
-        A module takes prepared pictures; a callable takes a list of what is to be encoded, texts
-        or paths, and returns an array (n, dim).
-    kind : {"image", "text"}, optional
-        What is to be encoded.
-    loading : Loading
+    A torch module takes prepared pictures; a callable takes a list of what is to be encoded, texts
+    or paths, and returns an array (n, dim).
     """
     if isinstance(thing, Encoder):
         return thing

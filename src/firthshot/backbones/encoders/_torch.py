@@ -21,15 +21,7 @@ def text_encoder(
 ) -> Encoder:
     """Return a function from texts to rows as an encoder; batches shrink when memory runs out.
 
-    Parameters
-    ----------
-    run : callable
-    name, mark : str
-        Its name, and what identifies weights and options.
-    module : torch.nn.Module
-        The network that it runs.
-    **words
-        Other fields of `Encoder`.
+    ``mark`` is what identifies weights and options; ``words`` are other fields of `Encoder`.
     """
     careful = Shrinking(run)
     dim = int(careful(["a"]).shape[1])

@@ -80,18 +80,8 @@ def load_folder(
 ) -> Encoder:
     """Load a folder: pictures if it says how to prepare them and texts are not asked for.
 
-    Parameters
-    ----------
-    folder : Path
-    loading : Loading
-    name : str, optional
-        What to call the encoder; else the folder's name.
-    weights : str, optional
-        What identifies the weights; else a digest of the files.
-    extra : str
-        The extra that brings transformers, for a message.
-    **words
-        Other fields of `Encoder`.
+    Without ``weights``, which identifies them, a digest of the files does. ``extra`` brings
+    transformers, for a message; ``words`` are other fields of `Encoder`.
     """
     name = name or folder.resolve().name
     library = require("transformers", name, extra)

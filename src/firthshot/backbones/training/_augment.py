@@ -31,20 +31,9 @@ def random_resized_crop(
 ) -> torch.Tensor:
     """Cut a random box out of each picture, resize it to ``size`` and flip half of them.
 
-    The box has a share of the area drawn evenly from [smallest, 1] and an aspect ratio drawn
-    evenly in its logarithm from [3/4, 4/3], cut to the picture. One bilinear sampling of the whole
-    batch does crop, resize and flip at once: the box and the flip are one affine map each.
-
-    Parameters
-    ----------
-    pictures : Tensor, shape (n, 3, h, w)
-        Pictures as floats.
-    size : int
-        Side of the result.
-    smallest : float
-        Least share of the area.
-    rng : Generator
-        Source of randomness.
+    The box has a share of the area drawn evenly from [smallest, 1] and an aspect ratio drawn evenly
+    in its logarithm from [3/4, 4/3], cut to the picture. One bilinear sampling of the whole batch
+    (n, 3, h, w) does crop, resize and flip at once: the box and the flip are one affine map each.
     """
     n = len(pictures)
     area, aspect, x, y, coin = torch.rand(5, n, generator=rng)

@@ -24,15 +24,7 @@ T = TypeVar("T")
 
 
 class Lanes:
-    """A learner and its twins, which share its parameters but not its batch-norm statistics.
-
-    Parameters
-    ----------
-    learner : Learner
-        The learner whose parameters are trained; lane 0.
-    count : int
-        Number of lanes.
-    """
+    """A learner and its twins, which share its parameters, not its batch-norm statistics."""
 
     def __init__(self, learner: Learner, count: int) -> None:
         self.learners = [learner, *(_twin(learner) for _ in range(count - 1))]

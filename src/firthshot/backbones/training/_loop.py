@@ -69,17 +69,8 @@ def split_monitored(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class TrainingRun:
     """A training run in its folder: ``last.safetensors`` (all state) and ``best.safetensors``.
 
-    Parameters
-    ----------
-    setup : Setup
-        What to train and how.
-    pixels : Pixels
-        The decoded pictures of the base classes.
-    folder : path
-        Where the checkpoints are; a run found there is continued, another one refused.
-    listener : ProgressListener, optional
-    after_epoch : callable, optional
-        Gets the records of all finished epochs after each epoch.
+    A run found there is continued, another one refused. ``after_epoch`` gets the records of all
+    finished epochs after each epoch.
     """
 
     def __init__(

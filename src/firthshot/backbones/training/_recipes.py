@@ -65,15 +65,10 @@ class Recipe:
 def standard(dataset: str | None = None, *, one_cycle: bool = False) -> Recipe:
     """Return the recipe of the paper's ResNets: cross-entropy on the base classes.
 
-    Parameters
-    ----------
-    dataset : str, optional
-        Published data set: tiered-ImageNet and CIFAR-FS were trained with Adam, 400 epochs in
-        batches of 16; mini-ImageNet, and here everything else, with SGD in batches of 256 for 90
-        epochs, a tenth of the rate after every 30.
-    one_cycle : bool
-        The modern option for short trainings: SGD with Nesterov's momentum, one cycle of the rate,
-        milder crops.
+    tiered-ImageNet and CIFAR-FS were trained with Adam, 400 epochs in batches of 16; mini-ImageNet,
+    and here everything else, with SGD in batches of 256 for 90 epochs, a tenth of the rate after
+    every 30. ``one_cycle`` is the modern option for short trainings: SGD with Nesterov's momentum,
+    one cycle of the rate, milder crops.
     """
     if one_cycle:
         cycle = _cycle("cross-entropy", 15, 0.1)
@@ -88,15 +83,8 @@ def s2m2(dataset: str | None = None, *, one_cycle: bool = False) -> Recipe:
     """Return the recipe of S2M2_R (Mangla et al., 2020): rotations, then manifold mixup.
 
     Adam, batches of 64, 400 epochs of the first stage (200 on CUB) and 100 of the second, colours
-    changed by up to .4, cosine classifier.
-
-    Parameters
-    ----------
-    dataset : str, optional
-        Published data set.
-    one_cycle : bool
-        The modern option for short trainings: SGD with Nesterov's momentum, one cycle of the rate
-        per stage, one rotation per picture in the first stage, milder crops.
+    changed by up to .4, cosine classifier. ``one_cycle`` is the modern option for short trainings:
+    one cycle of the rate per stage, and one rotation per picture in the first.
     """
     if one_cycle:
         stages = (_cycle("one-rotation", 20, 0.1), _cycle("mixup", 10, 0.03))

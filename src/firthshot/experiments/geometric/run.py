@@ -49,13 +49,7 @@ def run_geometric(
 ) -> GeometricResult:
     """Run the experiment into a folder, or go on where it stopped; write its summary.
 
-    Parameters
-    ----------
-    spec : GeometricSpec
-    out : Path
-    workers : int, optional
-        Threads; all cores by default. The results do not depend on it.
-    listener : ProgressListener, optional
+    The results do not depend on the number of threads, all cores by default.
     """
     blocks, folder = spec.blocks(), RunFolder(out)
     open_folder(out, spec).claim([])

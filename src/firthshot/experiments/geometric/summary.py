@@ -151,11 +151,7 @@ def exact_mle_mean(sizes: Array, p: float) -> Array:
 def jackknife_slope(sizes: Array, trials: Array, errors: Array) -> tuple[float, float]:
     """Return the slope of log |bias| over log N and the half-width of its 95 % interval.
 
-    Parameters
-    ----------
-    sizes : (n,), trials : (B,)
-    errors : (B, n)
-        Sums of errors of each block.
+    Of sizes (n,), trials (B,) and sums of errors (B, n) of each block.
     """
     total = errors.sum(0)
     slope = float(_log_slope(sizes, total / trials.sum()))

@@ -87,15 +87,8 @@ def on_cluster(
 ) -> Iterator[Done]:
     """Yield cells as workers finish them.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    cells, banks
-        What to compute, and on what.
-    send : bool
-        Send the files of all banks, even those that the workers see.
-    function : callable, optional
-        What workers do with a cell, in place of computing it.
+    ``send`` sends the files of all banks, even of those that the workers see; ``function`` is what
+    workers do with a cell in place of computing it.
     """
     from distributed import as_completed
     from distributed.client import ClosedClientError

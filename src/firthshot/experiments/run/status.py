@@ -63,13 +63,7 @@ class RunStatus:
 
 
 def read_status(path: Path) -> RunStatus:
-    """Read a run folder; nothing in it is touched, and no rows are read.
-
-    Raises
-    ------
-    FirthshotError
-        One sentence for a folder that is not there, empty, or not a run's.
-    """
+    """Read a run folder; nothing in it is touched, and no rows are read."""
     if not path.is_dir():
         raise FirthshotError(f"{path} is no folder: name a run folder, such as runs/quickstart.")
     if not any(path.iterdir()):

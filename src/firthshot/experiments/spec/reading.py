@@ -148,13 +148,7 @@ def _of_kind(kind: type[S], spec: Spec | GeometricSpec, source: str) -> S:
 
 
 def build_any(fields: dict[str, Any], text: str = "") -> Spec | GeometricSpec:
-    """Return the spec of these fields.
-
-    Raises
-    ------
-    SpecError
-        With all problems, one sentence each.
-    """
+    """Return the spec of these fields; a `SpecError` has all problems, one sentence each."""
     found = find_problems(fields, text)
     if found:
         many = f"{len(found)} problems: " if len(found) > 1 else "a problem: "

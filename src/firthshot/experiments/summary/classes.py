@@ -45,13 +45,7 @@ class ClassDesign:
 
     @classmethod
     def of(cls, trials: Array, classes: Array) -> ClassDesign:
-        """Prepare the design.
-
-        Parameters
-        ----------
-        trials : (T,) distinct trial numbers, ascending
-        classes : (T, K) the classes of each trial
-        """
+        """Prepare the design of distinct trials (T,), ascending, with their classes (T, K)."""
         drawn = np.bincount(classes.ravel()) > 0
         count, ways = int(drawn.sum()), classes.shape[1]
         members = np.zeros((len(trials), count))
@@ -72,13 +66,9 @@ class ClassDesign:
         return ClassDesign.of(trials, classes)
 
     def interval(self, differences: Array) -> tuple[float, float] | None:
-        """Return the 95 % interval of the mean difference over classes and trials.
+        """Return the 95 % interval of the mean of differences (T,) over classes and trials.
 
         None where it cannot be known: all classes in every trial, or too few trials.
-
-        Parameters
-        ----------
-        differences : (T,) in the order of ``trials``
         """
         if self.solve is None:
             return None

@@ -78,16 +78,11 @@ def published() -> tuple[Published, ...]:
 
 
 def published_for(row: Mapping[str, Any]) -> list[Published]:
-    """Return the published entries of the same cell as a summary row, closest first.
+    """Return the published entries of the same cell as a row of ``chosen.csv``, closest first.
 
     Data set and backbone are compared without case and punctuation. What else `row` lacks is not
     compared, nor is what an entry leaves open. ``extraction`` is never compared: how the authors'
     ResNet features were taken can only be inferred.
-
-    Parameters
-    ----------
-    row : mapping
-        With the keys of :data:`firthshot.experiments.schema.KEYS`, as in ``chosen.csv``.
     """
     found = [entry for entry in published() if _same_cell(entry, row)]
     return sorted(found, key=lambda entry: entry.artificial is None)

@@ -74,12 +74,8 @@ class PenaltyFamily:
     def loss(self, coefficient: ArrayLike, prior: ArrayLike | None = None) -> SampleLoss:
         """Return the loss of a sample with this penalty; L2, which has no samples, apart.
 
-        Parameters
-        ----------
-        coefficient : float or array with the leading axes of the logits
-            λ; an array has matched coefficients side by side.
-        prior : array of shape (..., K), optional
-            The class prior u; uniform unless given.
+        A coefficient λ with the leading axes of the logits has matched values side by side. The
+        class prior u (..., K) is uniform unless given.
         """
         if prior is not None and not self.takes_prior:
             raise FirthshotError(f"The penalty {self.name!r} takes no prior: leave it out.")

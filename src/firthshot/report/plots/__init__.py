@@ -27,13 +27,7 @@ def write_figures(
 ) -> list[FigureFile]:
     """Draw every figure for which the runs have data, as SVG, PDF and PNG.
 
-    Parameters
-    ----------
-    gathered : Gathered
-    folder : Path
-        Made where it is not there.
-    drawn : callable, optional
-        Told after each figure how many there are.
+    ``drawn`` is told after each figure how many there are.
     """
     from firthshot.report.listing import write_listing
     from firthshot.report.plots.style import style, write_drawing

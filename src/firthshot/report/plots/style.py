@@ -141,12 +141,7 @@ def number(value: float) -> str:
 
 
 class LambdaAxis:
-    """A logarithmic axis for λ that also has a place for λ = 0, left of a break.
-
-    Parameters
-    ----------
-    coefficients : all values that will be shown
-    """
+    """A logarithmic axis for some λ that also has a place for λ = 0, left of a break."""
 
     def __init__(self, coefficients: Sequence[float]) -> None:
         positive = [value for value in coefficients if value > 0] or [1.0]
