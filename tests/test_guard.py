@@ -16,7 +16,7 @@ from firthshot.banks._sources import read_source
 from firthshot.errors import FirthshotError
 from firthshot.guard import load_tensors, refuse_bomb, room_for, trial_fault
 from firthshot.own_data import read_examples
-from firthshot.tables import read_parquet_safely, refuse_unsafe_parquet
+from firthshot.tables import naming_table, parquet_fault, read_parquet
 
 PANICS = (76, 78, 174, 389, 439)  # a byte of 255 there makes polars 2.1 panic
 
@@ -62,8 +62,9 @@ def test_panics_of_polars_stay_out_of_this_process(tmp_path, capfd):
     whole = path.read_bytes()
     for place in PANICS:
         path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
-        with pytest.raises(FirthshotError, match=r"bad\.parquet cannot be read as a table"):
-            read_parquet_safely(path)
+        refused = pytest.raises(FirthshotError, match=r"bad\.parquet cannot be read as a table")
+        with refused, naming_table(path):
+            read_parquet(path)
     assert "panicked" not in capfd.readouterr().err
 
 
@@ -71,10 +72,11 @@ def test_many_parquet_files_are_tried_at_once(tmp_path):
     paths = [tmp_path / f"{k}.parquet" for k in range(3)]
     for path in paths:
         pl.DataFrame({"x": [1.0]}).write_parquet(path)
-    refuse_unsafe_parquet(paths)
+    assert parquet_fault(paths) is None
     paths[1].write_bytes(b"PAR1" + bytes(20) + b"PAR1")
-    with pytest.raises(FirthshotError, match=r"1\.parquet cannot be read"):
-        refuse_unsafe_parquet(paths)
+    fault = parquet_fault(paths)
+    assert fault is not None
+    assert fault.path == paths[1]
 
 
 def test_fit_tries_a_parquet_file_once(tmp_path, monkeypatch):

@@ -7,10 +7,11 @@ The command line prints it without a traceback and exits with code 2.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _LONGEST_REASON = 200
 _LONGEST_WORD, _LONGEST_LINE = 300, 2000
@@ -104,10 +105,25 @@ def install_line(extra: str) -> str:
 def reason(error: BaseException) -> str:
     """Return another library's error in one line without its full stop, for a sentence of ours.
 
-    An error without words is named by its class.
+    An error without words is named by its class; one of the system says its words alone.
     """
-    words = " ".join(str(error).split())[:_LONGEST_REASON].rstrip(".")
-    return words or type(error).__name__
+    said = getattr(error, "strerror", None) or str(error)
+    return " ".join(said.split())[:_LONGEST_REASON].rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def refusing(
+    what: str,
+    kinds: type[Exception] | tuple[type[Exception], ...] = Exception,
+    raised: type[FirthshotError] = FirthshotError,
+) -> Iterator[None]:
+    """Turn errors of these kinds into "WHAT: REASON."; our own pass."""
+    try:
+        yield
+    except FirthshotError:
+        raise
+    except kinds as error:
+        raise raised(f"{what}: {reason(error)}.") from None
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:

@@ -133,3 +133,12 @@ def raise_clearly(error: OSError, path: Path, kept: str = "") -> NoReturn:
     else:
         raise FirthshotError(f"{path} cannot be written to: {error.strerror or error}.") from None
     raise FirthshotError(f"{path} {fault}", "out") from None
+
+
+@contextmanager
+def writing_to(path: Path, kept: str = "") -> Iterator[None]:
+    """Let errors of the file system be raised by `raise_clearly`."""
+    try:
+        yield
+    except OSError as error:
+        raise_clearly(error, path, kept)

@@ -55,22 +55,6 @@ def read_parquet(path: Path, rows: int | None = None) -> pl.DataFrame:
     return pl.read_parquet(path, n_rows=rows, glob=False)
 
 
-def read_parquet_safely(path: Path) -> pl.DataFrame:
-    """Read a Parquet file of any origin; whatever is wrong is a `FirthshotError` that names it."""
-    with naming_table(path):
-        return read_parquet(path)
-
-
-def refuse_unsafe_parquet(paths: Sequence[Path]) -> None:
-    """Refuse by name the first of many Parquet files that polars cannot read, or not safely.
-
-    One child process reads them all, each file once as long as it does not change: after this they
-    may be scanned here.
-    """
-    if (fault := parquet_fault(paths)) is not None:
-        raise FirthshotError(f"{fault.path} cannot be read as a table: {fault.words}.")
-
-
 def parquet_fault(paths: Sequence[Path]) -> Fault | None:
     """Return the first Parquet file that must not be read here, and why; None if all are sound."""
     for path in paths:

@@ -195,9 +195,11 @@ def test_any_torch_module_can_be_wrapped() -> None:
     assert encoder.encode(batch(8)).shape == (2, 6)
     with pytest.raises(FirthshotError, match="own cannot take pictures of 9 px"):
         torch_encoder(net, Preparation(9), name="own", weights="w")
-    with pytest.raises(FirthshotError, match=r"own returns a tuple: .* one tensor \(n, dim\)\.$"):
+    with pytest.raises(
+        FirthshotError, match=r"network returns a tuple: .* one tensor \(n, dim\)\.$"
+    ):
         torch_encoder(net, Preparation(8), name="own", weights="w", embed=lambda f, x: (f(x), x))
-    with pytest.raises(FirthshotError, match=r"own returns the shape \(1, 6, 1\): .*h, w\)\.$"):
+    with pytest.raises(FirthshotError, match=r"network returns the shape \(1, 6, 1\): .*h, w\)\.$"):
         torch_encoder(
             net, Preparation(8), name="own", weights="w", embed=lambda f, x: f(x)[..., None]
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 from firthshot.files import write_whole
 
 if TYPE_CHECKING:
@@ -24,14 +24,12 @@ class ChunkFolder:
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
         self.folder = folder
         plan = folder / "plan.json"
-        try:
+        with refusing(f"{folder} cannot be used", OSError):
             folder.mkdir(parents=True, exist_ok=True)
             if plan.exists():
                 self._compare(json.loads(plan.read_text(encoding="utf-8")), identity)
             else:
                 write_whole(plan, json.dumps(identity).encode())
-        except OSError as error:
-            raise FirthshotError(f"{folder} cannot be used: {error.strerror}.") from None
 
     def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
         other = [key for key, value in identity.items() if found.get(key) != value]

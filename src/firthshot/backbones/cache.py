@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 from firthshot.files import user_cache
 
 _FILE = "embeddings.sqlite"
@@ -132,10 +132,8 @@ def cached_encoders() -> list[CachedEncoder]:
 def clear_cache() -> int:
     """Remove all that the cache holds; return how many rows there were."""
     count = sum(one.rows for one in cached_encoders())
-    try:
+    with refusing(f"{cache_file()} cannot be removed", OSError):
         cache_file().unlink(missing_ok=True)
-    except OSError as error:
-        raise FirthshotError(f"{cache_file()} cannot be removed: {error.strerror}.") from None
     return count
 
 

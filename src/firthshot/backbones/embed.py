@@ -17,7 +17,7 @@ import numpy as np
 
 from firthshot.backbones.cache import content_key, recall, remember
 from firthshot.backbones.images import PictureError, map_ahead
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
@@ -112,7 +112,10 @@ def embed(
     if encoder.kind == "image":
         keys = list(map_ahead(_picture_key, items))
     else:
-        keys = [_text_key(row, text) for row, text in enumerate(items, 1)]
+        for row, text in enumerate(items, 1):
+            if not isinstance(text, str) or not text.strip():
+                raise FirthshotError(f"Text {row} is empty: leave it out.")
+        keys = [content_key(text.encode("utf-8", "surrogatepass")) for text in items]
     known = recall(encoder.fingerprint, keys, encoder.dim)
     fresh = [row for key, row in {k: r for r, k in enumerate(keys)}.items() if key not in known]
     if fresh:
@@ -156,16 +159,8 @@ def _of_kind(kind: Kind, encoder: Encoder | None) -> Encoder:
     return chosen
 
 
-def _text_key(number: int, text: Any) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise FirthshotError(f"Text {number} is empty: leave it out.")
-    return content_key(text.encode("utf-8", "surrogatepass"))
-
-
 def _picture_key(picture: str | Path | bytes) -> str:
     if isinstance(picture, bytes):
         return content_key(picture)
-    try:
+    with refusing(f"{picture} cannot be read", OSError, PictureError):
         return content_key(Path(picture).read_bytes())
-    except OSError as error:
-        raise PictureError(f"{picture} cannot be read: {error.strerror}.") from None

@@ -69,17 +69,11 @@ def decode_split(
             say(f"Decoding {len(rows):,} pictures into {place} ({np.prod(shape) / 1e6:,.0f} MB).")
         place.parent.mkdir(parents=True, exist_ok=True)
         with replacing(place) as partial:
-            _decode_to(partial, shape, data, rows, threads)
+            mapped = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
+            _decode_into(mapped, data, rows, threads)
+            mapped.flush()
+            del mapped  # closed: Windows renames no open file
     return Pixels(np.load(place, mmap_mode="r", allow_pickle=False), labels, names)
-
-
-def _decode_to(
-    path: Path, shape: tuple[int, ...], data: Dataset, rows: np.ndarray, threads: int | None
-) -> None:
-    """Decode into a file, closed in the end: Windows renames no open one."""
-    mapped = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-    _decode_into(mapped, data, rows, threads)
-    mapped.flush()
 
 
 def _decode_into(images: np.ndarray, data: Dataset, rows: np.ndarray, threads: int | None) -> None:

@@ -12,7 +12,7 @@ from firthshot.banks._file import save_bank
 from firthshot.banks._meta import SPLITS, encode_meta
 from firthshot.banks._sources import Source, naming_errors, read_source
 from firthshot.banks._tables import read_table
-from firthshot.errors import BankError
+from firthshot.errors import BankError, refusing
 from firthshot.files import replacing
 from firthshot.tables import TABLES
 
@@ -142,11 +142,9 @@ def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:
         "class_splits": np.array(bank.meta.class_splits)[kept],
         "meta": np.array(encode_meta(bank.meta)),
     }
-    try:
-        with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-            np.savez(file, **arrays)
-    except OSError as error:
-        raise BankError(f"{path} cannot be written: {error.strerror or error}.") from None
+    unwritable = refusing(f"{path} cannot be written", OSError, BankError)
+    with unwritable, replacing(Path(path)) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)
 
 
 def _refuse_own_input(out: str | Path, files: Iterable[str | Path]) -> None:

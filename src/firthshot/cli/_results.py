@@ -95,10 +95,10 @@ def _write_page(folder: Path, gathered: Gathered | None, console: Console) -> No
             say(console, outdated_words(folder))
         return
     from firthshot.cli.report import FigureCount
-    from firthshot.report.build import write_gathered
+    from firthshot.report.build import write_report
 
     say(console, "Writing the report: figures, tables and the page.")
-    page = write_gathered(gathered, drawn=None if console.quiet else FigureCount())
+    page = write_report(gathered, drawn=None if console.quiet else FigureCount())
     say(console, f"The report is {page}")
 
 

@@ -8,6 +8,12 @@ the other two do.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
 # The solver of the reference heads, which are trained on the trials of every run.
 CLOSED_FORM = "closed-form"
 
@@ -46,6 +52,14 @@ PLACE = tuple(name for name in TRIAL_KEYS if name != "split")  # where methods s
 PENALTY = ("penalty", "prior", "l2_kind", "l2")
 METHOD = ("head", "solver", *PENALTY)
 ARTIFICIAL = ("source", "artificial")  # what Distribution Calibration adds to a method
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by their key, groups and items in their order."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def penalty_rank(penalty: str) -> int:

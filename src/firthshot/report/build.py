@@ -7,12 +7,12 @@ from pathlib import Path
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.store import sweep
-from firthshot.files import raise_clearly, write_whole
+from firthshot.files import write_whole, writing_to
 from firthshot.report.gather import Gathered, gather
 
 
 def write_report(
-    folders: Sequence[Path],
+    runs: Sequence[Path] | Gathered,
     out: Path | None = None,
     *,
     figures: bool = True,
@@ -22,8 +22,8 @@ def write_report(
 
     Parameters
     ----------
-    folders : sequence of Path
-        Run folders; finished or not.
+    runs : sequence of Path, or Gathered
+        Run folders, finished or not; or what `gather` found in them.
     out : Path, optional
         Folder of the report; that of the run where there is one run, else it must be given.
     figures : bool
@@ -41,21 +41,11 @@ def write_report(
     FirthshotError
         In one sentence, where a folder cannot be reported or the report not be written.
     """
-    return write_gathered(gather(folders), out, figures=figures, drawn=drawn)
-
-
-def write_gathered(
-    gathered: Gathered,
-    out: Path | None = None,
-    *,
-    figures: bool = True,
-    drawn: Callable[[int], None] | None = None,
-) -> Path:
-    """Write the report of runs that are gathered already; see `write_report`."""
     from firthshot.report.page.render import render
     from firthshot.report.plots import write_figures
     from firthshot.report.tables import make_tables, write_tables
 
+    gathered = runs if isinstance(runs, Gathered) else gather(runs)
     if out is None and len(gathered.runs) > 1:
         raise FirthshotError("A report of several runs needs a folder of its own: name one.", "out")
     target = out or gathered.runs[0].path
@@ -64,9 +54,7 @@ def write_gathered(
     tables = make_tables(gathered)
     write_tables(tables, target / "tables")
     html = render(gathered, pictures, tables)
-    try:
+    with writing_to(target):
         target.mkdir(parents=True, exist_ok=True)
         write_whole(target / "report.html", html.encode())
-    except OSError as error:
-        raise_clearly(error, target)
     return target / "report.html"

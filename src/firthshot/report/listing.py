@@ -14,9 +14,9 @@ def write_listing(folder: Path, words: dict[str, str], files: Sequence[str]) -> 
 
     Only what the earlier record lists is removed: a figure that no longer has data, for example.
     """
-    from firthshot.files import raise_clearly, write_whole
+    from firthshot.files import write_whole, writing_to
 
-    try:
+    with writing_to(folder):
         for name in set(_recorded(folder)) - set(files):
             (folder / name).unlink(missing_ok=True)
         if not files:
@@ -25,8 +25,6 @@ def write_listing(folder: Path, words: dict[str, str], files: Sequence[str]) -> 
         record = {"captions": words, "files": sorted(files)}
         text = json.dumps(record, indent=1, ensure_ascii=False)
         write_whole(folder / LISTING, text.encode())
-    except OSError as error:
-        raise_clearly(error, folder)
 
 
 def _recorded(folder: Path) -> list[str]:

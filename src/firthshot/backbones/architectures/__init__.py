@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError, MissingExtraError
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 HEADS = ("linear", "cosine")
 _DEEPEST = 1000  # a name in a file may ask for any number of layers
 _WIDE = re.compile(r"wrn-(\d+)-(\d+)")
-_RESNETS = {
-    "resnet10": ("BasicBlock", (1, 1, 1, 1)),
-    "resnet18": ("BasicBlock", (2, 2, 2, 2)),
-    "resnet34": ("BasicBlock", (3, 4, 6, 3)),
-    "resnet50": ("Bottleneck", (3, 4, 6, 3)),
-    "resnet101": ("Bottleneck", (3, 4, 23, 3)),
+_RESNETS = {  # blocks of each group, and whether they are bottlenecks
+    "resnet10": ((1, 1, 1, 1), False),
+    "resnet18": ((2, 2, 2, 2), False),
+    "resnet34": ((3, 4, 6, 3), False),
+    "resnet50": ((3, 4, 6, 3), True),
+    "resnet101": ((3, 4, 23, 3), True),
 }
 
 ARCHITECTURES = (
@@ -64,30 +65,22 @@ def _builder(name: str) -> Callable[[int | None, str], Backbone]:
         import torch  # noqa: F401
     except ImportError:
         raise MissingExtraError("A backbone", "torch") from None
-    from firthshot.backbones.architectures import (
-        conv4,
-        densenet,
-        mobilenet,
-        resnet,
-        resnet12,
-        wide_resnet,
-    )
+    from firthshot.backbones.architectures import densenet, mobilenet, residual
 
     if name in _RESNETS:
-        block, depths = _RESNETS[name]
-        return lambda *head: resnet.ResNet(getattr(resnet, block), depths, *head)
+        return partial(residual.ResNet, *_RESNETS[name])
     if wide := _WIDE.fullmatch(name):
         depth, width = (int(number) for number in wide.groups())
         if 10 <= depth <= _DEEPEST and depth % 6 == 4 and width >= 1:
-            return lambda *head: wide_resnet.WideResNet(depth, width, *head)
+            return partial(residual.WideResNet, depth, width)
         raise FirthshotError(
             f"{name} is no wide ResNet: depths are 6 n + 4 up to {_DEEPEST}, as in wrn-16-2."
         )
     if name.startswith("densenet121") and name in ARCHITECTURES:
-        return lambda *head: densenet.DenseNet((6, 12, 24, 16), name.endswith("-84"), *head)
+        return partial(densenet.DenseNet, (6, 12, 24, 16), name.endswith("-84"))
     plain: dict[str, Callable[[int | None, str], Backbone]] = {
-        "conv4": conv4.Conv4,
-        "resnet12": resnet12.ResNet12,
+        "conv4": residual.Conv4,
+        "resnet12": residual.ResNet12,
         "mobilenet": mobilenet.MobileNet,
     }
     if name in plain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import torch
@@ -35,17 +36,11 @@ class DenseLayer(nn.Module):
         return torch.cat([x, self.conv2(functional.relu(self.norm2(hidden)))], dim=1)
 
 
-class Transition(nn.Module):
+def _transition(inputs: int) -> nn.Sequential:
     """Halve the channels and the sides."""
-
-    def __init__(self, inputs: int) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm2d(inputs)
-        self.conv = nn.Conv2d(inputs, inputs // 2, 1, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the halved feature map."""
-        return functional.avg_pool2d(self.conv(functional.relu(self.norm(x))), 2)
+    halving = nn.Conv2d(inputs, inputs // 2, 1, bias=False)
+    parts = {"norm": nn.BatchNorm2d(inputs), "relu": nn.ReLU(), "conv": halving}
+    return nn.Sequential(OrderedDict(parts, pool=nn.AvgPool2d(2)))
 
 
 class DenseNet(Backbone):
@@ -80,7 +75,7 @@ class DenseNet(Backbone):
                 channels += GROWTH
             self.features.add_module(f"denseblock{number}", block)
             if number < len(depths):
-                self.features.add_module(f"transition{number}", Transition(channels))
+                self.features.add_module(f"transition{number}", _transition(channels))
                 channels //= 2
         self.features.norm5 = nn.BatchNorm2d(channels)
         self.features_dim = channels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,22 +23,17 @@ GROUPS = (
 )
 
 
-class Separable(nn.Module):
-    """A 3 x 3 convolution within each channel, then a 1 x 1 convolution across them."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, inputs, 3, stride, 1, groups=inputs, bias=False)
-        self.bn1 = nn.BatchNorm2d(inputs)
-        self.conv2 = nn.Conv2d(inputs, outputs, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.relu = nn.ReLU(inplace=True)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the activated output."""
-        within = self.relu(self.bn1(self.conv1(x)))
-        across: torch.Tensor = self.relu(self.bn2(self.conv2(within)))
-        return across
+def _separable(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+    """Return a 3 x 3 convolution within each channel, then a 1 x 1 convolution across them."""
+    parts = {
+        "conv1": nn.Conv2d(inputs, inputs, 3, stride, 1, groups=inputs, bias=False),
+        "bn1": nn.BatchNorm2d(inputs),
+        "relu1": nn.ReLU(inplace=True),
+        "conv2": nn.Conv2d(inputs, outputs, 1, bias=False),
+        "bn2": nn.BatchNorm2d(outputs),
+        "relu2": nn.ReLU(inplace=True),
+    }
+    return nn.Sequential(OrderedDict(parts))
 
 
 class MobileNet(Backbone):
@@ -54,7 +50,7 @@ class MobileNet(Backbone):
         self.layers = nn.Sequential()
         inputs = 32
         for outputs, stride in (layer for group in GROUPS for layer in group):
-            self.layers.append(Separable(inputs, outputs, stride))
+            self.layers.append(_separable(inputs, outputs, stride))
             inputs = outputs
         start_convolutions(self)
         self.linear = make_head(head, self.features_dim, classes)

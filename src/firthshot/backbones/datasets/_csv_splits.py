@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firthshot.backbones.datasets._examples import Example, Found
 from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
-from firthshot.errors import FirthshotError, listed, reason
+from firthshot.errors import FirthshotError, listed, refusing
 
 
 def split_files(folder: Path) -> list[Path]:
@@ -35,13 +35,10 @@ def read_csv_splits(folder: Path) -> Found:
 
 def read_rows(path: Path) -> list[tuple[str, str]]:
     """Return the file name and the label of each row."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            columns = list(reader.fieldnames or ())
-            lines = list(reader)
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise FirthshotError(f"{path} cannot be read: {reason(error)}.") from None
+    with refusing(f"{path} cannot be read", (OSError, csv.Error, UnicodeDecodeError)):
+        text = path.read_text("utf-8")
+        reader = csv.DictReader(text.splitlines(keepends=True))
+        columns, lines = list(reader.fieldnames or ()), list(reader)
     if not {"filename", "label"} <= set(columns):
         raise FirthshotError(
             f"{path} has the columns {listed(columns)}: filename and label are needed."

@@ -7,21 +7,18 @@ containers, nothing that runs.
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from firthshot.backbones.datasets._examples import Example, Found
 from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
 from firthshot.banks import read_data_pickle
-from firthshot.errors import FirthshotError, reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from firthshot.errors import FirthshotError, refusing
 
 _CIFAR100 = "the python version of CIFAR-100, train and test together"
+_STRANGE = "is not a cache that firthshot knows"  # any object may be in any place of a pickle
 ENDINGS = (".pkl", ".pickle")
 _WORD = re.compile(r"(?<![a-z])(train|val|test)(?![a-z])", re.IGNORECASE)
 
@@ -45,13 +42,13 @@ def is_cifar100(folder: Path) -> bool:
 def read_pickles(paths: list[Path]) -> Found:
     """Read cache pickles; the word train, val or test in a file's name is its split."""
     if is_cifar100(folder := paths[0].parent):
-        with _naming(folder):
+        with refusing(f"{folder} {_STRANGE}"):
             return Found(_cifar100_examples(folder), _CIFAR100)
     examples: list[Example] = []
     homes: Homes = {}
     for path in paths:
         split = _split(path)
-        with _naming(path):
+        with refusing(f"{path} {_STRANGE}"):
             own = _known_cache(path, split)
         examples += own
         for name in {one.owner for one in own}:
@@ -67,19 +64,6 @@ def _split(path: Path) -> str:
     return SPLIT_OF[words[-1].lower()]
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Turn whatever the odd content of a pickle leads to into one sentence."""
-    try:
-        yield
-    except FirthshotError:
-        raise
-    except Exception as error:  # noqa: BLE001 - any object may be in any place of a pickle
-        raise FirthshotError(
-            f"{path} is not a cache that firthshot knows: {reason(error)}."
-        ) from None
-
-
 def _known_cache(path: Path, split: str) -> list[Example]:
     content = _plain(read_data_pickle(path))
     if isinstance(content, list) and path.stem.endswith("_images_png"):
@@ -92,8 +76,8 @@ def _known_cache(path: Path, split: str) -> list[Example]:
         owners = [f"{split}-{int(label):03d}" for label in content["labels"]]
         return _examples(path, _pictures(path, content["data"]), owners)
     raise FirthshotError(
-        f"{path} is not a cache that firthshot knows: image_data and class_dict, data and labels, "
-        "or a list of PNG bytes beside a file of labels."
+        f"{path} {_STRANGE}: image_data and class_dict, data and labels, or a list of PNG bytes "
+        "beside a file of labels."
     )
 
 

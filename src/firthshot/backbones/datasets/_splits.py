@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.banks import SPLITS
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -71,12 +71,10 @@ def read_homes(path: Path) -> Homes:
     """
     if path.is_dir():
         return _homes(_read_lists(path), str(path))
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FirthshotError(f"The split file {path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise FirthshotError(f"The split file {path} is not valid JSON: {error}.") from None
+    with refusing(f"The split file {path} cannot be read", OSError):
+        text = path.read_text(encoding="utf-8")
+    with refusing(f"The split file {path} is not valid JSON", ValueError):
+        content = json.loads(text)
     if not isinstance(content, dict):
         raise FirthshotError(f"The split file {path} does not hold lists under base, val, novel.")
     return _homes(content, str(path))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from firthshot.backbones.images import Preparation, map_ahead
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
     from firthshot.backbones.images import LibraryPreparation
@@ -152,16 +152,9 @@ class Encoder:
         return map_ahead(prepare, range(len(items)), threads, min(256, max(BATCH, room)))
 
     def _run(self, batch: Any, count: int) -> np.ndarray:
-        try:
+        failing = f"Encoder {self.name} fails on a batch of {count}"  # such as statistics of one
+        with refusing(failing, (RuntimeError, ValueError, TypeError)):
             features = np.asarray(self.network.run(batch), np.float32)
-        except WrongOutputError as error:
-            raise FirthshotError(f"Encoder {self.name} {error}.") from None
-        except FirthshotError:
-            raise
-        except (RuntimeError, ValueError, TypeError) as error:  # such as statistics of one value
-            raise FirthshotError(
-                f"Encoder {self.name} fails on a batch of {count}: {reason(error)}."
-            ) from None
         return _checked(features, (count, self.dim), self.name)
 
     def with_batch_statistics(self) -> Encoder:
@@ -193,10 +186,6 @@ class Encoder:
 
         run = torch_runner(module, embed)
         return replace(self, source=replace(self.network, module=module, run=run))
-
-
-class WrongOutputError(ValueError):
-    """The network gives what cannot be features; words that go on after its name."""
 
 
 def _checked(features: np.ndarray, shape: tuple[int, int], name: str) -> np.ndarray:

@@ -13,8 +13,6 @@ from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from firthshot.backbones.encoders._base import Encoder
     from firthshot.backbones.encoders._options import EncoderOptions
 
@@ -45,7 +43,7 @@ def load_checkpoint(path: Path, options: EncoderOptions, device: str) -> Encoder
         prepared,
         name=path.parent.name if path.name == BEST else path.stem,
         weights=digest_module(network),  # notes and a head in the file do not matter
-        embed=_embed,
+        embed=lambda network, pictures: network.embed(pictures),
         device=device,
         files=(str(path),),
         description=f"{name} at {prepared.size} px",
@@ -111,7 +109,9 @@ def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
     except RuntimeError as error:
         raise _misfit(path, name, reason(error)) from None
     if outcome.missing_keys:
-        raise _misfit(path, name, _lacking(outcome.missing_keys))
+        first, *others = outcome.missing_keys
+        more = f" and {len(others)} more weights" if others else ""
+        raise _misfit(path, name, f"it lacks {first}{more}")
     # Whatever is too many must be a classifier: other layers mean another network.
     layers = {key.split(".")[0] for key in network.state_dict()}
     strange = [key for key in outcome.unexpected_keys if key.split(".")[0] in layers]
@@ -127,11 +127,6 @@ def _misfit(path: Path, name: str, why: str) -> FirthshotError:
     )
 
 
-def _lacking(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - 1} more weights" if len(keys) > 1 else ""
-    return f"it lacks {keys[0]}{more}"
-
-
 def _strip(weights: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
     """Remove a prefix that a wrapper put before every name, if the names fit without it."""
     for prefix in ("", *_PREFIXES):
@@ -139,10 +134,6 @@ def _strip(weights: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
         if wanted & set(own):
             return own
     return weights
-
-
-def _embed(network: Any, pictures: Any) -> Any:
-    return network.embed(pictures)
 
 
 def _provenance(path: Path, name: str, notes: dict[str, Any]) -> str:

@@ -68,7 +68,8 @@ class Shrinking:
             try:
                 parts.append(self._run(part))
             except (RuntimeError, MemoryError) as error:
-                if not _is_full(error):
+                words = str(error).lower()
+                if not isinstance(error, MemoryError) and not any(sign in words for sign in _FULL):
                     raise
                 self._shrink(len(part))
                 continue
@@ -87,8 +88,3 @@ class Shrinking:
         self.most = length // 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-
-def _is_full(error: BaseException) -> bool:
-    words = str(error).lower()
-    return isinstance(error, MemoryError) or any(sign in words for sign in _FULL)

@@ -41,7 +41,7 @@ def load(which: int, options: EncoderOptions, device: str) -> Encoder:
         prepared,
         name=name,
         weights=digest_files([path]),
-        embed=_embed,
+        embed=lambda network, pictures: network.extract_features(pictures),
         device=device,
         files=(str(path),),
         description=f"EfficientNet-Lite{which}, features before the classifier (1280-d)",
@@ -60,7 +60,3 @@ def _network(name: str, size: int, weights: Any) -> Any:
     network = package.EfficientNet.from_name(name, image_size=size)  # its padding depends on it
     network.load_state_dict(load_weights(weights))
     return network
-
-
-def _embed(network: Any, pictures: Any) -> Any:
-    return network.extract_features(pictures)

@@ -12,7 +12,7 @@ from firthshot.backbones.encoders._base import Encoder, Network, digest_files, f
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import Preparation
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError, refusing
 from firthshot.guard import zip_members
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ def load_onnx(path: Path, options: EncoderOptions, device: str) -> Encoder:
     if device not in ("auto", "cpu"):
         raise FirthshotError(f"{path} runs on the CPU: leave out the device {device}.", "device")
     runtime = require("onnxruntime", str(path), "onnx")
-    try:
+    with refusing(f"{path} is not a usable ONNX file"):
         session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001 - onnxruntime has its own family of errors
-        raise FirthshotError(f"{path} is not a usable ONNX file: {reason(error)}.") from None
     shape = session.get_inputs()[0].shape
     colours = shape[1] if len(shape) == 4 else None
     if len(session.get_inputs()) != 1 or colours is None or colours not in (3, str(colours)):
@@ -79,12 +77,10 @@ def _onnx_runner(session: Any, fixed: int | None) -> Callable[[np.ndarray], np.n
 def load_torchscript(path: Path, options: EncoderOptions, device: str) -> Encoder:
     """Load a TorchScript file."""
     torch = require("torch", str(path), "torch")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TorchScript is deprecated; people's files remain
-            module = torch.jit.load(str(path), map_location="cpu")
-    except (RuntimeError, ValueError) as error:
-        raise FirthshotError(f"{path} is not a usable TorchScript file: {reason(error)}.") from None
+    unusable = refusing(f"{path} is not a usable TorchScript file", (RuntimeError, ValueError))
+    with unusable, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated; people's files remain
+        module = torch.jit.load(str(path), map_location="cpu")
     return torch_encoder(
         module,
         options.prepare(Preparation(_USUAL)),

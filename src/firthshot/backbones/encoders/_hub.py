@@ -23,10 +23,6 @@ SAFE = ("model.safetensors", "model-*.safetensors")
 PICKLED = ("pytorch_model.bin", "pytorch_model-*.bin")
 
 
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
 @dataclass(frozen=True)
 class Loading:
     """How an encoder is to be loaded."""
@@ -34,7 +30,7 @@ class Loading:
     options: EncoderOptions = field(default_factory=EncoderOptions)
     device: str = "auto"  # one of DEVICES
     offline: bool = False  # whether the hub may not be asked
-    say: Callable[[str], None] = _to_stderr  # told what is downloaded
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)  # told of downloads
 
 
 @dataclass(frozen=True)

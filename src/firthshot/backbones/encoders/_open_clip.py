@@ -11,10 +11,10 @@ from firthshot.backbones.encoders._base import Encoder, fingerprint
 from firthshot.backbones.encoders._devices import inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others
-from firthshot.backbones.encoders._packages import building, require
+from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
 from firthshot.backbones.images import LibraryPreparation
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def load_hub(name: HubName, loading: Loading) -> Encoder:
     snapshot = fetch(_on_hub(library, name), loading)
     place = f"local-dir:{snapshot.folder}"
     given = {"force_image_size": options.size, "image_mean": options.mean, "image_std": options.std}
-    with building("open_clip", str(name)):
+    with refusing(f"open_clip cannot build {name}"):
         model, _, transform = library.create_model_and_transforms(
             place, **{key: value for key, value in given.items() if value is not None}
         )

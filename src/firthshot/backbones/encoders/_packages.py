@@ -6,8 +6,6 @@ import importlib
 import importlib.util
 import pickle
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +32,6 @@ def require(module: str, what: str, extra: str) -> Any:
         f"Encoder {what} needs {module}, which cannot be imported ({why}): install it again with "
         f"{install_line(extra)}."
     )
-
-
-@contextmanager
-def building(library: str, name: str) -> Iterator[None]:
-    """Turn whatever a library raises while it builds a network into a sentence."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - damaged folders and options raise anything
-        raise FirthshotError(f"{library} cannot build {name}: {reason(error)}.") from None
 
 
 def package_file(module: str, inside: str, what: str, extra: str) -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.backbones.images import LibraryPreparation
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError, reason, refusing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,12 +22,9 @@ def processor_preparation(processor: Any, name: str) -> LibraryPreparation:
     def process(image: Any) -> np.ndarray:
         return np.asarray(processor(image, return_tensors="np")["pixel_values"][0])
 
-    try:
+    unable = f"Encoder {name} cannot prepare pictures as its processor says"
+    with refusing(unable, (ValueError, KeyError, TypeError)):
         shape = process(Image.new("RGB", (320, 240))).shape
-    except (ValueError, KeyError, TypeError) as error:
-        raise FirthshotError(
-            f"Encoder {name} cannot prepare pictures as its processor says: {reason(error)}."
-        ) from None
     if len(shape) != 3 or shape[0] != 3:
         raise FirthshotError(f"Encoder {name} does not take pictures but inputs {shape}.")
     kind = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")

@@ -10,9 +10,9 @@ from firthshot.backbones.encoders._base import Encoder, digest_files, fingerprin
 from firthshot.backbones.encoders._devices import inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others, wrong_kind
-from firthshot.backbones.encoders._packages import building, require
+from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import text_encoder
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def _load(
     library = require("sentence_transformers", name, "st")
     refuse_for_texts(name, loading.options)
     place = place_for(loading.device)
-    with building("sentence-transformers", name):
+    with refusing(f"sentence-transformers cannot build {name}"):
         model = library.SentenceTransformer(
             str(folder), device=str(place), local_files_only=True, trust_remote_code=False
         )

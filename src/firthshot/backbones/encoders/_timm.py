@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import refuse_others, wrong_kind
-from firthshot.backbones.encoders._packages import building, require
+from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import LibraryPreparation
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
     from firthshot.backbones.encoders._base import Encoder
@@ -24,7 +24,7 @@ def load_hub(name: HubName, loading: Loading) -> Encoder:
         raise wrong_kind(str(name), reads="image")
     snapshot = fetch(_full_name(library, name), loading)
     changes = {"img_size": options.size} if options.size else {}
-    with building("timm", str(name)):
+    with refusing(f"timm cannot build {name}"):
         model = library.create_model(
             f"local-dir:{snapshot.folder}", pretrained=True, num_classes=0, **changes
         )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import Encoder, Network, WrongOutputError, fingerprint
+from firthshot.backbones.encoders._base import Encoder, Network, fingerprint
 from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
     from firthshot.backbones.images import LibraryPreparation, Preparation
@@ -58,17 +58,12 @@ def torch_encoder(
     **words
         Other fields of `Encoder`, such as description, licence and provenance.
     """
-    call = embed or _call
+    call = embed or (lambda network, pictures: network(pictures))
     run = torch_runner(module, _in_evaluation_mode(call), device)
-    try:
-        dim = int(run(np.zeros((1, 3, preparation.size, preparation.size), np.float32)).shape[1])
-    except WrongOutputError as error:
-        raise FirthshotError(f"Encoder {name} {error}.") from None
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise FirthshotError(
-            f"Encoder {name} cannot take pictures of {preparation.size} px: {reason(error)}; "
-            f"give another size, as in {name}?size=224."
-        ) from None
+    size = preparation.size
+    unable = f"Encoder {name} cannot take pictures of {size} px (give another: {name}?size=224)"
+    with refusing(unable, (RuntimeError, ValueError, IndexError)):
+        dim = int(run(np.zeros((1, 3, size, size), np.float32)).shape[1])
     mark = fingerprint(weights, preparation)
     network = Network(run, preparation, module, call)
     words |= {"side": preparation.size, "pictures": preparation.words}
@@ -99,20 +94,17 @@ def _rows(output: Any) -> Any:
     import torch
 
     if not isinstance(output, torch.Tensor):
-        raise WrongOutputError(
-            f"returns a {type(output).__name__}: let it, or embed=, return one tensor (n, dim)"
+        raise FirthshotError(
+            f"The network returns a {type(output).__name__}: let it, or embed=, return one tensor "
+            "(n, dim)."
         )
     features = output.mean(dim=(2, 3)) if output.ndim == 4 else output
     if features.ndim != 2:
-        raise WrongOutputError(
-            f"returns the shape {tuple(output.shape)}: let it, or embed=, return (n, dim), or "
-            "(n, dim, h, w)"
+        raise FirthshotError(
+            f"The network returns the shape {tuple(output.shape)}: let it, or embed=, return "
+            "(n, dim), or (n, dim, h, w)."
         )
     return features
-
-
-def _call(module: Any, pictures: Any) -> Any:
-    return module(pictures)
 
 
 def _in_evaluation_mode(embed: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -29,7 +29,7 @@ from firthshot.backbones.encoders._processors import (
     processor_preparation,
 )
 from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,8 +256,6 @@ def _quiet(library: Any) -> Iterator[None]:
 def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    try:
+    with refusing(f"{path} is not valid JSON", ValueError):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FirthshotError(f"{path} is not valid JSON: {error}.") from None
     return content if isinstance(content, dict) else {}

@@ -184,7 +184,8 @@ class TrainingRun:
             )
         gradients = (share.gradient for share in shares)
         for parameter, *parts_of_it in zip(self.learner.parameters(), *gradients, strict=True):
-            parameter.grad = _total(parts_of_it)
+            present = [part for part in parts_of_it if part is not None]
+            parameter.grad = sum(present[1:], present[0]) if present else None
         self.optimiser.step()
         return shares
 
@@ -280,11 +281,6 @@ def _make_learner(setup: Setup, classes: int) -> Learner:
         rotations = any(s.objective != "cross-entropy" for s in setup.recipe.stages)
         learner: Learner = Learner(network, rotations=rotations)
     return learner.to(memory_format=torch.channels_last)  # type: ignore[no-any-return]
-
-
-def _total(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
-    present = [part for part in parts if part is not None]
-    return sum(present[1:], present[0]) if present else None
 
 
 def _generator(seed: int, *what: str | int) -> torch.Generator:

@@ -29,7 +29,7 @@ from firthshot.experiments.run.store import RunFolder, refuse_damaged, sweep
 from firthshot.experiments.run.workers import default_workers
 from firthshot.experiments.spec.fields import GeometricSpec
 from firthshot.experiments.spec.reading import load_geometric
-from firthshot.files import raise_clearly, write_whole
+from firthshot.files import write_whole, writing_to
 from firthshot.progress import SILENT, ProgressListener
 
 Array = npt.NDArray[Any]
@@ -54,27 +54,24 @@ def run_geometric(
     blocks, folder = spec.blocks(), RunFolder(out)
     open_folder(out, spec).claim([])
     folder.create()
-    try:
-        with folder.lock():
-            sweep(out)
-            for line in folder.set_damaged_aside():
-                listener.say(line)
-            write_plan(out, PlanRecord(len(blocks), spec.trials, (), "trials"))
-            missing = [block for block in blocks if not part_path(out, spec, block).is_file()]
-            session, started = begin_session(), time.perf_counter()
-            listener.start(len(blocks), "blocks", done=len(blocks) - len(missing))
-            for block, sums in _compute(spec, missing, workers):
-                write_whole(part_path(out, spec, block), _part(block, sums))
-                listener.advance()
-            result = read_geometric(out, spec)
-            result.write(out / "summary")
-            if missing:
-                seconds = round(time.perf_counter() - started, 1)
-                done = msgspec.structs.replace(session, seconds=seconds, cells=len(missing))
-                put_session(out, done)
-            return result
-    except OSError as error:
-        raise_clearly(error, out)
+    with writing_to(out), folder.lock():
+        sweep(out)
+        for line in folder.set_damaged_aside():
+            listener.say(line)
+        write_plan(out, PlanRecord(len(blocks), spec.trials, (), "trials"))
+        missing = [block for block in blocks if not part_path(out, spec, block).is_file()]
+        session, started = begin_session(), time.perf_counter()
+        listener.start(len(blocks), "blocks", done=len(blocks) - len(missing))
+        for block, sums in _compute(spec, missing, workers):
+            write_whole(part_path(out, spec, block), _part(block, sums))
+            listener.advance()
+        result = read_geometric(out, spec)
+        result.write(out / "summary")
+        if missing:
+            seconds = round(time.perf_counter() - started, 1)
+            done = msgspec.structs.replace(session, seconds=seconds, cells=len(missing))
+            put_session(out, done)
+    return result
 
 
 def part_path(folder: Path, spec: GeometricSpec, block: Block) -> Path:

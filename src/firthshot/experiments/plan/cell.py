@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firthshot.banks import DEALT
-from firthshot.experiments.schema import KEYS
+from firthshot.experiments.schema import KEYS, grouped
 from firthshot.experiments.spec.methods import Method
 from firthshot.experiments.spec.shots import shots_in_words
 
@@ -138,9 +138,7 @@ class Note:
 
 def condense(notes: Iterable[Note]) -> list[str]:
     """Return one sentence for all notes of a kind with the same bank and reason."""
-    groups: dict[tuple[str, str, str], list[Note]] = {}
-    for note in notes:
-        groups.setdefault((note.kind, note.bank, note.reason), []).append(note)
+    groups = grouped(notes, lambda note: (note.kind, note.bank, note.reason))
     return [_sentence(*key, group) for key, group in groups.items()]
 
 

@@ -15,7 +15,7 @@ from firthshot.experiments.plan.cell import FORMAT
 from firthshot.experiments.run.record import read_record, write_record
 from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, GeometricSpec, Spec, to_toml
 from firthshot.experiments.spec.reading import load_any
-from firthshot.files import raise_clearly, write_whole
+from firthshot.files import write_whole, writing_to
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
@@ -47,10 +47,8 @@ class FolderSpec:
             raise FirthshotError(
                 f"{self.path} has parts but no spec.toml: choose another folder.", "out"
             )
-        try:
+        with writing_to(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise_clearly(error, self.path)
         if banks:
             write_record(self.path / _BANKS, describe_banks(banks))
         self._write_spec()
@@ -62,10 +60,8 @@ class FolderSpec:
             self._write_spec()  # last: it makes the step count
 
     def _write_spec(self) -> None:
-        try:
+        with writing_to(self.path):
             write_whole(self.path / "spec.toml", to_toml(self.spec).encode())
-        except OSError as error:
-            raise_clearly(error, self.path)
 
 
 def open_folder(path: Path, spec: Spec | GeometricSpec) -> FolderSpec:

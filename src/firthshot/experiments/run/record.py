@@ -14,7 +14,7 @@ import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import FORMAT, Note
-from firthshot.files import raise_clearly, write_whole
+from firthshot.files import write_whole, writing_to
 
 T = TypeVar("T")
 FILE = "sessions.json"
@@ -25,10 +25,8 @@ _PACKAGES = ("numpy", "numba", "polars")
 
 def write_record(path: Path, content: Any) -> None:
     """Write JSON, whole or not at all."""
-    try:
+    with writing_to(path.parent, KEPT):
         write_whole(path, msgspec.json.format(msgspec.json.encode(content), indent=1))
-    except OSError as error:
-        raise_clearly(error, path.parent, KEPT)
 
 
 def read_record(path: Path, kind: type[T], way_out: str, missing: T | None = None) -> T:
@@ -38,12 +36,12 @@ def read_record(path: Path, kind: type[T], way_out: str, missing: T | None = Non
     except FileNotFoundError:
         if missing is not None:
             return missing
-        why = "missing"
+        why = "is missing"
     except OSError as error:
-        raise FirthshotError(f"{path} cannot be read ({error.strerror}).") from None
+        why = f"cannot be read ({error.strerror})"
     except (ValueError, msgspec.DecodeError, RecursionError):  # not what a run writes
-        why = "damaged"
-    raise FirthshotError(f"{path} is {why}: {way_out}.")
+        why = "is damaged"
+    raise FirthshotError(f"{path} {why}: {way_out}.")
 
 
 class PlanRecord(msgspec.Struct, frozen=True):

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.record import KEPT, write_record
 from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
-from firthshot.files import is_temporary, raise_clearly, remove_abandoned, write_whole
+from firthshot.files import is_temporary, remove_abandoned, write_whole, writing_to
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from firthshot.experiments.plan.cell import Cell
     from firthshot.experiments.run.compute import Tables
 
@@ -41,13 +39,11 @@ class RunFolder:
 
     def create(self) -> None:
         """Make the folders, and make sure that they can be written to."""
-        try:
+        with writing_to(self.path, KEPT):
             for name in _FOLDERS:
                 (self.path / name).mkdir(parents=True, exist_ok=True)
             write_whole(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
-        except OSError as error:
-            raise_clearly(error, self.path, KEPT)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -57,10 +53,8 @@ class RunFolder:
         except ImportError:  # no such locks on Windows
             yield
             return
-        try:  # a link is not followed: its target would be opened for writing
+        with writing_to(self.path / ".lock", KEPT):  # a link is not followed: it may lead anywhere
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        except OSError as error:
-            raise_clearly(error, self.path / ".lock", KEPT)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -93,15 +87,13 @@ class RunFolder:
             for name, table in damaged_cells(self.path).items()
             if _PART.fullmatch(name)  # others do not belong here, which `finished` says
         }
-        try:
+        with writing_to(self.path, KEPT):
             for name, table in damaged.items():
                 aside = self.path / "damaged" / table.parent.name
                 aside.mkdir(parents=True, exist_ok=True)
                 if table.parent != self.parts:  # first: a cell without its part is not finished
                     (self.parts / name).unlink()
                 table.replace(aside / name)
-        except OSError as error:
-            raise_clearly(error, self.path, KEPT)
         where = self.path / "damaged"
         return [f"{damage_in_words(damaged)} computed anew; see {where}."] if damaged else []
 
@@ -125,17 +117,12 @@ class RunFolder:
     def write(self, cell: Cell, tables: Tables) -> None:
         """Store a finished cell, the part last: where it exists, the other tables do."""
         name = f"{cell.identity}.parquet"
-        try:
-            self._write_table(self.path / "bins" / name, cell, tables.bins)
-            self._write_table(self.path / "trials" / name, cell, tables.trials)
-            self._write_table(self.parts / name, cell, tables.rows)
-            (self.path / "failures" / f"{cell.identity}.json").unlink(missing_ok=True)
-        except OSError as error:
-            raise_clearly(error, self.path, KEPT)
-
-    def _write_table(self, path: Path, cell: Cell, frame: pl.DataFrame) -> None:
         marks = {"firthshot.cell": cell.identity, "firthshot.run": self.run}
-        write_whole(path, sealed_parquet(frame, marks))
+        own = {"bins": tables.bins, "trials": tables.trials, "parts": tables.rows}
+        with writing_to(self.path, KEPT):
+            for kind, frame in own.items():
+                write_whole(self.path / kind / name, sealed_parquet(frame, marks))
+            (self.path / "failures" / f"{cell.identity}.json").unlink(missing_ok=True)
 
     def fail(self, cell: Cell, reason: str, details: str) -> None:
         """Record why a cell failed."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import msgspec
 
-from firthshot.errors import FirthshotError, reason
+from firthshot.errors import FirthshotError, refusing
 from firthshot.experiments.spec.fields import (
     CalibrationSettings,
     ConvergedSettings,
@@ -78,13 +78,12 @@ def read_source(source: str | Path) -> tuple[dict[str, Any], str]:
         raise SpecError(
             f"{str(source)!r} is no preset (`firthshot presets` lists them) and no spec file.{hint}"
         )
-    try:
+    with (
+        refusing(f"{path} cannot be read", OSError, SpecError),
+        refusing(f"{path} is not valid TOML", (ValueError, RecursionError), SpecError),
+    ):
         text = path.read_text("utf-8")
         return tomllib.loads(text), text
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path} is not valid TOML: {reason(error)}.") from None
-    except OSError as error:
-        raise SpecError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

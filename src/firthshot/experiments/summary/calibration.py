@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from firthshot.experiments.schema import KEYS
+from firthshot.experiments.schema import KEYS, grouped
 from firthshot.experiments.statistics import first_best, half_width
 from firthshot.experiments.summary.choice import Line, choose, paired_line
 from firthshot.experiments.summary.columns import CHOSEN
@@ -60,10 +61,8 @@ class Drawn:
 
 def calibration_lines(drawn: list[Drawn]) -> Iterator[Line]:
     """Yield the lines of every setting, both ways of choosing."""
-    settings: dict[tuple[Any, ...], list[Drawn]] = {}
-    for one in drawn:
-        settings.setdefault(tuple(one.novel.key[name] for name in _KEYS), []).append(one)
-    for some in settings.values():
+    setting = itemgetter(*_KEYS)
+    for some in grouped(drawn, lambda one: setting(one.novel.key)).values():
         some.sort(key=lambda one: one.artificial)
         yield _line(some, [one.val for one in some], "val")
         yield _line(some, [one.novel for one in some], PUBLISHED_WAY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from firthshot.experiments.schema import (
     METHOD,
     PENALTY,
     PLACE,
+    grouped,
     penalty_rank,
 )
 from firthshot.experiments.summary.choice import Chosen, Line, paired_line
@@ -21,8 +23,8 @@ from firthshot.experiments.summary.classes import ClassDesign
 from firthshot.experiments.summary.reading import SCORES
 
 # Where support, query and features are the same, and within it what is trained but the penalty.
-_SAME_DATA = (*PLACE, "transform", "actual_ways", "query_rule")
-_SAME_HEAD = ("head", "solver", *ARTIFICIAL)
+_data = itemgetter(*PLACE, "transform", "actual_ways", "query_rule")
+_head = itemgetter("head", "solver", *ARTIFICIAL)
 
 
 def pairs(chosen: list[Chosen]) -> Iterator[tuple[Chosen, Chosen]]:
@@ -32,13 +34,9 @@ def pairs(chosen: list[Chosen]) -> Iterator[tuple[Chosen, Chosen]]:
     or have none in common, such as a head without any. A method is not paired with itself, as which
     Firth with either prior is trained at equal shots.
     """
-    places: dict[tuple[Any, ...], list[Chosen]] = {}
-    for one in chosen:
-        places.setdefault(tuple(one.key[name] for name in _SAME_DATA), []).append(one)
-    for there in places.values():
-        penalties: dict[tuple[Any, ...], set[Any]] = {}
-        for one in there:
-            penalties.setdefault(_trained(one), set()).add(_penalty(one))
+    for there in grouped(chosen, lambda one: _data(one.key)).values():
+        heads = grouped(there, _trained)
+        penalties = {head: {_penalty(one) for one in own} for head, own in heads.items()}
         for one, other in combinations(sorted(there, key=_rank), 2):
             if _trained(one) == _trained(other):
                 if not _same_method(one.key, other.key):
@@ -50,8 +48,8 @@ def pairs(chosen: list[Chosen]) -> Iterator[tuple[Chosen, Chosen]]:
                     yield one, other
 
 
-def _trained(one: Chosen) -> tuple[Any, ...]:
-    return tuple(one.key[name] for name in _SAME_HEAD)
+def _trained(one: Chosen) -> Any:
+    return _head(one.key)
 
 
 def _penalty(one: Chosen) -> tuple[str, str]:

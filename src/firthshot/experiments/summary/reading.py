@@ -69,8 +69,7 @@ class Index:
 
 def trial_keys(key: Key) -> Key:
     """Return what trials depend on: bank, split, ways, shots and their scheme."""
-    named = dict(zip(KEYS, key, strict=True))
-    return tuple(named[name] for name in TRIAL_KEYS)
+    return tuple(value for name, value in zip(KEYS, key, strict=True) if name in TRIAL_KEYS)
 
 
 def read_index(folders: Sequence[Path]) -> Index:

@@ -58,7 +58,7 @@ from firthshot.experiments.summary.warnings import (
     no_class_interval,
     not_contrasted,
 )
-from firthshot.files import raise_clearly, write_whole
+from firthshot.files import write_whole, writing_to
 
 _NAMES = ("all", "chosen", "contrasts")
 _WARNINGS = "warnings.json"
@@ -106,14 +106,12 @@ class RunSummary:
     def write(self, folder: Path) -> None:
         """Write the tables as CSV and Parquet, and the warnings; each file whole or not at all."""
         drawn = ("calibration",) if len(self.calibration) else ()
-        try:
+        with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for name in (*_NAMES, *drawn):
                 frame: pl.DataFrame = getattr(self, name)
                 write_whole(folder / f"{name}.csv", harmless_csv(frame).encode())
                 write_whole(folder / f"{name}.parquet", sealed_parquet(frame))
-        except OSError as error:
-            raise_clearly(error, folder)
         write_record(folder / _UNJUDGED, self.unjudged)
         write_record(folder / _WARNINGS, self.warnings)
 

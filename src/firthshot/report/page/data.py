@@ -7,6 +7,7 @@ Every line refers to its method by a number, so that names are stored once. Tabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -35,8 +36,8 @@ _CONTRAST = (
     *("trials", "difference", "difference_ci", "difference_classes_low"),
     *("difference_classes_high", "p_holm", "nll_difference", "ece_difference"),
 )
-Place = tuple[Any, ...]
 Table = dict[str, list[Any]]
+_group = itemgetter(*GROUP)
 
 
 def page_data(gathered: Gathered) -> dict[str, Any]:
@@ -70,12 +71,10 @@ class _Book:
             if number is not None:
                 condition = Condition.of(row)
                 place = [number, condition.ways, condition.label]
-                lines.append([*place, *(_rounded(row.get(name)) for name in columns)])
+                values = [row.get(name) for name in columns]
+                rounded = (float(f"{v:.{_DIGITS}g}") if isinstance(v, float) else v for v in values)
+                lines.append([*place, *rounded])
         return {"columns": ["method", "ways", "shots", *columns], "rows": lines}
-
-
-def _group(row: dict[str, Any]) -> Place:
-    return tuple(row[name] for name in GROUP)
 
 
 def _method(verdict: Verdict) -> dict[str, str]:
@@ -105,7 +104,3 @@ def _opponent(row: dict[str, Any], prefix: str) -> str:
     opponent = (row[f"{prefix}head"], row[f"{prefix}penalty"], row[f"{prefix}prior"])
     beside = row["head" if prefix else "against_head"]
     return capital(opponent_name(opponent, beside).removeprefix("the "))
-
-
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parent
 _SCRIPTS = ("data", "controls", "rows", "draw", "tables", "main")
+_OVER_CLASSES = ("improvement_classes_low", "theory_improvement_classes_low")
 _PICTURES = 400_000  # bytes of figures that the page holds at most; the others lie beside it
 _UNLIKE_CHARTS = ("geometric", "rope")  # figures that show what no chart of the page does
 
@@ -46,9 +47,10 @@ def render(
 
     from firthshot import __version__
     from firthshot.report.page import provenance
-    from firthshot.report.page.citation import citations
 
-    scripts = _scripts(bool(gathered.verdicts))
+    own = own_script(*(PAGE / "js" / f"{name}.js" for name in _SCRIPTS))
+    charts = [vega_script().replace("</script", "<\\/script")] if gathered.verdicts else []
+    scripts, chosen = [*charts, own], gathered.summary.chosen
     downloads, packed = _downloads(gathered, tables)
     now = datetime.datetime.now(datetime.UTC)
     context = {
@@ -63,7 +65,7 @@ def render(
         "eyebrow": eyebrow(gathered),
         "alerts": provenance.alerts(gathered),
         "topics": TOPICS,
-        "class_intervals": _has_class_intervals(gathered),
+        "class_intervals": any(chosen[name].is_not_null().any() for name in _OVER_CLASSES),
         "verdicts": [card(verdict) for verdict in gathered.verdicts],
         "tables": [table_view(table) for table in tables],
         "downloads": downloads,
@@ -72,17 +74,9 @@ def render(
         "beside": beside_words(len(figures), len(tables)),
         "notes": provenance.notes(gathered),
         "runs": [provenance.describe_run(run) for run in gathered.runs],
-        "citations": citations(),
     }
     context["sections"] = _sections(context)
     return page_templates(PAGE / "templates").get_template("page.html.j2").render(context)
-
-
-def _has_class_intervals(gathered: Gathered) -> bool:
-    """Tell whether the chart of improvements shows intervals that also resample classes."""
-    chosen = gathered.summary.chosen
-    names = ("improvement_classes_low", "theory_improvement_classes_low")
-    return any(bool(chosen[name].is_not_null().any()) for name in names)
 
 
 def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
@@ -90,12 +84,6 @@ def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
     found = found if context["verdicts"] else []
     found += [("pictures", "Pictures")] if context["pictures"] else []
     return [*found, ("tables", "Tables"), ("notes", "Warnings"), ("run", "Runs"), ("cite", "Cite")]
-
-
-def _scripts(charts: bool) -> list[str]:
-    """Return the scripts of the page: Vega where there are charts to draw, then our own."""
-    own = own_script(*(PAGE / "js" / f"{name}.js" for name in _SCRIPTS))
-    return [vega_script().replace("</script", "<\\/script"), own] if charts else [own]
 
 
 def _data_blocks(gathered: Gathered) -> Iterator[tuple[str, str, Any]]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from firthshot.experiments.schema import PENALTY, PLACE
+from firthshot.experiments.schema import PENALTY, PLACE, grouped
 from firthshot.experiments.statistics import ALPHA
 from firthshot.figures import shortened
 from firthshot.objective import PENALTIES
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _BARS = "95 % intervals of the paired difference over trials"
 _WITHOUT_PENALTY = ("head", "solver", "transform", "source", "artificial", "l2")
 _FRAME = tuple(name for name in TRAINED if name not in PENALTY)
+_place = itemgetter(*PLACE)
 
 
 @dataclass(frozen=True)
@@ -210,14 +212,7 @@ class _Layout:
 
 
 def _methods(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=method_rank):
-        found.setdefault(method_name(row), []).append(row)
-    return found
-
-
-def _place(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in PLACE)
+    return grouped(sorted(rows, key=method_rank), method_name)
 
 
 def _side_by_side(part: Group) -> Iterator[Drawing]:
@@ -253,7 +248,11 @@ def _unbalanced(part: Group) -> Iterator[Drawing]:
     if not rows:
         return
     several = len({row["prior"] for row in rows}) > 1
-    methods = {_with_prior(n, some, several): some for n, some in _methods(rows).items()}
+    methods = {}
+    for name, some in _methods(rows).items():
+        penalty = PENALTIES.get(some[0]["penalty"])
+        plain = penalty and penalty.takes_prior and some[0]["prior"] == "uniform"
+        methods[f"{name} (uniform prior)" if several and plain else name] = some
     conditions, banks = sorted({Condition.of(row) for row in rows}), distinct(rows, "bank")
     if len(banks) == 1:
         ticks = {one: f"{one.ways} ways\n{one.label}" for one in conditions}
@@ -273,13 +272,6 @@ def _unbalanced(part: Group) -> Iterator[Drawing]:
     figure = draw_figure(UNBALANCED, shown, min(len(shown), 2), list(methods), sharey=True)
     title = f"{title}: {head_name(part.key['head'])} head"
     yield Drawing(f"unbalanced-{part.label}", title, caption, figure)
-
-
-def _with_prior(name: str, rows: list[Row], several: bool) -> str:
-    """Name the uniform prior too where another one is beside it."""
-    penalty = PENALTIES.get(rows[0]["penalty"])
-    plain = penalty and penalty.takes_prior and rows[0]["prior"] == "uniform"
-    return f"{name} (uniform prior)" if several and plain else name
 
 
 def _bars(

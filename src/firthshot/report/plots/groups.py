@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
-from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE, penalty_rank
+from firthshot.experiments.schema import ARTIFICIAL, METHOD, PLACE, grouped, penalty_rank
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import capital, head_name, listed, penalty_name
 from firthshot.report.wording.page import trials_words
@@ -42,32 +43,24 @@ class Group:
 def group(frame: pl.DataFrame, by: Sequence[str] = TRAINED) -> list[Group]:
     """Split lines that have a penalty into groups; a place that occurs twice splits further."""
     rows = frame.filter(pl.col("penalty") != "none").to_dicts()
-    names = (*by, "query_rule") if _ambiguous(rows, by) else tuple(by)
-    parts: dict[tuple[Any, ...], list[Row]] = {}
-    for row in sorted(rows, key=method_rank):
-        parts.setdefault(tuple(row[name] for name in names), []).append(row)
+    place = itemgetter(*dict.fromkeys((*by, *PLACE)))
+    rules = {(place(row), row["query_rule"]) for row in rows}
+    names = (*by, "query_rule") if len(rules) > len({at for at, _ in rules}) else tuple(by)
+    parts = grouped(sorted(rows, key=method_rank), itemgetter(*names))
     keys = [dict(zip(names, key, strict=True)) for key in parts]
+
+    def order(row: Row) -> tuple[Any, ...]:
+        return natural(row["bank"]), Condition.of(row), row.get("coefficient") or 0.0
+
     return [
-        Group(key, tuple(sorted(part, key=_order)), label)
+        Group(key, tuple(sorted(part, key=order)), label)
         for key, part, label in zip(keys, parts.values(), labels(keys), strict=True)
     ]
-
-
-def _ambiguous(rows: list[Row], by: Sequence[str]) -> bool:
-    """Tell whether two lines differ only in their query rule."""
-    names = dict.fromkeys((*by, *PLACE))
-    places = {tuple(row[name] for name in names) for row in rows}
-    rules = {tuple(row[name] for name in (*names, "query_rule")) for row in rows}
-    return len(rules) > len(places)
 
 
 def method_rank(row: Row) -> tuple[Any, ...]:
     """Return a key that sorts by head, then Firth before what it is compared with."""
     return row["head"], penalty_rank(row["penalty"]), row["prior"] != "uniform"
-
-
-def _order(row: Row) -> tuple[Any, ...]:
-    return natural(row["bank"]), Condition.of(row), row.get("coefficient") or 0.0
 
 
 def natural(name: str) -> list[tuple[str, int]]:

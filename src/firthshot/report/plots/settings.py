@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from firthshot.experiments.schema import KEYS, SPLITLESS
+from firthshot.experiments.schema import KEYS, SPLITLESS, grouped
 from firthshot.report.plots.declare import (
     DIFFERENCES,
     PATH,
@@ -58,16 +59,13 @@ def draw_distributions(gathered: Gathered) -> Iterator[Drawing]:
     for part in parts:
         binned = _with(part, bins, SPLITLESS, bool)
         yield from _pages("reliability", RELIABILITY, part, binned, _diagram, tuple(STATES), 2.1)
-        varied = _with(part, differences, SPLITLESS, _vary)
+        varied = _with(part, differences, SPLITLESS, _changes_any)
         names = ("chosen λ", "theory λ")
         yield from _pages("differences", DIFFERENCES, part, varied, _histogram, names)
 
 
 def _by(frame: pl.DataFrame, names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
-    for row in frame.to_dicts():
-        found.setdefault(tuple(row[name] for name in names), []).append(row)
-    return found
+    return grouped(frame.to_dicts(), itemgetter(*names))
 
 
 def _with(
@@ -77,7 +75,7 @@ def _with(
     enough: Callable[[list[Row]], bool],
 ) -> list[tuple[Row, list[Row]]]:
     """Return the lines of ``chosen`` for which there is enough to draw, with what there is."""
-    pairs = [(row, lines.get(tuple(row[name] for name in names), [])) for row in part.rows]
+    pairs = [(row, lines.get(itemgetter(*names)(row), [])) for row in part.rows]
     found = [(row, own) for row, own in pairs if enough(own)]
     return sorted(found, key=lambda pair: Condition.of(pair[0]))
 
@@ -207,7 +205,7 @@ def _diagram(chosen: Row, bins: list[Row]) -> Panel:
     return _panel(chosen, rows, lambda axes: axes.set_xlabel(RELIABILITY.x.paper))
 
 
-def _vary(bins: list[Row]) -> bool:
+def _changes_any(bins: list[Row]) -> bool:
     """Tell whether the chosen λ changes any trial."""
     return any(line["low"] * line["high"] > 0 for line in bins if not line["theory"])
 

@@ -77,16 +77,14 @@ def panels(
 
 def write_drawing(drawing: Drawing, folder: Path) -> dict[str, Path]:
     """Write a figure in all formats, each file whole or not at all; return paths by format."""
-    from firthshot.files import raise_clearly, write_whole
+    from firthshot.files import write_whole, writing_to
 
-    paths = {}
-    for kind, content in _rendered(drawing.figure).items():
-        paths[kind] = folder / f"{drawing.name}.{kind}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+    rendered = _rendered(drawing.figure)
+    paths = {kind: folder / f"{drawing.name}.{kind}" for kind in rendered}
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, content in rendered.items():
             write_whole(paths[kind], content)
-        except OSError as error:
-            raise_clearly(error, folder)
     return paths
 
 

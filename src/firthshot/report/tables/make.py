@@ -55,19 +55,17 @@ def make_tables(gathered: Gathered) -> list[Table]:
 
 def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Write each table as CSV, Markdown and LaTeX; return the files."""
-    from firthshot.files import raise_clearly, write_whole
+    from firthshot.files import write_whole, writing_to
     from firthshot.report.listing import write_listing
     from firthshot.report.tables.cells import WRITERS
 
     paths = []
-    try:
+    with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for one in tables:
             for ending, write in WRITERS.items():
                 paths.append(folder / f"{one.name}.{ending}")
                 write_whole(paths[-1], write(one).encode())
-    except OSError as error:
-        raise_clearly(error, folder)
     write_listing(folder, {one.title: one.note for one in tables}, [path.name for path in paths])
     return paths
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.experiments.run.record import TIMED
-from firthshot.experiments.schema import METHOD
+from firthshot.experiments.schema import METHOD, grouped
 from firthshot.experiments.statistics import ALPHA, holm
 from firthshot.report.plots.groups import Row, labels, method_name
 from firthshot.report.tables.cells import WIDTH, Number, Table, p_value, percent, place, table
@@ -19,6 +20,7 @@ from firthshot.report.wording import head_name
 if TYPE_CHECKING:
     from firthshot.report.gather import Gathered
 
+_method = itemgetter(*METHOD)
 FEWEST = 4  # heads, with the two references: fewer have tables enough
 _NOTE = (
     "Accuracy on the novel classes in %, each method at its own λ chosen on the validation "
@@ -41,9 +43,7 @@ def rival_tables(gathered: Gathered) -> Iterator[Table]:
 
 
 def _table(rows: list[Row], gathered: Gathered, name: str, title: str) -> Table:
-    settings: dict[Condition, list[Row]] = {}
-    for row in rows:
-        settings.setdefault(Condition.of(row), []).append(row)
+    settings = grouped(rows, Condition.of)
     contrasts = _contrasts(gathered, rows[0]["bank"], rows[0]["transform"])
     lines = [
         line
@@ -72,7 +72,7 @@ def _ranked(
 
 def _shown(line: Row, p: float, gathered: Gathered) -> Row:
     penalty = "" if line["penalty"] == "none" else f" + {method_name(line)}"
-    seconds = gathered.seconds.get(tuple(line[name] for name in TIMED[:-1]))
+    seconds = gathered.seconds.get(itemgetter(*TIMED[:-1])(line))
     tested = line["p"] is not None
     return place(line, with_bank=False) | {
         "Kind": "transductive" if line["kind"] else "inductive",
@@ -94,10 +94,6 @@ def is_transductive(head: str) -> bool:
 
     known = registered_heads()
     return head in known and known[head].transductive
-
-
-def _method(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in METHOD)
 
 
 def _contrasts(gathered: Gathered, bank: str, transform: str) -> dict[tuple[Any, ...], Row]:

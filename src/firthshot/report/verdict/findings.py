@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from firthshot.experiments.schema import grouped
 from firthshot.report.verdict.outcomes import Again, Condition, Contrast, Effect, Outcome, Tested
 
 if TYPE_CHECKING:
@@ -46,9 +47,11 @@ def find(verdict: Verdict) -> Iterator[Claim]:
     yield from _calibration(verdict)
     others = [one for one in verdict.contrasts if not one.is_reference]
     for topic, elsewhere in (("rivals", False), ("heads", True)):
-        for own in _by_opponent(one for one in others if one.is_other_head is elsewhere):
+        some = [one for one in others if one.is_other_head is elsewhere]
+        for own in grouped(some, lambda one: one.opponent).values():
             yield from _rival(topic, own)
-    for own in _by_opponent(c for c in verdict.contrasts if c.is_reference):
+    references = [one for one in verdict.contrasts if one.is_reference]
+    for own in grouped(references, lambda one: one.opponent).values():
         yield from _reference(own, verdict.outcomes)
     edge = [outcome for outcome in verdict.outcomes if outcome.row["at_edge"]]
     yield from _claims("edge", "edge", edge, verdict.outcomes)
@@ -165,13 +168,6 @@ def _calibration(verdict: Verdict) -> Iterator[Claim]:
     yield Claim("calibration", mixed + standing, effects, among, numbers=numbers)
 
 
-def _by_opponent(contrasts: Iterable[Contrast]) -> list[list[Contrast]]:
-    groups: dict[tuple[str, str, str], list[Contrast]] = {}
-    for one in contrasts:
-        groups.setdefault(one.opponent, []).append(one)
-    return list(groups.values())
-
-
 def _rival(topic: str, own: list[Contrast]) -> Iterator[Claim]:
     """Compare with another penalty or head, each at its own chosen coefficient."""
     tested = [one for one in own if not one.both_zero]
@@ -185,7 +181,12 @@ def _rival(topic: str, own: list[Contrast]) -> Iterator[Claim]:
 def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     """Find where a head without penalty wins, and where ours helps, whether it does as well."""
     at = {outcome.condition: outcome for outcome in outcomes}
-    lost = [one for one in own if _beats_both(one, at[one.condition])]
+    lost = [
+        one
+        for one in own
+        if one.kind == "costs"  # and beats the head without penalty too
+        and one.row["against_accuracy"] > at[one.condition].row["base_accuracy"]
+    ]
     for standing, unused in (("beaten", False), ("beaten at zero", True)):
         some = [one for one in lost if (one.row["coefficient"] == 0) is unused]
         yield from _claims("references", standing, some, own, True)
@@ -195,8 +196,3 @@ def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Cla
     yield from _claims("references", "as well", level, own)
     yield from _claims("references", "open", wide, own)
     yield from _claims("references", "few", [one for one in helped if one.too_few], own)
-
-
-def _beats_both(one: Contrast, outcome: Outcome) -> bool:
-    """Return whether a reference head beats the method, and the head without penalty too."""
-    return one.kind == "costs" and bool(one.row["against_accuracy"] > outcome.row["base_accuracy"])

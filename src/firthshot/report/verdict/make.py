@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from firthshot.experiments.schema import KEYS, METHOD
+from firthshot.experiments.schema import KEYS, METHOD, grouped
 from firthshot.experiments.statistics import trials_needed
 from firthshot.report.verdict.findings import Claim, find
 from firthshot.report.verdict.outcomes import (
@@ -122,10 +123,7 @@ def main_verdicts(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def _groups(chosen: pl.DataFrame) -> dict[tuple[Any, ...], list[Row]]:
     rows = chosen.filter(pl.col("penalty") != "none").to_dicts()
     rows.sort(key=lambda row: (row["penalty"] != "firth", row["prior"] != "uniform"))
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
-    return groups
+    return grouped(rows, itemgetter(*GROUP))
 
 
 def _telling(key: Row, among: list[Row]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from firthshot.experiments.schema import grouped
 from firthshot.objective import PENALTIES
 from firthshot.report.verdict.outcomes import Condition
 
@@ -73,14 +74,11 @@ def parts(some: Sequence[Condition], among: Sequence[Condition]) -> list[list[Co
     Conditions with the same shots belong together, and so do shots that have the same ways.
     Balanced and unbalanced shots are told apart.
     """
-    by_shots: dict[tuple[bool, int, str], list[Condition]] = {}
-    for one in sorted(some):
-        by_shots.setdefault((one.unbalanced, one.shots, one.scheme), []).append(one)
-    merged: dict[tuple[bool, tuple[int, ...]], list[Condition]] = {}
-    for (unbalanced, *_), group in by_shots.items():
-        ways = tuple(one.ways for one in group)
-        merged.setdefault((unbalanced, ways), []).extend(group)
-    return list(merged.values()) if len(among) > 1 else [list(some)]
+    if len(among) < 2:
+        return [list(some)]
+    by_shots = grouped(sorted(some), lambda one: (one.unbalanced, one.shots, one.scheme)).values()
+    alike = grouped(by_shots, lambda own: (own[0].unbalanced, *(one.ways for one in own)))
+    return [[one for own in group for one in own] for group in alike.values()]
 
 
 def where(part: Sequence[Condition], among: Sequence[Condition]) -> str:
