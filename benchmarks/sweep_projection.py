@@ -106,25 +106,18 @@ def _paper_banks(presets: Sequence[str]) -> list[str]:
 def _preset_cost(name: str) -> dict[str, Any]:
     """Return classifiers, cells and seconds of one core of a preset on all its banks."""
     from firthshot.experiments.plan.estimate import count_classifiers, estimate
-    from firthshot.experiments.plan.layout import (
-        bank_sizes,
-        condition_shape,
-        make_plan,
-        trial_seconds,
-    )
+    from firthshot.experiments.plan.layout import make_plan, trial_seconds
     from firthshot.experiments.spec.reading import load_spec
 
     spec = load_spec(name, {"references": False, "theory": False})
     banks = {bank: stand_in(bank, spec.transform) for bank in spec.paper_banks}
     plan = make_plan(spec, list(banks.values()))
     cells = plan.cells
-    time = estimate(plan, banks)
+    time = estimate(plan)
     longest = 0.0
     for setting in plan.settings:
-        sizes = bank_sizes(banks[setting.condition.bank], setting.condition.split)
-        shape = condition_shape(setting.condition, setting.method, sizes)
-        factor = time.factors[setting.method.head]
-        longest = max(longest, setting.block * trial_seconds(setting.method, shape) * factor)
+        each = trial_seconds(setting.method, setting.shape) * time.factors[setting.method.head]
+        longest = max(longest, setting.block * each)
     return {
         "classifiers": count_classifiers(cells),
         "cells": len(cells),

@@ -13,15 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.sweep_projection import COUNTED, PAPER_COUNT, stand_in
-from firthshot.banks import Bank
 from firthshot.errors import FirthshotError
-from firthshot.experiments.plan.layout import (
-    Plan,
-    bank_sizes,
-    condition_shape,
-    make_plan,
-    trial_seconds,
-)
+from firthshot.experiments.plan.layout import Plan, make_plan, trial_seconds
 from firthshot.experiments.spec.choose import open_banks, settle_banks
 from firthshot.experiments.spec.reading import load_spec
 from firthshot.progress import duration
@@ -108,23 +101,22 @@ def _published(study: Study, records: Sequence[Record]) -> Published:
     """Project a preset to its published trials, on banks of the paper's shapes."""
     measured = modelled = 0.0
     for record in records:
-        plan, banks = _own_plan(Task(study, record.bank))
+        plan = _own_plan(Task(study, record.bank))
         measured += record.processor_seconds
-        modelled += model_seconds(plan, banks) / plan.trials * record.trials
+        modelled += model_seconds(plan) / plan.trials * record.trials
     preset = load_spec(study.source)
     if preset.calibration:
-        wide = model_seconds(plan, banks, _WIDTH) / plan.trials * preset.trials
+        wide = model_seconds(plan, _WIDTH) / plan.trials * preset.trials
         tables = _TABLES[study.name]
         count = _classifiers(plan) // plan.trials * preset.trials * tables
         return Published(preset.trials, count, wide * tables * measured / modelled)
     spec = load_spec(study.source, {"references": False, "theory": False})
-    paper = {name: stand_in(name, spec.transform) for name in spec.paper_banks}
-    plan = make_plan(spec, list(paper.values()))
-    seconds = model_seconds(plan, paper) * measured / modelled
+    plan = make_plan(spec, [stand_in(name, spec.transform) for name in spec.paper_banks])
+    seconds = model_seconds(plan) * measured / modelled
     return Published(spec.trials, _classifiers(plan), seconds)
 
 
-def _own_plan(task: Task) -> tuple[Plan, dict[str, Bank]]:
+def _own_plan(task: Task) -> Plan:
     spec: Any = task.spec()
     try:
         banks = open_banks(settle_banks(spec))
@@ -132,17 +124,14 @@ def _own_plan(task: Task) -> tuple[Plan, dict[str, Bank]]:
         raise FirthshotError(
             f"The budget needs the bank {task.bank!r} to count what {task.place} did."
         ) from None
-    return make_plan(settle_banks(spec), banks), {bank.name: bank for bank in banks}
+    return make_plan(settle_banks(spec), banks)
 
 
-def model_seconds(plan: Plan, banks: dict[str, Bank], width: int | None = None) -> float:
+def model_seconds(plan: Plan, width: int | None = None) -> float:
     """Return the seconds that operation counts say a plan takes, with features of this width."""
     total = 0.0
     for setting in plan.settings:
-        sizes = bank_sizes(banks[setting.condition.bank], setting.condition.split)
-        shape = condition_shape(setting.condition, setting.method, sizes)
-        if width is not None:
-            shape = shape._replace(d=width)
+        shape = setting.shape if width is None else setting.shape._replace(d=width)
         total += plan.trials * trial_seconds(setting.method, shape)
     return total
 

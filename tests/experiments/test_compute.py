@@ -239,9 +239,9 @@ class TestTransforms:
         bank = load_bank(path)
         one = transform_split(bank, "val", "l2").values.nbytes
         cache = Cache[SplitFeatures](transform_split, lambda kept: kept.values.nbytes, 2.5 * one)
-        first = cache.get("l2", bank, "val", "l2")
-        cache.get("none", bank, "val", "none")
-        assert cache.get("l2", bank, "val", "l2") is first
-        cache.get("centre", bank, "val", "centre-l2")
-        assert cache.get("l2", bank, "val", "l2") is first  # "none" went
+        first = cache(bank, "val", "l2")
+        cache(bank, "val", "none")
+        assert cache(bank, "val", "l2") is first
+        cache(bank, "val", "centre-l2")
+        assert cache(bank, "val", "l2") is first  # "none" went
         assert len(cache._kept) == 2

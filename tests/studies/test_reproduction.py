@@ -266,7 +266,7 @@ def test_the_projection_scales_the_published_plan_by_what_was_measured():
     task = next(t for t in plan.read_tasks() if t.place == "logistic-firth/mini-resnet10")
     spec = settle_banks(task.spec())
     banks = open_banks(spec)
-    own = budget.model_seconds(make_plan(spec, banks), {bank.name: bank for bank in banks})
+    own = budget.model_seconds(make_plan(spec, banks))
     facts = {"banks": {}, "trials": spec.trials, "classifiers": 1, "machine": "", "firthshot": ""}
     once, twice = (
         next(

@@ -7,7 +7,7 @@ on disk: an interrupted extraction goes on where it stopped and ends with the sa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from firthshot import __version__
 from firthshot.backbones._chunks import ChunkFolder
-from firthshot.backbones.images import PictureError, map_ahead
+from firthshot.backbones.images import PictureError
 from firthshot.banks import SPLITS, save_bank
 from firthshot.errors import FirthshotError
 from firthshot.progress import SILENT, ProgressListener
@@ -56,7 +56,6 @@ def plan_batches(
     rows_per_class: Mapping[str, int] | None = None,
     *,
     bn_train_sorted: bool = False,
-    batch: int = BATCH,
 ) -> ExtractPlan:
     """Cut a data set into batches.
 
@@ -69,7 +68,7 @@ def plan_batches(
     if not kept.any():
         raise FirthshotError("No rows are left to extract: allow at least one per class.")
     if not bn_train_sorted:
-        return ExtractPlan(_cut(np.flatnonzero(kept), batch), kept, "eval")
+        return ExtractPlan(_cut(np.flatnonzero(kept), BATCH), kept, "eval")
     whole = [part for split in SPLITS for part in _cut(dataset.rows(split), SORTED_BATCH)]
     return ExtractPlan([part for part in whole if kept[part].any()], kept, "bn-train-sorted")
 
@@ -171,7 +170,10 @@ def _run(
     done = plan.total - sum(len(part) for number in missing for part in groups[number])
     listener.start(plan.total, f"{dataset.kind}s", done=done)
     wanted = [row for number in missing for part in groups[number] for row in part.tolist()]
-    inputs = _inputs(dataset, encoder, wanted, skip_bad, threads)
+    inputs = iter([dataset.contents[row] for row in wanted])
+    if encoder.kind == "image":
+        names = [dataset.names[row] for row in wanted]
+        inputs = encoder.prepared(list(inputs), names, threads, skip_bad)
     for number in missing:
         parts = []
         for rows in groups[number]:
@@ -179,27 +181,6 @@ def _run(
             listener.advance(len(rows))
         features, good = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         chunks.write(number, features, good)
-
-
-def _inputs(
-    dataset: Dataset, encoder: Encoder, rows: list[int], skip_bad: bool, threads: int | None
-) -> Iterator[Any]:
-    """Yield what the encoder takes for each row; None for a bad picture that is to be skipped."""
-    if encoder.kind == "text":
-        return (dataset.contents[row] for row in rows)
-    preparation = encoder.preparation
-
-    def prepare(row: int) -> np.ndarray | None:
-        content = dataset.contents[row]
-        name = "" if isinstance(content, Path) else dataset.names[row]
-        try:
-            return preparation.pixels(content, name)
-        except PictureError:
-            if skip_bad:
-                return None
-            raise
-
-    return map_ahead(prepare, rows, threads)
 
 
 def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray]:

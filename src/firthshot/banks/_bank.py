@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from firthshot.banks._meta import SPLITS, BankMeta, Split, build_meta, digest
@@ -154,8 +155,7 @@ def make_bank(
     meta.check()
     check_arrays(X, y, meta)
     X.flags.writeable = y.flags.writeable = False
-    meta = build_meta({**_as_dict(meta), "sha256": digest(X, y, meta)})
-    return Bank(None, meta, X, y)
+    return Bank(None, msgspec.structs.replace(meta, sha256=digest(X, y, meta)), X, y)
 
 
 def _with_usual(fields: dict[str, Any], labels: np.ndarray) -> dict[str, Any]:
@@ -182,10 +182,6 @@ def check_arrays(features: np.ndarray, labels: np.ndarray, meta: BankMeta) -> No
             f"Bank {meta.name!r} has label {low if low < 0 else high}: labels must lie between "
             f"0 and {len(meta.classes) - 1}, one per class named."
         )
-
-
-def _as_dict(meta: BankMeta) -> dict[str, Any]:
-    return {field: getattr(meta, field) for field in meta.__struct_fields__}
 
 
 def _checked_features(features: ArrayLike, dtype: DTypeLike | None) -> np.ndarray:

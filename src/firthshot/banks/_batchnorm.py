@@ -52,7 +52,7 @@ def telling_ratio(X: np.ndarray, y: np.ndarray) -> BlockRatio | None:
     R is small at every multiple of the true batch size; the smallest of these is returned. None
     when the rows are not sorted by class or too few to say.
     """
-    if not _is_grouped(y):
+    if np.count_nonzero(np.diff(y)) != len(np.unique(y)) - 1:  # a class in several runs of rows
         return None
     inverse_dimension = _inverse_dimension(X, y)
     tried = (block_ratio(X, y, block, inverse_dimension) for block in BLOCKS)
@@ -111,8 +111,3 @@ def _inverse_dimension(X: np.ndarray, y: np.ndarray) -> float:
         return 1.0
     squares = float(np.square(off).sum()) / (len(Z) * (len(Z) - 1))
     return min(1.0, squares / (trace / len(Z)) ** 2)
-
-
-def _is_grouped(y: np.ndarray) -> bool:
-    """Whether each class stands in one run of rows."""
-    return int(np.count_nonzero(np.diff(y))) == len(np.unique(y)) - 1

@@ -53,7 +53,8 @@ def load_bank(name_or_path: str | Path) -> Bank:
         When there is no such bank or its file is damaged.
     """
     text = os.fspath(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith(SUFFIX) or _has_separator(text):
+    separated = any(sign in text for sign in (os.sep, os.altsep) if sign)
+    if isinstance(name_or_path, Path) or text.endswith(SUFFIX) or separated:
         return open_bank(text)
     places = [folder / f"{text}{SUFFIX}" for _, folder in search_folders()]
     for path in (*places, Path(text)):
@@ -65,9 +66,10 @@ def load_bank(name_or_path: str | Path) -> Bank:
                 f"Bank {text!r} is a link to {path.readlink()}, which is not there: restore that "
                 f"file, or remove {path}."
             )
+    names = ", ".join(sorted({path.stem for _, path in _files() if path.is_file()})) or "none"
     raise BankError(
         f"There is no bank named {text!r}: give a path, or one of those that "
-        f"`firthshot bank list` shows ({', '.join(_names()) or 'none'})."
+        f"`firthshot bank list` shows ({names})."
     )
 
 
@@ -93,11 +95,3 @@ def _entry(origin: str, path: Path) -> BankEntry:
         return BankEntry(path.stem, path, origin, open_bank(path), None)
     except BankError as error:
         return BankEntry(path.stem, path, origin, None, str(error))
-
-
-def _names() -> list[str]:
-    return sorted({path.stem for _, path in _files() if path.is_file()})
-
-
-def _has_separator(text: str) -> bool:
-    return os.sep in text or bool(os.altsep and os.altsep in text)

@@ -78,7 +78,7 @@ class BaseStatistics:
         return cls(means, covariances, source)
 
 
-def base_statistics(bank: Bank, *, cache: bool = True) -> BaseStatistics:
+def base_statistics(bank: Bank) -> BaseStatistics:
     """Return mean and covariance of every base class of a bank, of its raw features.
 
     Kept as ``NAME-HASH.stats`` (safetensors, float32) beside the bank's file, or in the user's
@@ -90,20 +90,20 @@ def base_statistics(bank: Bank, *, cache: bool = True) -> BaseStatistics:
             f"Bank {bank.name!r} has no base classes, whose statistics Distribution Calibration "
             "needs: import it with a base split, or name another source bank."
         )
-    if cache and bank.path is not None:
-        for path in _places(bank):
-            if (found := _read(path, bank)) is not None:
-                return found
+    for path in _places(bank):
+        if (found := _read(path, bank)) is not None:
+            return found
     made = BaseStatistics.from_rows([bank.features[r] for r in bank.class_rows("base")], bank.name)
-    if cache and bank.path is not None:
-        _write(made, bank)
+    _write(made, bank)
     return made
 
 
 def _places(bank: Bank) -> list[Path]:
-    """Return where the statistics may be kept, first to last."""
+    """Return where the statistics may be kept, first to last; nowhere for a bank in memory."""
+    if bank.path is None:
+        return []
     name = f"{bank.name}-{bank.meta.sha256[:16]}.stats"
-    beside = Path(bank.path or "").resolve().parent
+    beside = Path(bank.path).resolve().parent
     inside = beside.is_relative_to(_PACKAGE)
     return [*([] if inside else [beside / name]), user_cache() / name]
 

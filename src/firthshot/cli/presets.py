@@ -160,7 +160,7 @@ def _size(spec: Spec, banks: list[Bank]) -> tuple[dict[str, str], list[str]]:
     except FirthshotError as error:
         return {}, [str(error)]
     cells = plan.cells
-    time = estimate(plan, {bank.name: bank for bank in banks})
+    time = estimate(plan)
     size = {
         "classifiers": f"{count_classifiers(cells):,} in {len(cells):,} cells",
         "time": time.words(default_workers()),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from firthshot.backbones.images import Preparation, map_ahead
+from firthshot.backbones.images import PictureError, Preparation, map_ahead
 from firthshot.errors import FirthshotError, refusing
 
 if TYPE_CHECKING:
@@ -137,17 +137,29 @@ class Encoder:
             yield rows, self._run(batch, len(rows))
 
     def prepared(
-        self, items: Sequence[Any], names: Sequence[str] | None = None, threads: int | None = None
-    ) -> Iterator[np.ndarray]:
-        """Yield pictures as ``encode`` takes an array of them, decoded ahead in threads."""
+        self,
+        items: Sequence[Any],
+        names: Sequence[str] | None = None,
+        threads: int | None = None,
+        skip_bad: bool = False,
+    ) -> Iterator[Any]:
+        """Yield pictures as ``encode`` takes an array of them, decoded ahead in threads.
+
+        With ``skip_bad`` those that cannot be read come as None.
+        """
         preparation = self.preparation
         room = _WAITING // (12 * max(1, preparation.size) ** 2)
         called = names or [""] * len(items)
 
-        def prepare(row: int) -> np.ndarray:
+        def prepare(row: int) -> np.ndarray | None:
             item = items[row]
             picture = Path(item) if isinstance(item, str) else item
-            return preparation.pixels(picture, "" if isinstance(picture, Path) else called[row])
+            try:
+                return preparation.pixels(picture, "" if isinstance(picture, Path) else called[row])
+            except PictureError:
+                if skip_bad:
+                    return None
+                raise
 
         return map_ahead(prepare, range(len(items)), threads, min(256, max(BATCH, room)))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from firthshot.engine import Converged, Head, TrialShape
 from firthshot.experiments.plan.cell import Cell
-from firthshot.experiments.plan.layout import Plan, bank_sizes, condition_shape, trial_seconds
+from firthshot.experiments.plan.layout import Plan, trial_seconds
 from firthshot.experiments.spec.methods import Method
 from firthshot.machine import one_blas_thread
 from firthshot.progress import duration
@@ -45,19 +45,17 @@ class Estimate:
         )
 
 
-def estimate(plan: Plan, banks: dict[str, Bank]) -> Estimate:
+def estimate(plan: Plan) -> Estimate:
     """Estimate the time of a plan by probing every head that it trains."""
     factors: dict[str, float] = {}
     total = 0.0
     for setting in plan.settings:
-        method, condition = setting.method, setting.condition
+        method = setting.method
         drawn = method.calibration and method.calibration.artificial
         probed = "calibrated" if drawn else method.head  # what a probe measures
         if probed not in factors:
             factors[probed] = _factor(method)
-        sizes = bank_sizes(banks[condition.bank], condition.split)
-        each = trial_seconds(method, condition_shape(condition, method, sizes))
-        total += plan.trials * each * factors[probed]
+        total += plan.trials * trial_seconds(method, setting.shape) * factors[probed]
     return Estimate(total, factors)
 
 

@@ -33,6 +33,7 @@ class Setting:
 
     condition: TrialCondition
     method: Method
+    shape: TrialShape
     block: int
     dtype: str
 
@@ -135,29 +136,22 @@ def _check_transform(spec: Spec, bank: Bank) -> None:
         )
 
 
-def bank_sizes(bank: Bank, split: str) -> dict[str, int]:
-    """Return the number of features and the mean number of rows per class of a split."""
-    rows = bank.class_rows(split)
-    return {"d": bank.features.shape[1], "rows": sum(map(len, rows)) // len(rows)}
-
-
 def _settings(
     spec: Spec, bank: Bank, source: Bank | None, condition: TrialCondition, notes: list[Note]
 ) -> Iterator[Setting]:
-    sizes = bank_sizes(bank, condition.split)
     for method in spec_methods(spec, condition.shots, source):
         if head_kind(method.head).needs_base and "base" not in bank.splits:
             why = f"the bank has no base classes for the head {method.head!r}"
             shots = str(condition.shots)
             notes.append(Note("skipped", bank.name, condition.split, condition.ways, shots, why))
             continue
-        shape = condition_shape(condition, method, sizes)
+        shape = condition_shape(condition, method, bank)
         block = block_size(method, shape, spec.trials)
         if method.solver == "shared-lbfgs":  # trials that are trained together are in one cell
             from firthshot.calibration import TOGETHER  # loads numba
 
             block = max(TOGETHER, block // TOGETHER * TOGETHER)
-        yield Setting(condition, method, block, spec.dtype)
+        yield Setting(condition, method, shape, block, spec.dtype)
 
 
 def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[TrialCondition]:
@@ -258,14 +252,15 @@ def block_size(method: Method, shape: TrialShape, trials: int) -> int:
     return min(trials, max(size for size in _NICE if size <= room))
 
 
-def condition_shape(condition: TrialCondition, method: Method, sizes: dict[str, int]) -> TrialShape:
-    """Return the shape of a trial; ``sizes`` has the bank's d and mean rows per class."""
-    counts = condition.counts
-    K = condition.actual_ways
+def condition_shape(condition: TrialCondition, method: Method, bank: Bank) -> TrialShape:
+    """Return the shape of a trial; all remaining queries are taken as those of a mean class."""
+    counts, K, d = condition.counts, condition.actual_ways, bank.features.shape[1]
     if isinstance(counts, int):
         N = counts * K
     else:
         N = counts[1] * K if counts[0] == "dirichlet" else sum(counts)
-    rest = max(1, sizes["rows"] - N // K)
-    per_class = rest if isinstance(condition.queries, str) else condition.queries
-    return TrialShape(N, per_class * K, sizes["d"], K, len(method.coefficients) + method.theory)
+    per_class = condition.queries
+    if isinstance(per_class, str):
+        rows = bank.class_rows(condition.split)
+        per_class = max(1, sum(map(len, rows)) // len(rows) - N // K)
+    return TrialShape(N, per_class * K, d, K, len(method.coefficients) + method.theory)

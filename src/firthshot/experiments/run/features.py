@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -38,40 +38,25 @@ class SplitFeatures:
 
 
 class Cache(Generic[T]):
-    """Keep what was computed last, up to a budget; the least recently used goes first."""
+    """Keep what was computed of banks last, up to a budget; the least recently used goes first."""
 
     def __init__(self, compute: Callable[..., T], size: Callable[[T], float], budget: float):
         self.compute, self.size, self.budget = compute, size, budget
-        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, ...], T] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, *arguments: Any) -> T:
-        """Return what the arguments give, computed at the first use of its key."""
+    def __call__(self, bank: Bank, *arguments: str) -> T:
+        """Return what the arguments give, computed at their first use."""
+        key = (bank.meta.sha256, *arguments)
         with self._lock:  # the others wait rather than compute the same
             if key not in self._kept:
-                self._kept[key] = self.compute(*arguments)
-                while len(self._kept) > 1 and self._used() > self.budget:
+                self._kept[key] = self.compute(bank, *arguments)
+                while (
+                    len(self._kept) > 1 and sum(map(self.size, self._kept.values())) > self.budget
+                ):
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
             return self._kept[key]
-
-    def _used(self) -> float:
-        return sum(map(self.size, self._kept.values()))
-
-
-def split_features(bank: Bank, split: str, transform: str) -> SplitFeatures:
-    """Return the features of a split under a transform, kept in memory."""
-    return _FEATURES.get((bank.meta.sha256, split, transform), bank, split, transform)
-
-
-def source_statistics(bank: Bank) -> BaseStatistics:
-    """Return the base statistics of a bank, kept in memory."""
-    return _STATISTICS.get(bank.meta.sha256, bank)
-
-
-def base_facts(bank: Bank, transform: str) -> BaseFacts:
-    """Return what heads ask of the base classes of a bank, kept in memory."""
-    return _FACTS.get((bank.meta.sha256, transform), bank, transform)
 
 
 def _base_facts(bank: Bank, transform: str) -> BaseFacts:
@@ -110,6 +95,6 @@ def _unit_length(block: Array) -> Array:
     return unit
 
 
-_FEATURES = Cache[SplitFeatures](transform_split, lambda kept: kept.values.nbytes, 0.75e9)
-_FACTS = Cache["BaseFacts"](_base_facts, lambda kept: kept.whitening.nbytes, 0.1e9)
-_STATISTICS = Cache[BaseStatistics](base_statistics, lambda _: 1, 2)  # of two source banks
+split_features = Cache[SplitFeatures](transform_split, lambda kept: kept.values.nbytes, 0.75e9)
+base_facts = Cache["BaseFacts"](_base_facts, lambda kept: kept.whitening.nbytes, 0.1e9)
+source_statistics = Cache[BaseStatistics](base_statistics, lambda _: 1, 2)  # of two source banks

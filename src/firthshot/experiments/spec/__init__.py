@@ -2,7 +2,6 @@
 
 from firthshot.experiments.spec.choose import open_banks, settle_banks
 from firthshot.experiments.spec.fields import GeometricSpec, Spec, to_toml
-from firthshot.experiments.spec.paper import paper_items, presets_of
 from firthshot.experiments.spec.reading import (
     SpecError,
     SpecProblem,
@@ -11,8 +10,10 @@ from firthshot.experiments.spec.reading import (
     load_any,
     load_geometric,
     load_spec,
+    paper_items,
     parse_assignment,
     preset_names,
+    presets_of,
     resolve,
     run_folder,
 )

@@ -58,6 +58,18 @@ def _preset_kinds() -> dict[str, str]:
     return {name: tomllib.loads(text).get("kind", "trials") for name, text in texts.items()}
 
 
+@cache
+def paper_items() -> dict[str, tuple[str, ...]]:
+    """Return the presets of every figure and table of the paper, by names like ``figure-a7``."""
+    text = (Path(__file__).parent / "paper.toml").read_text("utf-8")
+    return {name: tuple(presets) for name, presets in tomllib.loads(text).items()}
+
+
+def presets_of(source: str) -> tuple[str, ...]:
+    """Return the presets that a figure or table needs; of any other source, itself."""
+    return paper_items().get(source, (source,))
+
+
 def run_folder(source: str | Path) -> Path | None:
     """Return the run folder that a source names, if it does; a preset's name is the preset."""
     is_folder = source not in _preset_kinds() and Path(source).is_dir()
@@ -134,9 +146,9 @@ def load_any(source: str | Path, assignments: dict[str, Any] | None = None) -> S
     return build_any(*resolve(source, assignments or {}))
 
 
-def build_spec(fields: dict[str, Any], text: str = "") -> Spec:
+def build_spec(fields: dict[str, Any]) -> Spec:
     """Return the spec of these fields, which are those of trials on banks."""
-    return _of_kind(Spec, build_any(fields, text), "The spec")
+    return _of_kind(Spec, build_any(fields), "The spec")
 
 
 def _of_kind(kind: type[S], spec: Spec | GeometricSpec, source: str) -> S:

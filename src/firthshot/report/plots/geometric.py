@@ -21,17 +21,12 @@ _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
 
 
 def draw(gathered: Gathered) -> Iterator[Drawing]:
-    """Draw each geometric run."""
+    """Draw both panels of Fig 1 for each geometric run."""
     for name, result in gathered.named_geometric:
-        yield draw_result(result, name)
-
-
-def draw_result(result: GeometricResult, name: str = "geometric") -> Drawing:
-    """Draw both panels of Fig 1."""
-    figure, (left, right) = panels(1, 2)
-    _estimates(left, result)
-    _biases(right, result)
-    return Drawing(name, "Bias of maximum likelihood and of Firth", caption(result), figure)
+        figure, (left, right) = panels(1, 2)
+        _estimates(left, result)
+        _biases(right, result)
+        yield Drawing(name, "Bias of maximum likelihood and of Firth", caption(result), figure)
 
 
 def caption(result: GeometricResult) -> str:
@@ -89,9 +84,8 @@ def _biases(axes: Axes, result: GeometricResult) -> None:
     axes.set_yscale("log")
     axes.plot(sizes, np.abs(table["mle_bias"]), "o", color=BLUE, markersize=3)
     axes.plot(sizes, table["mle_exact"] - p, color=GREEN, linewidth=0.9, label="exact")
-    axes.plot(
-        *fitted_line(result), color="black", linewidth=1.2, linestyle="--", label=_fit(result)
-    )
+    fit = f"slope {minus(result.slope)} ± {result.slope_ci:.3f}"
+    axes.plot(*fitted_line(result), color="black", linewidth=1.2, linestyle="--", label=fit)
     noise = table["firth_ci"][1:]
     axes.fill_between(sizes[1:], noise, noise / 1e3, color=RED, alpha=0.15, linewidth=0)
     axes.plot(sizes[1:], np.abs(table["firth_bias"][1:]), "s", color=RED, markersize=2)
@@ -104,10 +98,6 @@ def _biases(axes: Axes, result: GeometricResult) -> None:
     axes.set_ylabel("|bias|")
     _plain_ticks(axes, len(sizes))
     axes.legend(loc="upper right", labelspacing=0.3)
-
-
-def _fit(result: GeometricResult) -> str:
-    return f"slope {minus(result.slope)} ± {result.slope_ci:.3f}"
 
 
 def fitted_line(result: GeometricResult) -> tuple[Any, Any]:

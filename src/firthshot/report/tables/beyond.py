@@ -33,7 +33,6 @@ from firthshot.report.verdict import Condition
 from firthshot.report.wording import head_name
 
 if TYPE_CHECKING:
-    from firthshot.experiments.geometric.summary import GeometricResult
     from firthshot.report.gather import Gathered
 
 _SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
@@ -152,30 +151,21 @@ def _contrast(row: Row, many: bool) -> Row:
 
 
 def geometric_tables(gathered: Gathered) -> Iterator[Table]:
-    """Return a table for each geometric run."""
+    """Return the estimates of each geometric run at some sample sizes."""
     for name, result in gathered.named_geometric:
-        yield geometric_table(result, name)
-
-
-def geometric_table(result: GeometricResult, name: str = "geometric") -> Table:
-    """Return the estimates at some sample sizes."""
-    rows = [
-        {
-            "N": row["size"],
-            "Maximum likelihood": finite(row["mle"], 5),
-            f"Maximum likelihood{WIDTH}": finite(row["mle_ci"], 5),
-            "Exactly": finite(row["mle_exact"], 5),
-            "Firth": finite(row["firth"], 5),
-            f"Firth{WIDTH}": finite(row["firth_ci"], 5),
-            "t of Firth's bias": finite(row["firth_t"], 2, signed=True),
-        }
-        for row in result.table.to_dicts()
-        if row["size"] in _SIZES
-    ]
-    return table(
-        name,
-        "The geometric experiment",
-        rows,
-        " ".join(result.sentences()) + " At N = 1 Firth "
-        "follows the paper's rule (N taken as 1.01). ± are half-widths of 95 % intervals.",
-    )
+        rows = [
+            {
+                "N": row["size"],
+                "Maximum likelihood": finite(row["mle"], 5),
+                f"Maximum likelihood{WIDTH}": finite(row["mle_ci"], 5),
+                "Exactly": finite(row["mle_exact"], 5),
+                "Firth": finite(row["firth"], 5),
+                f"Firth{WIDTH}": finite(row["firth_ci"], 5),
+                "t of Firth's bias": finite(row["firth_t"], 2, signed=True),
+            }
+            for row in result.table.to_dicts()
+            if row["size"] in _SIZES
+        ]
+        note = " At N = 1 Firth follows the paper's rule (N taken as 1.01). "
+        note += "± are half-widths of 95 % intervals."
+        yield table(name, "The geometric experiment", rows, " ".join(result.sentences()) + note)

@@ -39,14 +39,9 @@ def capital(text: str) -> str:
     return text if text.startswith("λ") else text[:1].upper() + text[1:]
 
 
-def rounded_points(fraction: float) -> float:
-    """Return a difference of accuracies in points as it is printed, for words that agree."""
-    return round(100 * fraction, 2) + 0.0  # no negative zero
-
-
 def points(fraction: float) -> str:
     """Return a difference of accuracies in points, with its sign."""
-    value = rounded_points(fraction)
+    value = round(100 * fraction, 2) + 0.0  # no negative zero
     return f"{value:+.2f}".replace("-", "−") if value else "0.00"
 
 
