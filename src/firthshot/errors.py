@@ -7,11 +7,8 @@ The command line prints it without a traceback and exits with code 2.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _LONGEST_REASON = 200
 _LONGEST_WORD, _LONGEST_LINE = 300, 2000

@@ -7,14 +7,12 @@ import os
 import re
 import secrets
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 

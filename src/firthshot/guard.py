@@ -16,14 +16,12 @@ import pickletools
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+from zipfile import ZipInfo
 
 from firthshot.errors import FirthshotError, reason
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from zipfile import ZipInfo
 
 ROOM = 1 << 29  # bytes that any file may unpack to …
 GROWTH = 32  # … and as many more per byte of the file

@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, reason
 from firthshot.guard import Fault, trial_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     import polars as pl
     from numpy.typing import NDArray
 

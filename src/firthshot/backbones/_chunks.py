@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError, refusing
 from firthshot.files import write_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class ChunkFolder:

@@ -17,14 +17,13 @@ import numpy as np
 from firthshot import __version__
 from firthshot.backbones._chunks import ChunkFolder
 from firthshot.backbones.images import PictureError
-from firthshot.banks import SPLITS, save_bank
+from firthshot.banks import SPLITS, Bank, save_bank
 from firthshot.errors import FirthshotError
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
     from firthshot.backbones.datasets import Dataset
     from firthshot.backbones.encoders import Encoder
-    from firthshot.banks import Bank
 
 BATCH = 64
 SORTED_BATCH = 32  # of the published extraction with batch statistics

@@ -18,6 +18,7 @@ import io
 import os
 import warnings
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,8 +29,6 @@ import numpy as np
 from firthshot.errors import FirthshotError, MissingExtraError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from PIL.Image import Image
 
 ENDINGS = frozenset(

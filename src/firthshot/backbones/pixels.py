@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from firthshot.errors import FirthshotError
 from firthshot.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firthshot.backbones.datasets import Dataset
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import zipfile
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from firthshot.errors import BankError
 from firthshot.guard import refuse_zip_bomb
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _HEADERS: dict[tuple[int, int], Any] = {
     (1, 0): np.lib.format.read_array_header_1_0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,8 +14,6 @@ from firthshot.banks._meta import SPLITS, BankMeta, Split, build_meta, digest
 from firthshot.errors import BankError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import ArrayLike, DTypeLike
 
 

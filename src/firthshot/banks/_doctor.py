@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,8 +13,6 @@ from firthshot.banks._survey import Survey, centroid_accuracy, sound_rows, surve
 from firthshot.errors import BankError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firthshot.banks._bank import Bank
 
 Severity = Literal["broken", "remarkable"]

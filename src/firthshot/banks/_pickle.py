@@ -13,15 +13,13 @@ from __future__ import annotations
 import math
 import pickle
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from firthshot.errors import BankError, reason
 from firthshot.guard import trial_fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _NUMBER = re.compile(r"[<>=|]?[fiu][1248]|[<>=|]?b1")
 _INFLATION = 8  # a stacked array may exceed the file by this much before it looks like a bomb

@@ -6,10 +6,11 @@ A reader may raise anything; `read_source` turns it into one sentence that names
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,6 @@ from firthshot.banks._tables import read_table
 from firthshot.errors import BankError, FirthshotError, MissingExtraError, reason
 from firthshot.guard import load_tensors, refuse_bomb, trial_fault
 from firthshot.tables import TABLES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True)

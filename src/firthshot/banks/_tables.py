@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +18,6 @@ from firthshot.tables import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import polars as pl
 
 

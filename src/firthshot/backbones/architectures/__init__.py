@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firthshot.backbones.architectures._base import Backbone
 
 HEADS = ("linear", "cosine")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from firthshot.backbones.architectures._base import Backbone, Piece, make_head, start_convolutions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GROWTH = 32
 

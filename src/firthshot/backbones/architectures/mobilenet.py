@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
 from firthshot.backbones.architectures._base import Backbone, Piece, make_head, start_convolutions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Channels and stride of each separable convolution, group by group.
 GROUPS = (

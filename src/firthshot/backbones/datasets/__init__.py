@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firthshot.backbones.datasets._csv_splits import read_csv_splits, split_files
 from firthshot.backbones.datasets._examples import Dataset, Example, Found, arrange
@@ -12,6 +11,7 @@ from firthshot.backbones.datasets._pickles import ENDINGS as PICKLES
 from firthshot.backbones.datasets._pickles import pickles_in, read_pickles
 from firthshot.backbones.datasets._splits import (
     TITLES,
+    Homes,
     published,
     published_homes,
     read_homes,
@@ -21,9 +21,6 @@ from firthshot.backbones.datasets._splits import (
 from firthshot.backbones.datasets._texts import ENDINGS as TABLES
 from firthshot.backbones.datasets._texts import load_table, read_texts, text_column
 from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from firthshot.backbones.datasets._splits import Homes
 
 __all__ = [
     "TABLES",

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firthshot.backbones.datasets._examples import Example, Found
-from firthshot.backbones.datasets._splits import SPLIT_OF
+from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
 from firthshot.backbones.images import ENDINGS
 from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from firthshot.backbones.datasets._splits import Homes
 
 _INNER = ("images", "data")  # where CUB and CIFAR-FS keep their class folders
 

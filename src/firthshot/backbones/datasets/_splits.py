@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firthshot.banks import SPLITS
 from firthshot.errors import FirthshotError, refusing
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 Homes = dict[str, str]  # class -> split
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -33,8 +34,6 @@ from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firthshot.progress import ProgressListener
 
 __all__ = [

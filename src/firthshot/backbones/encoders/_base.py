@@ -8,15 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from firthshot.backbones.images import PictureError, Preparation, map_ahead
+from firthshot.backbones.images import LibraryPreparation, PictureError, Preparation, map_ahead
 from firthshot.errors import FirthshotError, refusing
-
-if TYPE_CHECKING:
-    from firthshot.backbones.images import LibraryPreparation
 
 Kind = Literal["image", "text"]
 WORDS = {"image": "pictures", "text": "texts"}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from firthshot.backbones.encoders._base import digest_files
-from firthshot.backbones.encoders._options import refuse_others
+from firthshot.backbones.encoders._base import Encoder, digest_files
+from firthshot.backbones.encoders._options import EncoderOptions, refuse_others
 from firthshot.backbones.encoders._packages import load_weights, package_file
 from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import Preparation
-
-if TYPE_CHECKING:
-    from firthshot.backbones.encoders._base import Encoder
-    from firthshot.backbones.encoders._options import EncoderOptions
 
 SIDES = {0: 224, 1: 240, 2: 260}  # at which each was trained
 FILES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from firthshot.errors import FirthshotError, refusing
 from firthshot.guard import zip_members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firthshot.backbones.encoders._options import EncoderOptions
 
 _USUAL = 224

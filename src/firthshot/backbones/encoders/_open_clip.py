@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
 from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, refusing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WEIGHTS = (
     ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,6 @@ from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, reason, refusing
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from firthshot.backbones.encoders._options import EncoderOptions
 
 

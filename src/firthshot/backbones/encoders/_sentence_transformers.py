@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, digest_files, fingerprint
 from firthshot.backbones.encoders._devices import inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others, wrong_kind
+from firthshot.backbones.encoders._options import (
+    EncoderOptions,
+    refuse_for_texts,
+    refuse_others,
+    wrong_kind,
+)
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import text_encoder
 from firthshot.errors import FirthshotError, refusing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from firthshot.backbones.encoders._options import EncoderOptions
 
 _READ = (".json", ".txt", ".safetensors", ".bin", ".model")
 

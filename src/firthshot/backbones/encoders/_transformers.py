@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from firthshot.backbones.encoders._devices import inference, place_for
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import (
     OF_PICTURES,
+    EncoderOptions,
     refuse_for_texts,
     refuse_others,
     wrong_kind,
@@ -30,11 +32,6 @@ from firthshot.backbones.encoders._processors import (
 )
 from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
 from firthshot.errors import FirthshotError, refusing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from firthshot.backbones.encoders._options import EncoderOptions
 
 _DEFAULT_TOKENS = 512
 _READ = (".json", ".txt", ".safetensors", ".bin", ".model")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firthshot.backbones.training._setup import best_record
+from firthshot.backbones.training._setup import EpochRecord, best_record
 from firthshot.files import replacing
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.axes import Axes
-
-    from firthshot.backbones.training._setup import EpochRecord
 
 FAR = 5.0  # times the highest loss of the training: a common scale would flatten its curve
 TRAINED, MONITORED = "#8a8a8a", "#0b6e99"

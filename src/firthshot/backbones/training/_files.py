@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor], notes: dict[str, Any]) -> None:

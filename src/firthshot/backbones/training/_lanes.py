@@ -9,6 +9,7 @@ summed in the order of the lanes.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -16,8 +17,6 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from firthshot.backbones.training._losses import Learner
 
 T = TypeVar("T")

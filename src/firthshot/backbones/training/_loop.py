@@ -9,6 +9,7 @@ run.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,8 +39,6 @@ from firthshot.kernels.streams import stream_key
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firthshot.backbones.pixels import Pixels
     from firthshot.backbones.training._recipes import Stage
 

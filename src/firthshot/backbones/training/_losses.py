@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -9,8 +10,6 @@ from torch import nn
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firthshot.backbones.architectures._base import Backbone
 
 

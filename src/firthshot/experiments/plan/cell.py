@@ -6,17 +6,14 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from firthshot.banks import DEALT
+from firthshot.banks import DEALT, Bank
 from firthshot.experiments.schema import KEYS, grouped
 from firthshot.experiments.spec.methods import Method
 from firthshot.experiments.spec.shots import shots_in_words
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 FORMAT = 1  # raise it when the same cell would give other rows
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from firthshot.banks import DEALT
+from firthshot.banks import DEALT, Bank
 from firthshot.engine import TrialShape
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import Cell, Note, TrialCondition, condense
@@ -22,9 +21,6 @@ from firthshot.experiments.spec.choose import open_sources
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.methods import Method, head_kind, spec_methods
 from firthshot.experiments.spec.shots import asked_queries, plan_shots
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 
 @dataclass(frozen=True)
