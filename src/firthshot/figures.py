@@ -20,36 +20,7 @@ GREY = "#666666"
 ONE_COLUMN, TWO_COLUMNS = 3.3, 6.9  # inches
 PNG_DPI = 200
 
-_RC: dict[str, Any] = {
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica", "sans-serif"],
-    "font.size": 7.5,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 1.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.unicode_minus": True,
-    "axes.formatter.useoffset": False,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4,
-    "errorbar.capsize": 1.5,
-    "figure.facecolor": "white",
-    "text.usetex": False,
-    "text.parse_math": False,  # a column may be called a$b$c
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "firthshot",
-    "pdf.fonttype": 42,
-}
+_STYLE = Path(__file__).with_name("house.mplstyle")
 # No dates: equal data give equal files.
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": "firthshot"},
@@ -68,7 +39,7 @@ def house_style() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         with mpl.rc_context():
             mpl.rcdefaults()
-            mpl.rcParams.update(_RC)
+            mpl.rcParams.update(mpl.rc_params_from_file(_STYLE, use_default_template=False))
             yield
 
 

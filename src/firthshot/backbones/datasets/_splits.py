@@ -14,21 +14,12 @@ from firthshot.errors import FirthshotError, refusing
 Homes = dict[str, str]  # class -> split
 
 # What people call the splits, in file names, folders and JSON keys.
-SPLIT_OF = {
-    "base": "base",
-    "train": "base",
-    "meta-train": "base",
-    "meta_train": "base",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "meta-val": "val",
-    "meta_val": "val",
-    "novel": "novel",
-    "test": "novel",
-    "meta-test": "novel",
-    "meta_test": "novel",
+_CALLED = {
+    "base": "base train meta-train meta_train",
+    "val": "val valid validation meta-val meta_val",
+    "novel": "novel test meta-test meta_test",
 }
+SPLIT_OF = {word: split for split, words in _CALLED.items() for word in words.split()}
 TITLES = {
     "mini-imagenet": "mini-ImageNet",
     "cifar-fs": "CIFAR-FS",

@@ -6,51 +6,18 @@ rows as data. Colours are the page's CSS variables, so that a chart follows ligh
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from firthshot.report.plots.declare import CHARTS, Axis, Mark, Plot
 
 Spec = dict[str, Any]
 
-SANS = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_SERIES = [f"var(--s{at})" for at in range(1, 9)]
-_INK, _MUTED, _LINE = "var(--ink)", "var(--muted)", "var(--line)"
+CONFIG: Spec = json.loads(Path(__file__).with_name("vega.json").read_text("utf-8"))
+_SERIES, _MUTED = CONFIG["range"]["category"], "var(--muted)"
 _ON_GRID = {"filter": "datum.kind !== 'theory'"}
 _DASHED = {"strokeDash": [4, 3], "color": _MUTED}
-CONFIG: Spec = {
-    "background": "transparent",
-    "font": SANS,
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": _MUTED,
-        "titleColor": _INK,
-        "titleFontWeight": 500,
-        "titleFontSize": 12,
-        "labelFontSize": 11,
-        "domainColor": _LINE,
-        "tickColor": _LINE,
-        "titlePadding": 8,
-        "gridColor": "var(--grid)",
-        "labelPadding": 5,
-    },
-    "legend": {
-        "orient": "top",
-        "direction": "horizontal",
-        "labelColor": _INK,
-        "titleColor": _MUTED,
-        "titleFontWeight": 400,
-        "titleFontSize": 11,
-        "labelFontSize": 11,
-        "padding": 0,
-        "symbolStrokeWidth": 2,
-        "titleOrient": "left",
-        "titlePadding": 8,
-        "offset": 6,
-        "columnPadding": 14,
-    },
-    "header": {"labelColor": _INK, "labelFontSize": 12.5, "labelFontWeight": 600},
-    "range": {"category": _SERIES},
-}
 
 
 def make_charts() -> dict[str, Spec]:
