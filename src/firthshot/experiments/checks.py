@@ -103,19 +103,15 @@ def _check(
 
 def _reported(index: Index, novel: Scored) -> dict[float, bool]:
     """Return the λ that a report speaks of, and whether each is the theory's."""
-    from firthshot.experiments.summary.choice import choose
+    from firthshot.experiments.summary.choice import choose, partner
+    from firthshot.experiments.summary.reading import splits
     from firthshot.experiments.summary.scores import load_scored
 
-    key = {**novel.key, "split": "val"}
-    loose = ("actual_ways", "query_rule")
-    val = [
-        one
-        for one in index.files
-        if all(a == b for (a, (name, b)) in zip(one, key.items(), strict=True) if name not in loose)
-    ]
-    found: dict[float, bool] = {}
-    if len(val) == 1 and len((scored := load_scored(index, val[0])).trials):
-        found[choose(scored).coefficient] = False
+    own = tuple(novel.key.values())
+    keys = next(keys for _, keys in splits(index) if own in keys.get("novel", ()))
+    vals = [load_scored(index, key) for key in keys.get("val", ())]
+    val = partner(novel, [val for val in vals if len(val.trials)])
+    found = {choose(val).coefficient: False} if val else {}
     if novel.theory:
         found.setdefault(novel.theory_coefficient, True)
     found.pop(0.0, None)

@@ -156,16 +156,14 @@ class _CellTask:
             )
         computed = self.outcome.cells - self.outcome.resumed > len(self.outcome.failed)
         if self.finished and (computed or not (self.folder.path / CHECKS).exists()):
-            self._timed("checks", self._check)
+            checking = partial(run_checks, self.plan, self.folder.path, self.banks, self.work)
+            self._timed("checks", checking)
         if summary and self.finished:
             from firthshot.experiments.summary import summarise
 
             self.outcome.summary = self._timed("summary", partial(summarise, self.folder.path))
         self._record_session()
         return self.outcome
-
-    def _check(self) -> None:
-        run_checks(self.plan, self.folder.path, self.banks, self.work)
 
     def _round(self, cells: list[Cell]) -> None:
         self.wanted |= {cell.identity: cell for cell in cells}
