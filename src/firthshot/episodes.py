@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.banks import Bank
 from firthshot.errors import EpisodeError
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 Rows = npt.NDArray[np.int64]
 

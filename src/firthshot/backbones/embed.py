@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from firthshot.backbones.cache import content_key, recall, remember
+from firthshot.backbones.encoders import Encoder, Kind
 from firthshot.backbones.images import PictureError, map_ahead
 from firthshot.errors import FirthshotError, refusing
 from firthshot.progress import SILENT, ProgressListener
-
-if TYPE_CHECKING:
-    from firthshot.backbones.encoders import Encoder, Kind
 
 
 class EncoderMark(NamedTuple):

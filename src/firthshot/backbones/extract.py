@@ -10,20 +10,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from firthshot import __version__
 from firthshot.backbones._chunks import ChunkFolder
+from firthshot.backbones.datasets import Dataset
+from firthshot.backbones.encoders import Encoder
 from firthshot.backbones.images import PictureError
 from firthshot.banks import SPLITS, Bank, save_bank
 from firthshot.errors import FirthshotError
 from firthshot.progress import SILENT, ProgressListener
-
-if TYPE_CHECKING:
-    from firthshot.backbones.datasets import Dataset
-    from firthshot.backbones.encoders import Encoder
 
 BATCH = 64
 SORTED_BATCH = 32  # of the published extraction with batch statistics

@@ -6,16 +6,14 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from firthshot.backbones.datasets import Dataset
 from firthshot.backbones.images import Preparation, map_ahead
 from firthshot.errors import FirthshotError
 from firthshot.files import replacing
-
-if TYPE_CHECKING:
-    from firthshot.backbones.datasets import Dataset
 
 
 @dataclass(frozen=True)

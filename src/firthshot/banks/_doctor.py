@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from firthshot.banks._bank import Bank
 from firthshot.banks._batchnorm import telling_ratio
 from firthshot.banks._survey import Survey, centroid_accuracy, sound_rows, survey
 from firthshot.errors import BankError
-
-if TYPE_CHECKING:
-    from firthshot.banks._bank import Bank
 
 Severity = Literal["broken", "remarkable"]
 BN_SORTED = "bn-train-sorted"

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from firthshot.banks._bank import Bank
 from firthshot.banks._file import open_bank
 from firthshot.errors import BankError
 from firthshot.files import user_data
-
-if TYPE_CHECKING:
-    from firthshot.banks._bank import Bank
 
 SUFFIX = ".bank"
 _EMBEDDED = Path(__file__).parent / "data"

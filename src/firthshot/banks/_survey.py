@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from firthshot.banks._bank import Bank
+from firthshot.banks._bank import Bank
 
 _BLOCK_VALUES = 1 << 21
 

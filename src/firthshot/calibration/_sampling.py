@@ -18,7 +18,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf
@@ -26,12 +25,10 @@ from scipy.linalg.lapack import dpotrf
 from firthshot.arrays import Array, round_up
 from firthshot.calibration._kernels.normals import fill_normal
 from firthshot.calibration._kernels.passes import finish_rows
+from firthshot.calibration._statistics import BaseStatistics
 from firthshot.calibration._task import F32, CalibrationRows
 from firthshot.errors import FirthshotError
 from firthshot.kernels.streams import NOISE
-
-if TYPE_CHECKING:
-    from firthshot.calibration._statistics import BaseStatistics
 
 _COLUMNS = 128  # of a triangular factor multiplied at once: what lies above them is not
 FACTOR_BYTES = 1e9  # Cholesky factors kept, all statistics together

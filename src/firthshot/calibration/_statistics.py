@@ -5,16 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from firthshot.arrays import Array
+from firthshot.banks import Bank
 from firthshot.errors import BankError, FirthshotError
 from firthshot.files import replacing, user_cache
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 _FORMAT = "1"
 _PACKAGE = Path(__file__).parents[1]

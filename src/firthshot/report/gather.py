@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.checks import Check, read_checks
+from firthshot.experiments.geometric.summary import GeometricResult
 from firthshot.experiments.run.record import read_times
 from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
 from firthshot.experiments.summary import RunSummary, read_summary, summarise, summarise_many
@@ -27,9 +28,6 @@ from firthshot.experiments.summary.scores import load_scored
 from firthshot.experiments.summary.training import read_trainings
 from firthshot.report.runs import TRIALS, Run, read_run
 from firthshot.report.verdict import Verdict, make_verdicts
-
-if TYPE_CHECKING:
-    from firthshot.experiments.geometric.summary import GeometricResult
 
 HISTOGRAM_BINS = 41  # odd: the middle one is around zero
 HISTOGRAM: dict[str, Any] = {

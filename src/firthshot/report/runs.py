@@ -7,15 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from firthshot.banks import Bank, Finding
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import FORMAT
 from firthshot.experiments.run.record import Session
 from firthshot.experiments.run.status import RunStatus, read_status
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank, Finding
 
 TRIALS = "trials"  # the kind of run that trains heads on matched trials
 KINDS = (TRIALS, "geometric")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from firthshot.backbones.datasets._splits import Homes
 from firthshot.banks import SPLITS
 from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from firthshot.backbones.datasets._splits import Homes
 
 Kind = Literal["image", "text"]
 _ORDER = {str(split): place for place, split in enumerate(SPLITS)}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network
 from firthshot.backbones.encoders._cards import recall_card, remember_card
@@ -32,9 +32,7 @@ from firthshot.backbones.encoders._packages import installed
 from firthshot.backbones.encoders._torch import digest_module, torch_encoder
 from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from firthshot.progress import ProgressListener
+from firthshot.progress import ProgressListener
 
 __all__ = [
     "DEFAULTS",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from firthshot.backbones.encoders._base import Encoder
 from firthshot.backbones.encoders._options import OF_PICTURES, EncoderOptions, refuse_others
 from firthshot.backbones.encoders._packages import load_weights
 from firthshot.backbones.encoders._torch import digest_module, torch_encoder
 from firthshot.backbones.images import Preparation
 from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError, reason
-
-if TYPE_CHECKING:
-    from firthshot.backbones.encoders._base import Encoder
 
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
 _USUAL = 84

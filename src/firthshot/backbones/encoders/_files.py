@@ -5,19 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
+from firthshot.backbones.encoders._options import EncoderOptions
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, refusing
 from firthshot.guard import zip_members
-
-if TYPE_CHECKING:
-    from firthshot.backbones.encoders._options import EncoderOptions
 
 _USUAL = 224
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from firthshot.backbones.encoders._base import WORDS, Kind
+from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, check_choice
-
-if TYPE_CHECKING:
-    from firthshot.backbones.images import Preparation
 
 Three = tuple[float, float, float]
 POOLINGS = ("pooler", "cls", "mean")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from firthshot.backbones.encoders._options import EncoderOptions
 from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, reason, refusing
-
-if TYPE_CHECKING:
-    from firthshot.backbones.encoders._options import EncoderOptions
 
 
 def processor_preparation(processor: Any, name: str) -> LibraryPreparation:

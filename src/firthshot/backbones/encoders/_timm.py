@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from firthshot.backbones.encoders._base import Encoder
 from firthshot.backbones.encoders._hub import HubName, Loading, fetch
 from firthshot.backbones.encoders._options import refuse_others, wrong_kind
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, refusing
-
-if TYPE_CHECKING:
-    from firthshot.backbones.encoders._base import Encoder
 
 
 def load_hub(name: HubName, loading: Loading) -> Encoder:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, Network, fingerprint
 from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.images import LibraryPreparation, Preparation
 from firthshot.errors import FirthshotError, refusing
-
-if TYPE_CHECKING:
-    from firthshot.backbones.images import LibraryPreparation, Preparation
 
 
 def text_encoder(

@@ -12,12 +12,11 @@ import copy
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
-if TYPE_CHECKING:
-    from firthshot.backbones.training._losses import Learner
+from firthshot.backbones.training._losses import Learner
 
 T = TypeVar("T")
 

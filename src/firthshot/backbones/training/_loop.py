@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from firthshot.backbones.architectures import make_backbone
+from firthshot.backbones.pixels import Pixels
 from firthshot.backbones.training._augment import augment, plain_view
 from firthshot.backbones.training._files import (
     load_optimiser,
@@ -27,6 +28,7 @@ from firthshot.backbones.training._files import (
 )
 from firthshot.backbones.training._lanes import Lanes
 from firthshot.backbones.training._losses import OBJECTIVES, Learner
+from firthshot.backbones.training._recipes import Stage
 from firthshot.backbones.training._setup import (
     EpochRecord,
     Setup,
@@ -37,10 +39,6 @@ from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError
 from firthshot.kernels.streams import stream_key
 from firthshot.progress import SILENT, ProgressListener
-
-if TYPE_CHECKING:
-    from firthshot.backbones.pixels import Pixels
-    from firthshot.backbones.training._recipes import Stage
 
 LAST = "last.safetensors"
 

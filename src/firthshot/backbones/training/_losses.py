@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from firthshot.backbones.architectures._base import Backbone
+from firthshot.backbones.architectures._base import Backbone
 
 
 class BatchLoss(NamedTuple):

@@ -8,21 +8,18 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from firthshot.banks import Bank
+from firthshot.calibration import BaseStatistics
 from firthshot.engine import Converged, Head, TrialShape
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.plan.layout import Plan, trial_seconds
 from firthshot.experiments.spec.methods import Method
 from firthshot.machine import one_blas_thread
 from firthshot.progress import duration
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
-    from firthshot.calibration import BaseStatistics
 
 _PROBE_SECONDS = 0.4
 _PROBE_WAYS, _PROBE_SHOTS, _PROBE_QUERIES = 10, 5, 15

@@ -16,14 +16,12 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from firthshot.banks import Bank
 from firthshot.errors import FirthshotError, MissingExtraError
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.run.workers import Compute, Done, default_workers, describe
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 _WINDOW = 64  # cells with the scheduler at least; beyond, four per thread of the cluster
 _ANSWER = 10  # seconds to wait for a scheduler

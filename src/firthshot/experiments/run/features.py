@@ -6,16 +6,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from firthshot.banks import Bank
 from firthshot.calibration import BaseStatistics, base_statistics, tukey
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
-    from firthshot.engine import BaseFacts
+from firthshot.engine import BaseFacts
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

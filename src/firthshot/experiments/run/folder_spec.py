@@ -6,19 +6,17 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from firthshot.banks import Bank
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import FORMAT
 from firthshot.experiments.run.record import read_record, write_record
 from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, GeometricSpec, Spec, to_toml
 from firthshot.experiments.spec.reading import load_any
 from firthshot.files import write_whole, writing_to
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 _STEPS, _BANKS = "steps.json", "banks.json"
 _ELSEWHERE = "choose another folder"

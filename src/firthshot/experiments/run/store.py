@@ -8,16 +8,13 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.run.compute import Tables
 from firthshot.experiments.run.record import KEPT, write_record
 from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
 from firthshot.files import is_temporary, remove_abandoned, write_whole, writing_to
-
-if TYPE_CHECKING:
-    from firthshot.experiments.plan.cell import Cell
-    from firthshot.experiments.run.compute import Tables
 
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
 _TABLES = ("parts", "bins", "trials")

@@ -8,14 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from firthshot.banks import Bank
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.run.compute import Tables, compute, settle_polars
 from firthshot.machine import one_blas_thread
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from firthshot.banks import Bank
 from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import Spec
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
 
 EMBEDDED = "clinc150-minilm"
 OWN = "own"  # as a source: the bank itself

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from firthshot.engine import Head
 from firthshot.experiments.spec.fields import Spec
-
-if TYPE_CHECKING:
-    from firthshot.engine import Head
-    from firthshot.objective import PenaltyFamily
+from firthshot.objective import PenaltyFamily
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from firthshot.banks import Bank
+from firthshot.engine import Head, Solver
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import CLOSED_FORM
 from firthshot.experiments.spec.fields import ConvergedSettings, Spec
-
-if TYPE_CHECKING:
-    from firthshot.banks import Bank
-    from firthshot.engine import Head, Solver
-    from firthshot.objective import Penalty
+from firthshot.objective import Penalty
 
 
 def head_kind(head: str) -> type[Head]:

@@ -10,12 +10,13 @@ import gzip
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.files import user_cache, write_whole
 from firthshot.pages import content_policy, own_script, page_style, page_templates, script_json
 from firthshot.report.gather import Gathered
+from firthshot.report.plots import FigureFile
 from firthshot.report.runs import TRIALS
 from firthshot.report.tables.cells import Table, merged, shown_columns, to_csv
 from firthshot.report.verdict import Condition, Verdict
@@ -28,9 +29,6 @@ from firthshot.report.wording.headline import (
     nothing_chosen,
 )
 from firthshot.report.wording.page import beside_words, eyebrow, folded_words
-
-if TYPE_CHECKING:
-    from firthshot.report.plots import FigureFile
 
 PAGE = Path(__file__).parent
 _SCRIPTS = ("data", "controls", "rows", "draw", "tables", "main")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firthshot.experiments.schema import PENALTY
 from firthshot.experiments.statistics import ALPHA
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.groups import (
     TRAINED,
     Group,
@@ -31,9 +32,6 @@ from firthshot.report.tables.cells import (
 )
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import head_name
-
-if TYPE_CHECKING:
-    from firthshot.report.gather import Gathered
 
 _SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firthshot.experiments.schema import PENALTY
 from firthshot.experiments.statistics import ALPHA
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.groups import (
     TRAINED,
     Group,
@@ -36,9 +36,6 @@ from firthshot.report.tables.cells import (
 from firthshot.report.tables.rivals import rival_tables
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import capital, head_name, listed
-
-if TYPE_CHECKING:
-    from firthshot.report.gather import Gathered
 
 
 def make_tables(gathered: Gathered) -> list[Table]:

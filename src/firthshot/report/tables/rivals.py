@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from firthshot.experiments.run.record import TIMED
 from firthshot.experiments.schema import METHOD, grouped
 from firthshot.experiments.statistics import ALPHA, holm
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.groups import Row, labels, method_name
 from firthshot.report.tables.cells import WIDTH, Number, Table, p_value, percent, place, table
 from firthshot.report.verdict import Condition
 from firthshot.report.verdict.outcomes import turned
 from firthshot.report.wording import head_name
-
-if TYPE_CHECKING:
-    from firthshot.report.gather import Gathered
 
 _method = itemgetter(*METHOD)
 FEWEST = 4  # heads, with the two references: fewer have tables enough

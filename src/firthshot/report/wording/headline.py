@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from firthshot.experiments.geometric.summary import GeometricResult
+from firthshot.experiments.summary import Unjudged
 from firthshot.report.verdict import Outcome, Verdict, main_verdicts
 from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves
 from firthshot.report.verdict.outcomes import PRACTICAL
@@ -29,10 +30,6 @@ from firthshot.report.wording.cards import (
     remark,
     title_of,
 )
-
-if TYPE_CHECKING:
-    from firthshot.experiments.geometric.summary import GeometricResult
-    from firthshot.experiments.summary import Unjudged
 
 _FEW_LINES, _FEW_NAMES = 2, 3
 _COUNTED = {

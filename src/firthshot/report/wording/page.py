@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from firthshot.report.gather import Gathered
+from firthshot.report.runs import BankFacts, Run
 from firthshot.report.wording import counted, listed
-
-if TYPE_CHECKING:
-    from firthshot.report.gather import Gathered
-    from firthshot.report.runs import BankFacts, Run
 
 Fact = tuple[str, str]
 _SETTINGS = {
