@@ -13,7 +13,7 @@ from firthshot.figures import COLOURS, GREY, house_style, write_figure
 from firthshot.report.plots.style import panels
 
 ROOT = Path(__file__).parents[1]
-FIRTH, PLAIN = COLOURS[1], COLOURS[0]  # as in reports: λ = 0 is blue
+FIRTH, PLAIN = COLOURS[0], COLOURS[1]
 DOSE, CURED = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
 
 

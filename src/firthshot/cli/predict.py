@@ -225,7 +225,7 @@ def _show(predictions: Predictions) -> None:
 
 
 def _remark(examples: list[Examples]) -> None:
-    """Say on standard error what was left away."""
+    """Say on standard error what was left out."""
     from firthshot.own_data import unused_remarks
 
     for part in examples:

@@ -31,7 +31,7 @@ class Columns:
         Columns to leave away.
     features : tuple of str or None
         The features by name, in their order, where a model asks for them; other columns are then
-        left away. None: every column that is nothing else is a feature.
+        left out. None: every column that is nothing else is a feature.
     text : str or None
         The column of texts to embed, if the rows are texts.
     classes : frozenset of str

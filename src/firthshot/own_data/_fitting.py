@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 SCALED = (
-    "Columns vary on very different scales, so that they were brought to one (mean 0, spread 1) "
-    "for fitting; the model takes them as they are. standardize=False leaves that away."
+    "Columns vary on very different scales, so they were brought to one scale for fitting (mean 0, "
+    "spread 1). Give new rows as they are. standardize=False switches this off."
 )
 
 

@@ -23,7 +23,7 @@ class Changes:
 
     Attributes
     ----------
-    added : new rows; repeated : rows that the model had already, left away
+    added : new rows; repeated : rows that the model had already, left out
     new_classes : names of classes that it did not have
     before, after : expected accuracy, or None where it cannot be tested
     flipped : (name of an old row, its class before, its class now), where the prediction changed

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from firthshot.experiments.geometric.summary import GeometricResult
     from firthshot.report.gather import Gathered
 
+FIRTH, PLAIN = BLUE, RED  # as in every picture of estimates
 _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
 
 
@@ -58,8 +59,8 @@ def _estimates(axes: Axes, result: GeometricResult) -> None:
     table = {name: values[:_SHOWN] for name, values in _columns(result).items()}
     axes.axhline(result.spec.p, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), label="true p")
     for name, colour, marker, label in (
-        ("mle", BLUE, "o", "maximum likelihood"),
-        ("firth", RED, "s", "Firth"),
+        ("mle", PLAIN, "o", "maximum likelihood"),
+        ("firth", FIRTH, "s", "Firth"),
     ):
         axes.errorbar(
             table["size"],
@@ -82,16 +83,16 @@ def _biases(axes: Axes, result: GeometricResult) -> None:
     sizes, p = table["size"], result.spec.p
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.plot(sizes, np.abs(table["mle_bias"]), "o", color=BLUE, markersize=3)
+    axes.plot(sizes, np.abs(table["mle_bias"]), "o", color=PLAIN, markersize=3)
     axes.plot(sizes, table["mle_exact"] - p, color=GREEN, linewidth=0.9, label="exact")
     fit = f"slope {minus(result.slope)} ± {result.slope_ci:.3f}"
     axes.plot(*fitted_line(result), color="black", linewidth=1.2, linestyle="--", label=fit)
     noise = table["firth_ci"][1:]
-    axes.fill_between(sizes[1:], noise, noise / 1e3, color=RED, alpha=0.15, linewidth=0)
-    axes.plot(sizes[1:], np.abs(table["firth_bias"][1:]), "s", color=RED, markersize=2)
+    axes.fill_between(sizes[1:], noise, noise / 1e3, color=FIRTH, alpha=0.15, linewidth=0)
+    axes.plot(sizes[1:], np.abs(table["firth_bias"][1:]), "s", color=FIRTH, markersize=2)
     above = 1.5 * noise[min(len(noise) - 1, 12)]
-    axes.text(sizes[-1], above, "Firth, and its noise", color=RED, ha="right")
-    axes.text(1.1, 0.2 * abs(table["mle_bias"][1]), "maximum likelihood", color=BLUE, va="top")
+    axes.text(sizes[-1], above, "Firth, and its noise", color=FIRTH, ha="right")
+    axes.text(1.1, 0.2 * abs(table["mle_bias"][1]), "maximum likelihood", color=PLAIN, va="top")
     lowest = float(np.median(noise)) / 30
     axes.set_ylim(lowest, 2 * float(np.abs(table["mle_bias"]).max()))
     axes.set_xlabel("sample size N")
