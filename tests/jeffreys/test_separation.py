@@ -91,6 +91,23 @@ def test_without_penalty_no_estimate_is_claimed():
     assert "Converged" in str(model.summary())
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["profile", "wald"])
+def test_without_penalty_separation_leaves_no_bound(method):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat([0.0, 1.0], 20), rng.normal(size=40)])
+    y = np.where(X[:, 0] > 0.0, 1, np.arange(40) % 2)
+    model = JeffreysLogisticRegression(tau=0.0).fit(X, y)
+    assert list(model.separation().directions.values()) == ["finite", "+Inf", "finite"]
+    bounds = model.conf_int(method=method)
+    assert np.isfinite(bounds[[0, 2]]).all()
+    assert bounds[1, 1] == np.inf
+    model.fit(X[:, 1:], X[:, 1] > 0.0)  # the threshold lies between two rows, on either side of 0
+    bounds = model.conf_int(method=method)
+    assert bounds[0].tolist() == [-np.inf, np.inf]
+    assert bounds[1, 1] == np.inf
+
+
 @given(
     st.integers(0, 10_000),
     st.integers(2, 4),

@@ -78,7 +78,7 @@ def test_compilations_of_a_process_are_added_up(caplog, monkeypatch):
     clock = iter([0.0, 0.0, 0.5, 0.7, 0.9, 0.9, 5.0, 5.0, 6.0, 6.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     patience = Patience(1.5)
-    with caplog.at_level("INFO", logger="firthshot"):
+    with caplog.at_level("WARNING", logger="firthshot"):
         patience.begin()
         patience.begin()  # of a kernel that the first calls
         patience.end()

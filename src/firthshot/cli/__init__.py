@@ -68,7 +68,7 @@ def _show_log() -> None:
     """Put what the library logs, such as a long compilation, on standard error."""
     log = logging.getLogger("firthshot")
     log.addHandler(logging.StreamHandler())
-    log.setLevel(logging.WARNING if "--quiet" in sys.argv else logging.INFO)
+    log.setLevel(logging.ERROR if "--quiet" in sys.argv else logging.INFO)
 
 
 def main() -> None:

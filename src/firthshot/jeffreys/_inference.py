@@ -56,6 +56,7 @@ class InferenceMixin:
     contrasts_: NDArray[Any]
     reference_: Any
     parameter_names_: list[str]
+    converged_: bool
     _flic_errors: FloatArray
     _used: NDArray[np.bool_]
 
@@ -129,9 +130,21 @@ class InferenceMixin:
         method : {"profile", "wald"}, default="profile"
             Profile penalised likelihood, or estimate ± quantile x standard error. The
             intercepts of FLIC have Wald intervals always: they do not maximise the penalised
-            likelihood. Without convergence there is no interval, only NaN.
+            likelihood. Without convergence there is no interval, only NaN; without penalty
+            there is no bound where separation sends a coefficient to infinity.
         """
         check_choice("method", method, INTERVALS)
+        bounds = self._intervals(level, method)
+        if self.tau > 0.0 or self.converged_:
+            return bounds
+        ways = np.array(list(self.separation().directions.values()))
+        both = (ways == "±Inf") | (np.char.endswith(ways, "Inf") & (method == "wald"))
+        bounds[(ways == "-Inf") | both, 0] = -np.inf
+        bounds[(ways == "+Inf") | both, 1] = np.inf
+        return bounds
+
+    def _intervals(self, level: float, method: str) -> FloatArray:
+        """Return intervals about the maximum that the solver found."""
         fitted, positions = self._inferential_fit()
         quantile = np.sqrt(chi2_quantile(level))
         if not fitted.maximum.converged:

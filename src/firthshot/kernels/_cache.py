@@ -60,7 +60,7 @@ class Patience:
 
     def _look(self) -> None:
         if self._spent + time.monotonic() - self._since > self._seconds:
-            _LOG.info("Compiling kernels, once on this machine: usually 10 to 20 s.")
+            _LOG.warning("Compiling kernels, once on this machine: usually 10 to 20 s.")
             self._seconds = float("inf")
 
 
