@@ -23,6 +23,7 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(INSTALL) -c constraints.txt -e '.[all,dev,docs]'
+	$(INSTALL) -c constraints.txt --no-deps easyfsl
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core ## Create .venv and run the quickstart on the embedded bank (about a minute)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.easy_loop import easy_method, is_installed
+from benchmarks.easy_loop import easy_loop, easy_method, is_installed
 from firthshot import load_bank, sample_episodes
 from firthshot.engine import (
     BaseFacts,
@@ -191,9 +191,10 @@ def task_of(features, episode, lams=(0.0,)):
     """Return an episode as TIM sees it, and the means it starts from, for every λ."""
     S, Q, y = parts(features, episode)
     form = Penalty("firth", lams).tables(y, WAYS, 1)
-    task = _Task.of(Block(WAYS, S[None], y[None], Q[None], (form,)))
+    task = _Task.of(Block(WAYS, unit(np.concatenate([S, Q]))[None], y[None], (form,)))
     means = [unit(S)[y == c].mean(0) for c in range(WAYS)]
-    return task, np.array([[means] * len(lams)])
+    np.testing.assert_allclose(task.means() @ task.rows[:, None], [[means] * len(lams)])
+    return task, task.means()
 
 
 @pytest.mark.parametrize("cosine", [False, True])
@@ -218,7 +219,7 @@ def test_tims_alternating_steps_descend(features, episodes):
         targets = task.targets[0, at].T
         values = [
             tim_objective(w, unit(S), targets, unit(Q), 15.0, 0.1, 0.1)
-            for w in (start[0, at], end[0, at])
+            for w in (start[0, at] @ task.rows[0], end[0, at])
         ]
         assert values[1] < values[0]
 
@@ -300,7 +301,23 @@ def test_what_heads_say_of_themselves():
             assert "base" in {field.name for field in dataclasses.fields(kind)}
 
 
-@pytest.mark.skipif(not is_installed(), reason="pip install --no-deps easyfsl")
+# `make test` installs it without its dependencies: its torchvision would replace a CPU build.
+needs_easyfsl = pytest.mark.skipif(
+    not is_installed(), reason="easyfsl is missing: pip install --no-deps easyfsl"
+)
+
+
+@needs_easyfsl
+def test_their_loop_draws_tasks_and_counts_hits():
+    for name in ("pandas", "tqdm"):
+        pytest.importorskip(name)
+    random = np.random.default_rng(0)
+    rows = {str(c): (np.eye(6)[c] + 0.01 * random.random((9, 6))).astype("f4") for c in range(4)}
+    method = easy_method("prototypical_networks", "PrototypicalNetworks")
+    assert easy_loop(method, rows, (3, 2, 4, 5))() == 1.0
+
+
+@needs_easyfsl
 def test_easy_few_shot_learning_predicts_the_same(features, episodes):
     import torch
 

@@ -191,22 +191,25 @@ class TrialSource:
             raise FirthshotError(f"It has query labels outside 0 … {ways - 1}.")
         return trial, labels, columns
 
-    def block(self, trials: range, penalty: Penalty, parameters: int) -> tuple[Block, Array]:
+    def block(self, trials: range, head: BlockHead, penalty: Penalty) -> tuple[Block, Array]:
         """Return trials with equally many queries side by side, and the labels (T, Q)."""
         mine, ways = slice(trials.start, trials.stop), self.episodes.ways
         ours = slice(*self.episodes.offsets[[trials.start, trials.stop]])
-        support, labels = self.episodes.support[mine], self.episodes.support_labels[mine]
+        labels = self.episodes.support_labels[mine]
         query = self.episodes.query[ours].reshape(len(trials), -1)
         asked = self.episodes.query_labels[ours].reshape(query.shape)
-        rows = self.gather(support), self.gather(query)
-        # A sum is finite when all its terms are.
-        if not all(np.isfinite(np.add.reduce(each, axis=None)) for each in rows):
-            raise FirthshotError("A trial has features that are not finite.")
         if min(labels.min(), asked.min()) < 0 or max(labels.max(), asked.max()) >= ways:
             raise FirthshotError(f"A trial has labels outside 0 … {ways - 1}.")
+        wanted = np.concatenate([self.episodes.support[mine], query], axis=1)
+        features = self.features
+        if features.dtype != self.dtype:
+            features = self.gather(wanted.ravel())
+            wanted = np.arange(wanted.size).reshape(wanted.shape)
+        rows = head.compared().gather(features, wanted)
+        parameters = head.parameter_count(rows.shape[2], ways)
         alike = len(labels) if (labels == labels[0]).all() else 1
         forms = tuple(penalty.tables(each, ways, parameters) for each in labels[::alike]) * alike
-        return Block(ways, rows[0], labels, rows[1], forms), asked
+        return Block(ways, rows, labels, forms), asked
 
 
 def _rows_not_finite(features: Array) -> Array:
@@ -224,9 +227,8 @@ def _train_block(
 ) -> None:  # fmt: skip
     """Train trials at once; where one is refused, each alone."""
     if isinstance(head, BlockHead) and len(block) > 1:
-        parameters = head.parameter_count(source.features.shape[1], source.episodes.ways)
         try:
-            trials, labels = source.block(block, penalty, parameters)
+            trials, labels = source.block(block, head, penalty)
             answers = head.classify(trials)
         except FirthshotError:
             pass

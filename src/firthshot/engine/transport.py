@@ -21,26 +21,32 @@ def balance(plans, steps, close):
 
 @kernel(fastmath={"reassoc", "contract"}, error_model="numpy")
 def _balance(plan, steps, close):
+    """Find the factors of classes and queries; the plan itself is scaled once, at the end."""
     n_classes, queries = plan.shape
-    totals = np.zeros(queries)
+    by_class, by_query, before = np.empty(n_classes), np.empty(queries), np.empty(queries)
+    sums = np.zeros(queries)  # of the plan with the classes' factors
     for c in range(n_classes):
         for q in range(queries):
-            totals[q] += plan[c, q]
-    after = np.empty(queries)
+            sums[q] += plan[c, q]
+    before[:] = sums
     for _ in range(steps):
-        after[:] = 0.0
+        for q in range(queries):
+            by_query[q] = 1.0 / sums[q]
+        sums[:] = 0.0
         for c in range(n_classes):
             size = 0.0
             for q in range(queries):
-                plan[c, q] /= totals[q]
-                size += plan[c, q]
-            factor = queries / n_classes / max(size, _LEAST)
+                size += plan[c, q] * by_query[q]
+            by_class[c] = factor = queries / n_classes / max(size, _LEAST)
             for q in range(queries):
-                plan[c, q] *= factor
-                after[q] += plan[c, q]
+                sums[q] += factor * plan[c, q]
         moved = 0.0
         for q in range(queries):
-            moved = max(moved, abs(totals[q] - after[q]))
-            totals[q] = after[q]
+            total = sums[q] * by_query[q]
+            moved = max(moved, abs(before[q] - total))
+            before[q] = total
         if moved < close:
             break
+    for c in range(n_classes):
+        for q in range(queries):
+            plan[c, q] *= by_class[c] * by_query[q]

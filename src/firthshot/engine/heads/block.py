@@ -14,18 +14,33 @@ from firthshot.engine.heads.base import Head
 from firthshot.engine.options import Solver
 
 if TYPE_CHECKING:
+    from firthshot.engine.rows import UnitRows
     from firthshot.objective import PenaltyTables
 
 
 @dataclass(frozen=True)
 class Block:
-    """Support rows (T, N, d) with labels (T, N) and queries (T, Q, d), and T penalties."""
+    """Rows (T, N + Q, d) as the head compares them, first the support's, its labels (T, N)."""
 
     n_classes: int
-    support: Array
+    rows: Array
     labels: Array
-    asked: Array
-    forms: tuple[PenaltyTables, ...]
+    forms: tuple[PenaltyTables, ...]  # T penalties
+
+    @property
+    def shots(self) -> int:
+        """Return N, the number of support rows."""
+        return int(self.labels.shape[1])
+
+    @property
+    def support(self) -> Array:
+        """Return the support rows (T, N, d)."""
+        return self.rows[:, : self.shots]
+
+    @property
+    def asked(self) -> Array:
+        """Return the queries (T, Q, d)."""
+        return self.rows[:, self.shots :]
 
 
 @dataclass(frozen=True)
@@ -45,7 +60,7 @@ class Answers:
 
 
 class BlockHead(Head):
-    """A head in closed form that classifies all trials of a block at once.
+    """A head on unit rows, in closed form, that classifies all trials of a block at once.
 
     Every trial is computed alone: what a block holds beside it changes no bit of its answers.
     """
@@ -56,11 +71,18 @@ class BlockHead(Head):
         self, trial: Trial, _solver: Solver, form: PenaltyTables, keep_weights: bool
     ) -> dict[int, Fitted]:
         """Classify a block of one trial."""
-        rows = trial.support[None], trial.labels[None], trial.asked[None]
-        found = self.classify(Block(trial.n_classes, *rows, (form,)))
+        features = np.concatenate([trial.support, trial.asked])
+        rows = self.compared().gather(features, np.arange(len(features))[None])
+        found = self.classify(Block(trial.n_classes, rows, trial.labels[None], (form,)))
         weights = {name: w[0] for name, w in found.weights.items()} if keep_weights else {}
         logits = scattered(trial, found.logits[0].transpose(0, 2, 1))
         return {0: Fitted(logits, found.norms[0], weights)}
+
+    def compared(self) -> UnitRows:
+        """Return how rows are compared: by their directions."""
+        from firthshot.engine.rows import UnitRows
+
+        return UnitRows()
 
     @abstractmethod
     def classify(self, block: Block) -> Answers:

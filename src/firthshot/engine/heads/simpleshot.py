@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from firthshot.arrays import Array, products, unit_length
+from firthshot.arrays import products
 from firthshot.engine.heads.base_classes import BaseFacts
 from firthshot.engine.heads.block import Answers, Block, BlockHead
 from firthshot.engine.heads.centroid import class_means
+
+if TYPE_CHECKING:
+    from firthshot.engine.rows import UnitRows
 
 
 @dataclass(frozen=True)
@@ -24,15 +28,11 @@ class SimpleShotL2N(BlockHead):
 
     def classify(self, block: Block) -> Answers:
         """Classify by the nearest class mean m_c of transformed rows: ⟨x, m_c⟩ − ½‖m_c‖²."""
-        means = class_means(self.transformed(block.support), block.labels, block.n_classes)
+        means = class_means(block.support, block.labels, block.n_classes)
         squares = (means**2).sum(2)
-        asked = self.transformed(block.asked)
-        logits = products(means, asked) - 0.5 * squares[..., None]
+        logits = products(means, block.asked)
+        logits -= 0.5 * squares[..., None]
         return Answers.for_all(block, logits, squares.sum(1), means=means)
-
-    def transformed(self, rows: Array) -> Array:
-        """Return the rows as they are compared."""
-        return unit_length(rows)
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class SimpleShot(SimpleShotL2N):
     words = "SimpleShot (CL2N)"
     needs_base = True
 
-    def transformed(self, rows: Array) -> Array:
-        """Return the rows seen from the mean of the base classes, of unit length."""
-        return unit_length(rows if self.base is None else rows - self.base.mean.astype(rows.dtype))
+    def compared(self) -> UnitRows:
+        """Return that rows are seen from the mean of the base classes."""
+        from firthshot.engine.rows import UnitRows
+
+        return UnitRows(None if self.base is None else self.base.mean)

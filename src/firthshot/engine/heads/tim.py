@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firthshot.arrays import Array, lengths, unit_length
+from firthshot.arrays import Array, lengths
 from firthshot.engine.heads.base import TrialShape
 from firthshot.engine.heads.block import Answers, Block, BlockHead
-from firthshot.engine.heads.centroid import class_means
+from firthshot.errors import FirthshotError
 
 _CLOSE = 1e-5  # prototypes of unit rows that move by less have settled
 
@@ -26,29 +26,80 @@ _CLOSE = 1e-5  # prototypes of unit rows that move by less have settled
 class _Task:
     """Unit rows (T, N + Q, d), first the support's; its targets (T, L, K, N), which weigh (T, L).
 
+    ``known`` (T, K, N) has a one where a support row is of a class.
+
     The rows are kept both ways round, because products with columns in order are twice as fast.
     """
 
     rows: Array
     columns: Array
+    known: Array
     targets: Array
     weight: Array
 
     @classmethod
     def of(cls, block: Block) -> _Task:
         """Take what is asked of a block."""
-        rows = unit_length(np.concatenate([block.support, block.asked], axis=1))
-        known = np.eye(block.n_classes, dtype=rows.dtype)[block.labels].transpose(0, 2, 1)[:, None]
+        rows = block.rows
+        known = np.eye(block.n_classes, dtype=rows.dtype)[block.labels].transpose(0, 2, 1)
+        if not known.any(2).all():
+            raise FirthshotError("A class has no support row, so that it has no mean.")
         label = np.stack([form.label for form in block.forms])[..., None, None]
         prior = np.stack([form.target.T for form in block.forms])[..., None]
-        targets = (label * known + prior).astype(rows.dtype)
+        targets = (label * known[:, None] + prior).astype(rows.dtype)
         weight = np.stack([form.probability for form in block.forms]).astype(rows.dtype)
-        return cls(rows, np.ascontiguousarray(rows.transpose(0, 2, 1)), targets, weight)
+        columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
+        return cls(rows, columns, known, targets, weight)
 
     @property
     def shots(self) -> int:
         """Return N, the number of support rows."""
         return int(self.targets.shape[3])
+
+    def means(self) -> Array:
+        """Return the weights c (T, L, K, N + Q) of rows that make the means of the classes."""
+        trials, many, n_classes, shots = self.targets.shape
+        c = np.zeros((trials, many, n_classes, self.rows.shape[1]), self.rows.dtype)
+        c[..., :shots] = (self.known / self.known.sum(2, keepdims=True))[:, None]
+        return c
+
+
+class _Mixture:
+    """Prototypes c X of all trials, and their products with the rows, c X X'.
+
+    These come from the Gram matrix where the rows are less than twice as many as the features.
+    """
+
+    def __init__(self, task: _Task, c: Array) -> None:
+        self.task, self.c = task, c
+        _, rows, d = task.rows.shape
+        self.gram = task.rows @ task.columns if rows < 2 * d else None
+        self.products = self._products(c)
+
+    @property
+    def squares(self) -> Array:
+        """Return the squared lengths of the prototypes (T, L, K)."""
+        return np.asarray(np.einsum("tlkn,tlkn->tlk", self.c, self.products))
+
+    def prototypes(self) -> Array:
+        """Return c X."""
+        return _by_prototype(self.c, self.task.rows)
+
+    def step(self, kept: Array, pulled: Array, going: Array) -> Array:
+        """Move to kept c + pulled in trials that are going; return how far products moved (T,)."""
+        pulled += kept * self.c
+        products = self._products(pulled)
+        moved = np.abs(products - self.products).max((1, 2, 3))
+        if going.all():
+            self.c, self.products = pulled, products
+        else:
+            self.c[going], self.products[going] = pulled[going], products[going]
+        return np.asarray(moved)
+
+    def _products(self, c: Array) -> Array:
+        if self.gram is not None:
+            return _by_prototype(c, self.gram)
+        return _by_prototype(_by_prototype(c, self.task.rows), self.task.columns)
 
 
 @dataclass(frozen=True)
@@ -67,37 +118,43 @@ class Tim(BlockHead):
     def classify(self, block: Block) -> Answers:
         """Move the prototypes of all trials and coefficients together."""
         task = _Task.of(block)
-        means = class_means(task.rows[:, : task.shots], block.labels, block.n_classes)
-        w = self.moved(task, np.repeat(means[:, None], task.weight.shape[1], 1))
-        logits = self.logits(task, w)[..., task.shots :]
+        w = self.moved(task, task.means())
+        logits = self.logits(_by_prototype(w, task.columns), w)[..., task.shots :]
         return Answers(logits, (w**2).sum((2, 3)), {"prototypes": w})
 
-    def logits(self, task: _Task, w: Array) -> Array:
-        """Return −τ/2 ‖w − x‖² (T, L, K, N + Q), but for what all classes share."""
-        found = _by_prototype(w, task.columns) - 0.5 * (w**2).sum(3)[..., None]
-        return np.asarray(self.temperature * found)
+    def logits(self, products: Array, w: Array) -> Array:
+        """Return −τ/2 ‖w − x‖² but for what all classes share, given ⟨w, x⟩ (T, L, K, N + Q)."""
+        return self.by_distance(products, (w**2).sum(3))
 
-    def moved(self, task: _Task, w: Array) -> Array:
-        """Return the prototypes (T, L, K, d) after all steps, or as soon as a trial's settle."""
+    def by_distance(self, products: Array, squares: Array) -> Array:
+        """Return the same, given ‖w‖² (T, L, K)."""
+        return np.asarray(self.temperature * (products - 0.5 * squares[..., None]))
+
+    def moved(self, task: _Task, c: Array) -> Array:
+        """Return the prototypes (T, L, K, d) after all steps, or as soon as a trial's settle.
+
+        They start at ``c`` X and stay combinations of the rows.
+        """
         share, shots = self.ce / (1 + self.alpha), task.shots
         per_query = shots / (task.rows.shape[1] - shots)
-        weight, going = share * task.weight[..., None, None], np.full(len(w), True)
+        weight, going = share * task.weight[..., None, None], np.full(len(c), True)
+        mix = _Mixture(task, c)
         for _ in range(self.steps):
-            log_p = _log_softmax(self.logits(task, w))
+            log_p = _log_softmax(self.by_distance(mix.products, mix.squares))
             p = np.exp(log_p)
             p[..., :shots] *= weight
             p[..., shots:] *= per_query
             wanted = np.empty_like(p)
             wanted[..., :shots] = share * task.targets
             wanted[..., shots:] = per_query * self._assigned(log_p[..., shots:])
-            pulled = _by_prototype(wanted - p, task.rows)
-            after = (pulled + p.sum(3)[..., None] * w) / wanted.sum(3)[..., None]
-            step = np.abs(after - w).max((1, 2, 3))
-            w = np.where(going[:, None, None, None], after, w)
-            going &= step >= _CLOSE
+            total = wanted.sum(3, keepdims=True)
+            kept = p.sum(3, keepdims=True) / total
+            wanted -= p
+            wanted /= total
+            going &= mix.step(kept, wanted, going) >= _CLOSE
             if not going.any():
                 break
-        return w
+        return mix.prototypes()
 
     def _assigned(self, log_p: Array) -> Array:
         """Return the assignments that maximise the information, given predictions (T, L, K, Q)."""
@@ -128,14 +185,15 @@ class TimGd(Tim):
     name = "tim-gd"
     words = "TIM-GD (transductive)"
 
-    def logits(self, task: _Task, w: Array) -> Array:
+    def logits(self, products: Array, w: Array) -> Array:
         """Return the logits (T, L, K, N + Q), by distance or by cosine."""
         if not self.cosine:
-            return super().logits(task, w)
-        return np.asarray(self.temperature * _by_prototype(unit_length(w), task.columns))
+            return super().logits(products, w)
+        return np.asarray(products * (self.temperature / lengths(w))[..., None])
 
-    def moved(self, task: _Task, w: Array) -> Array:
-        """Return the prototypes (T, L, K, d) after all steps of Adam."""
+    def moved(self, task: _Task, c: Array) -> Array:
+        """Return the prototypes (T, L, K, d) after all steps of Adam, which needs features."""
+        w = _by_prototype(c, task.rows)
         first, second = np.zeros_like(w), np.zeros_like(w)
         for step in range(1, self.steps + 1):
             gradient = self.gradient(task, w)
@@ -151,7 +209,8 @@ class TimGd(Tim):
 
     def gradient(self, task: _Task, w: Array) -> Array:
         """Return the derivative of the objective by the prototypes."""
-        by_logits = self._by_logits(task, _log_softmax(self.logits(task, w)))
+        logits = self.logits(_by_prototype(w, task.columns), w)
+        by_logits = self._by_logits(task, _log_softmax(logits))
         by_logits *= self.temperature
         found = _by_prototype(by_logits, task.rows)
         if not self.cosine:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.arrays import Array, lengths, products, unit_length
+from firthshot.arrays import Array, products, unit_length
 from firthshot.engine.heads.base import TrialShape
 from firthshot.engine.heads.block import Answers, Block, BlockHead
 from firthshot.engine.heads.centroid import class_means
+
+if TYPE_CHECKING:
+    from firthshot.engine.rows import UnitRows
 
 _LEAST = 1e-12
 _SINKHORN_STEPS, _SINKHORN_CLOSE = 1000, 1e-6
@@ -30,17 +34,11 @@ class Transductive(BlockHead):
 
     def classify(self, block: Block) -> Answers:
         """Classify all queries together."""
-        support, asked = self.transformed(block.support), self.transformed(block.asked)
-        logits = self.query_logits(support, block.labels, asked, block.n_classes)
-        return Answers.for_all(block, logits, np.zeros(len(support)))
-
-    def transformed(self, rows: Array) -> Array:
-        """Return the rows as they are compared: of unit length."""
-        return unit_length(rows)
+        return Answers.for_all(block, self.query_logits(block), np.zeros(len(block.rows)))
 
     @abstractmethod
-    def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
-        """Return logits (T, K, Q) of queries (T, Q, d)."""
+    def query_logits(self, block: Block) -> Array:
+        """Return logits (T, K, Q)."""
 
     def seconds(self, shape: TrialShape, passes: int | None) -> float:
         """Estimate the seconds of a trial: some tens of products of queries and prototypes."""
@@ -48,26 +46,27 @@ class Transductive(BlockHead):
         return 1e-4 + 50 * (shape.Q + shape.N) * (shape.d + shape.Q / 20) * shape.K * 1e-10
 
 
-def rectified(support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
+def rectified(block: Block) -> Array:
     """Return prototypes (T, K, d) of support and queries, weighted by exp(cosine), as in BD-CSPN.
 
     Queries are moved so that their mean is that of the support, and belong to the class of their
-    nearest prototype.
+    nearest prototype. ⟨w, x + s⟩ = ⟨w, x⟩ + ⟨w, s⟩, so that no row is copied for it.
     """
-    prototypes = unit_length(class_means(support, labels, n_classes))
-    moved = asked + (support.mean(1) - asked.mean(1))[:, None]
-    of_support = _nearness(prototypes, support) * _one_hot(labels, prototypes)
-    near = _nearness(prototypes, moved)
-    of_query = near * _one_hot(near.argmax(1), prototypes)
-    total = of_support.sum(2) + of_query.sum(2)
-    found: Array = (of_support @ support + of_query @ moved) / total[..., None]
-    return found
-
-
-def _nearness(prototypes: Array, rows: Array) -> Array:
-    """Return exp(cosine) (T, K, n) of unit prototypes and rows."""
-    cosines = products(prototypes, rows)
-    return np.asarray(np.exp(cosines / np.maximum(lengths(rows), _LEAST)[:, None]))
+    shots, rows = block.shots, block.rows
+    prototypes = unit_length(class_means(block.support, block.labels, block.n_classes))
+    shift = (block.support.mean(1) - block.asked.mean(1))[:, None]
+    found = products(np.concatenate([prototypes, shift], axis=1), rows)
+    cosines, along = found[:, :-1], found[:, -1, shots:]
+    cosines[..., shots:] += prototypes @ shift.transpose(0, 2, 1)
+    squares = 1 + 2 * along + np.einsum("tkj,tkj->t", shift, shift)[:, None]
+    cosines[..., shots:] /= np.sqrt(np.maximum(squares, _LEAST))[:, None]
+    guessed = cosines[..., shots:].argmax(1)
+    belongs = _one_hot(np.concatenate([block.labels, guessed], axis=1), prototypes)
+    weights = np.exp(cosines) * belongs
+    weights /= weights.sum(2, keepdims=True)
+    moved: Array = weights @ rows
+    moved += weights[..., shots:].sum(2)[..., None] * shift
+    return moved
 
 
 def _one_hot(labels: Array, prototypes: Array) -> Array:
@@ -85,10 +84,10 @@ class BdCspn(Transductive):
     name = "bd-cspn"
     words = "BD-CSPN (transductive)"
 
-    def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
+    def query_logits(self, block: Block) -> Array:
         """Return scaled cosines of queries and rectified prototypes."""
-        prototypes = unit_length(rectified(support, labels, asked, n_classes))
-        return np.asarray(self.scale * products(prototypes, asked))
+        prototypes = self.scale * unit_length(rectified(block))
+        return products(prototypes, block.asked)
 
 
 @dataclass(frozen=True)
@@ -105,9 +104,11 @@ class LaplacianShot(Transductive):
     name = "laplacian-shot"
     words = "LaplacianShot (transductive)"
 
-    def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
+    def query_logits(self, block: Block) -> Array:
         """Return logits after bound updates of the assignments, until the bound stands still."""
-        distances = squared_distances(rectified(support, labels, asked, n_classes), asked)
+        asked, prototypes = block.asked, rectified(block)
+        distances = products(-2 * prototypes, asked)
+        distances += 1 + np.einsum("tij,tij->ti", prototypes, prototypes)[..., None]
         near = _nearest(asked, self.neighbours)
         logits, bound, going = -distances, np.full(len(asked), np.inf), np.full(len(asked), True)
         pull = self.weight * _gathered(np.exp(_log_softmax(logits)), near)
@@ -138,15 +139,18 @@ class PtMap(Transductive):
     name = "pt-map"
     words = "PT-MAP (transductive)"
 
-    def transformed(self, rows: Array) -> Array:
-        """Return roots of the features, of unit length."""
-        return unit_length(np.copysign(np.sqrt(np.abs(rows)), rows))
+    def compared(self) -> UnitRows:
+        """Return that roots of the features are compared."""
+        from firthshot.engine.rows import UnitRows
 
-    def query_logits(self, support: Array, labels: Array, asked: Array, n_classes: int) -> Array:
+        return UnitRows(root=True)
+
+    def query_logits(self, block: Block) -> Array:
         """Return the logarithm of the last transport plan."""
-        prototypes = class_means(support, labels, n_classes)
-        known = _one_hot(labels, prototypes)
-        fixed, shots = known @ support, known.sum(2)
+        asked = block.asked
+        prototypes = class_means(block.support, block.labels, block.n_classes)
+        shots = _one_hot(block.labels, prototypes).sum(2)
+        fixed = shots[..., None] * prototypes
         for _ in range(self.steps):
             plan = self._transport(prototypes, asked).astype(asked.dtype)
             means = (fixed + plan @ asked) / (shots + plan.sum(2))[..., None]
@@ -160,35 +164,26 @@ class PtMap(Transductive):
         """
         from firthshot.engine.transport import balance
 
-        near = 2 * products(prototypes, asked).astype(np.float64)
-        near -= (prototypes**2).sum(2, keepdims=True)
+        near = products(2 * self.sharpness * prototypes, asked)
+        near -= self.sharpness * (prototypes**2).sum(2, keepdims=True)
         near -= near.max(1, keepdims=True)
-        near *= self.sharpness
-        plan = np.exp(near)
+        plan = np.exp(near).astype(np.float64)
         balance(plan, _SINKHORN_STEPS, _SINKHORN_CLOSE)
         return plan
 
 
-def squared_distances(rows: Array, others: Array) -> Array:
-    """Return squared distances (T, n, m) of rows (T, n, d) and others (T, m, d)."""
-    found = products(rows, others)
-    found *= -2
-    found += np.einsum("tij,tij->ti", rows, rows)[..., None]
-    found += np.einsum("tij,tij->ti", others, others)[:, None]
-    return np.asarray(np.maximum(found, 0, out=found))
-
-
 def _nearest(rows: Array, count: int) -> Array:
-    """Return the nearest others (T, n, count − 1) of every row, as numbers in the flat block."""
-    trials, n, _ = rows.shape
-    distances = squared_distances(rows, rows)
-    distances[:, np.arange(n), np.arange(n)] = np.inf
-    first = n * np.arange(trials)[:, None]
-    found = np.empty((trials, n, min(count, n) - 1), np.int64)
-    for at in range(found.shape[2]):
-        nearest = distances.argmin(2)
-        np.put_along_axis(distances, nearest[..., None], np.inf, axis=2)
-        found[..., at] = first + nearest
+    """Return the nearest others (T, n, count − 1) of every unit row, as numbers in the flat block.
+
+    They have the largest cosines.
+    """
+    from firthshot.engine.rows import largest_others
+
+    cosines = rows @ rows.transpose(0, 2, 1)
+    found = np.empty((*rows.shape[:2], min(count, rows.shape[1]) - 1), np.int64)
+    for t, here in enumerate(cosines):
+        largest_others(here, found[t])
+    found += rows.shape[1] * np.arange(len(rows))[:, None, None]
     return found
 
 
