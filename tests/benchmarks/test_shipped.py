@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -43,11 +44,20 @@ def test_commands_are_asked_of_tables_that_they_can_read(tmp_path):
 
 
 def test_the_tables_fit_a_terminal(report):
-    console = Console(width=100, record=True)
+    report.records[0]["stopped"] = ["LDA"]
+    report.records[0]["ms"] |= dict.fromkeys(shipped.OURS, 98765.4)
+    console = Console(width=80, record=True)
     shipped.show(report, console)
     text = console.export_text()
-    assert "clinc150-minilm 3 x 5" in text
+    assert "3 x 5" in text
+    assert "> 60 s" in text
+    assert "98,765" in text
     assert "…" not in text
+
+
+def test_what_takes_too_long_is_stopped_and_marked():
+    assert shipped._clock_within(1, lambda: time.sleep(5)) is None
+    assert shipped._clock_within(5, lambda: None) < 1
 
 
 def test_one_row_per_class_leaves_out_what_needs_more():
