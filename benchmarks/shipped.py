@@ -4,7 +4,7 @@ Every classifier is made without an argument but those in its name, fitted to so
 a bank's novel classes, and asked for the probabilities of ten new rows per class, turn by turn in
 one process, by the clock, with as many BLAS threads as the environment gives: so a user meets them.
 ``ratio`` is how many times as fast as ``LogisticRegression()`` `FirthClassifier` is. Slow ones are
-asked once and stopped after a minute, shown as ``> 60 s``: cross-validation of many classes.
+asked once and stopped after 30 seconds, shown as ``> 30 s``: cross-validation of many classes.
 
 A first answer is the first fit and prediction of a fresh process, imports included, or the commands
 ``fit`` and ``regress`` on a small table, with an empty and with a full kernel cache.
@@ -53,7 +53,7 @@ BASE = "LogisticRegression"
 OURS = ("FirthClassifier", "FirthCosineClassifier", "FewShotClassifier")
 LEAST_SHOTS = {"LogisticRegressionCV": 5, "LDA": 2}  # rows of a class that they need
 QUERIES = 10  # a class
-LIMIT = 60  # seconds for one answer
+LIMIT = 30  # seconds for one answer
 SIZES = ((5, 1), (5, 5), (5, 20), (20, 1), (20, 5), (20, 20), (50, 5))
 MORE = ((10, 10), (50, 20))
 OTHER_BANKS = ("mini-resnet10", "cub-resnet10", "cifarfs-efficientnet-lite0")

@@ -50,8 +50,8 @@ def test_the_tables_fit_a_terminal(report):
     shipped.show(report, console)
     text = console.export_text()
     assert "3 x 5" in text
-    assert "> 60 s" in text
-    assert "98,765" in text
+    assert "> 30 s" in text
+    assert "98,800" in text
     assert "…" not in text
 
 
