@@ -136,6 +136,6 @@ def _verdict(name: str, lines: list[Line], mean_bar: float, each_bar: float) -> 
         f"- {name}: {_counted(lines)} of {min(trials)} to {max(trials)} trials; mean regret "
         f"{regret.mean():+.2f} (bar {mean_bar:+.1f}), and {ahead.mean():+.2f} to the rival that is "
         f"best on the other half of the trials; {_counted(out)} beyond {each_bar:+.1f} "
-        f"with their interval; worst {worst.regret:+.1f} ± {worst.half:.1f} "
+        f"with the interval; worst {worst.regret:+.1f} ± {worst.half:.1f} "
         f"({worst.source} {worst.setting})."
     )
