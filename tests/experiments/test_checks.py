@@ -15,6 +15,7 @@ from firthshot.experiments.checks import read_checks
 from firthshot.experiments.summary import read_summary, summarise
 from firthshot.report.gather import gather
 from firthshot.report.page.render import headline_of
+from firthshot.report.tables import make_tables
 from firthshot.report.wording.cards import remarks
 from report.runs_made import toy_run
 
@@ -73,6 +74,20 @@ def test_a_random_start_is_told_from_the_penalty(tmp_path: Path) -> None:
     assert (outcome.theory_standing, outcome.theory_charge) == ("training", None)
     (said,) = (one.text for one in remarks(verdict) if one.topic == "theory")
     assert said.endswith("but not when the weights start at zero: the random start is to blame.")
+
+
+def test_gains_are_solved_too_and_closed_forms_never(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, heads=["linear", "tim-gd"], ways=[5], shots=[4])
+    checks = [one for one in read_checks(run) if one.coefficient]
+    solved = {one.key["head"]: one.optimum_gain for one in checks}
+    assert solved["tim-gd"] is None
+    assert all(one.optimum_gain is not None for one in checks if one.key["head"] == "linear")
+    (made,) = (t for t in make_tables(gather([run])) if t.name.startswith("improvement-linear"))
+    (row,) = (dict(zip(made.columns, cells, strict=True)) for cells in made.rows)
+    (theory,) = (one for one in checks if one.theory and one.key["head"] == "linear")
+    assert theory.optimum_gain is not None
+    assert row["Theory at the optimum"] == round(100 * theory.optimum_gain, 2)
+    assert "At the optimum: the improvement on at most 50 trials" in made.note
 
 
 def test_separable_data_at_the_optimum_have_a_verdict(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 A run trains as published: from a random start, with steps of one length for every λ. A loss at a
 large λ may then be the start's (directions that no support row spans keep their noise) or the
 step's (rate times curvature grows with 1 + λ). For the λ that a report speaks of, some trials are
-therefore trained once more from zero, and those that lose accuracy or are unstable are solved, λ
-and 0 alike with a tiny ridge, without which separable rows have no optimum at λ = 0. What comes of
-it is kept in ``checks.json``; no row of the run changes.
+therefore trained once more from zero, and solved: λ and 0 alike with a tiny ridge, without which
+separable rows have no optimum at λ = 0. Gains are asked no less than losses. What comes of it is
+kept in ``checks.json``; no row of the run changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.run.record import read_record, write_record
-from firthshot.experiments.schema import SPLITLESS
+from firthshot.experiments.schema import CLOSED_FORM, SPLITLESS
 from firthshot.experiments.statistics import half_width
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ def _check(
     trials = scored.trials[scored.trials < first + TRIALS]
     zero = _accuracies(_from_zero(cell, (0.0, *reported)), banks, work, trials)
     gains = {value: _as_trained(scored, value, theory) for value, theory in reported.items()}
-    lost = [value for value, gain in gains.items() if np.nansum(gain) < 0]
-    solved = _accuracies(_solved(cell, (*lost, *unstable)), banks, work, trials)
+    solved = _accuracies(_solved(cell, (*reported, *unstable)), banks, work, trials)
     about = {name: keys[name] for name in SPLITLESS}
     for value in dict.fromkeys((*reported, *unstable)):
         yield Check(
@@ -134,7 +133,8 @@ def _solved(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
     from firthshot.engine import Converged
 
     method = cell.method
-    if not grid or method.solver == Converged.name or Converged not in method.engine_head().solvers:
+    there = (Converged.name, CLOSED_FORM)
+    if not grid or method.solver in there or Converged not in method.engine_head().solvers:
         return None
     ridge = {} if method.l2 else {"l2": OPTIMUM_RIDGE, "l2_kind": "ridge"}
     options = {"solver": Converged.name, "solver_options": asdict(Converged()), **ridge}

@@ -40,9 +40,9 @@ def test_the_smaller_loss_is_charged(
     assert (None if found is None else found.mean) == charged
 
 
-def judged(mean: float) -> Verdict:
-    """Return a verdict whose chosen and tuning-free λ lose so much at the optimum."""
-    (verdict,) = verdicts(setting(5, 5, -10.0, **theory(-10.0, 0.5)))
+def judged(mean: float, trained: float = -10.0) -> Verdict:
+    """Return a verdict whose chosen and tuning-free λ gain or lose so much at the optimum."""
+    (verdict,) = verdicts(setting(5, 5, trained, **theory(trained, 0.5)))
     (outcome,) = verdict.outcomes
     again = Again(None, effect(mean))
     return replace(verdict, outcomes=(replace(outcome, again=again, theory_again=again),))
@@ -54,10 +54,12 @@ def test_a_verdict_charges_what_the_optimum_shows_and_tells_the_rest() -> None:
     for topic in ("accuracy", "theory"):
         assert "costs accuracy at 5 ways, 5 shots (−2.00 ± 1.00 points)." in texts[topic]
         assert "As trained, accuracy falls at 5 ways, 5 shots (−10.00" in texts[topic]
-    assert "largest loss is −2.00 ± 1.00" in " ".join(card_lead(verdict))
+    both = "points as trained, −2.00 ± 1.00 at the optimum (5 ways, 5 shots)"
+    assert f"largest loss is −10.00 ± 0.20 {both}" in " ".join(card_lead(verdict))
     headline = make_headline([verdict])
-    assert "of which −2.00 ± 1.00 points at the optimum" in headline.lines[0]
-    assert "down to −2.00 points" in " ".join(headline.more)
+    assert "50.0 % as trained, −2.00 ± 1.00 at the optimum (" in headline.lines[0]
+    down = "down to −10.00 points as trained, −2.00 ± 1.00 at the optimum ("
+    assert down in " ".join(headline.more)
 
 
 def test_a_loss_that_the_optimum_does_not_show_is_not_charged() -> None:
@@ -77,3 +79,20 @@ def test_an_unstable_tuning_free_value_is_charged_with_the_optimums_loss() -> No
     assert (unstable.theory_standing, unstable.theory_charge) == ("costs", effect(-0.02))
     calm = replace(outcome, row=lost, theory_again=Again(None, effect(0.0)))
     assert calm.theory_standing is None
+
+
+def test_nothing_is_left_to_blame_on_the_training_where_the_optimum_is_as_trained() -> None:
+    verdict = judged(-0.10 + 1e-9)
+    texts = [one.text for one in remarks(verdict)]
+    assert not [text for text in texts if "That is what the optimum shows" in text]
+    assert "as trained" not in make_headline([verdict]).lines[0]
+
+
+def test_a_gain_is_told_with_what_the_optimum_shows_of_it() -> None:
+    verdict = judged(0.002, trained=1.7)
+    texts = {one.topic: one.text for one in remarks(verdict)}
+    told = "at the optimum the difference is at 5 ways, 5 shots (+0.20 ± 1.00 points)."
+    assert told in texts["accuracy"]
+    assert "61.7 % as trained, +0.20 ± 1.00 at the optimum" in make_headline([verdict]).lines[0]
+    assert "the gain is clear nowhere." in make_headline([verdict]).lines[1]
+    assert "the gain is clear in the one setting." in make_headline([judged(0.02, 1.7)]).lines[1]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from firthshot.experiments.schema import PENALTY
+from firthshot.experiments.checks import OPTIMUM_RIDGE, TRIALS, Check
+from firthshot.experiments.schema import PENALTY, SPLITLESS
 from firthshot.experiments.statistics import ALPHA
 from firthshot.report.gather import Gathered
 from firthshot.report.plots.groups import (
@@ -68,6 +70,7 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
 
 
 def _improvement(part: Group, gathered: Gathered) -> Table:
+    optima = _optima(gathered)
     rows = [
         place(row, len(part.banks) > 1)
         | {
@@ -78,10 +81,12 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
             f"Improvement{WIDTH}": percent(row["improvement_ci"]),
             "Sig.": "*" if row["p_holm"] < ALPHA else "",
             "p (Holm)": p_value(row["p_holm"]),
+            **_solved(optima, row, "coefficient", "At the optimum"),
             "λ": coefficient(row["coefficient"]),
             "Theory λ": coefficient(row["theory_coefficient"]),
             "Theory improvement": percent(row["theory_improvement"], signed=True),
             f"Theory improvement{WIDTH}": percent(row["theory_improvement_ci"]),
+            **_solved(optima, row, "theory_coefficient", "Theory at the optimum"),
             "Trials": row["trials"],
             "Remark": "λ at the edge of its grid" if row["at_edge"] else "",
         }
@@ -94,9 +99,38 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
         f"{bank_words(part.rows)}. Accuracy on the novel classes in %, improvement in points. "
         "Before: λ = 0; after: λ chosen on the validation classes. ± are half-widths of 95 % "
         "intervals over trials, those of improvements paired by trial. * significant after Holm's "
-        f"correction (p < {ALPHA:g}) over the whole summary. {_theory_note(part)}"
-        f"{_paper_note(part, gathered)}",
+        f"correction (p < {ALPHA:g}) over the whole summary. {_optimum_note(rows)}"
+        f"{_theory_note(part)}{_paper_note(part, gathered)}",
         keep=("Sig.",),
+    )
+
+
+def _optima(gathered: Gathered) -> dict[tuple[Any, ...], Check]:
+    """Return the checks that solved a setting, by its key and λ."""
+    return {
+        (*(check.key[name] for name in SPLITLESS), check.coefficient): check
+        for check in gathered.checks
+        if check.optimum_gain is not None
+    }
+
+
+def _solved(optima: dict[tuple[Any, ...], Check], row: Row, which: str, title: str) -> Row:
+    """Return the improvement at the optimum and its interval, nothing where it was not solved."""
+    check = optima.get((*(row[name] for name in SPLITLESS), row[which]))
+    if check is None:
+        return {title: None, f"{title}{WIDTH}": None}
+    width = percent(check.optimum_ci)
+    return {title: percent(check.optimum_gain, signed=True), f"{title}{WIDTH}": width}
+
+
+def _optimum_note(rows: list[Row]) -> str:
+    """Say what the columns at the optimum are, where one has a number."""
+    titles = ("At the optimum", "Theory at the optimum")
+    if all(row[title] is None for row in rows for title in titles):
+        return ""
+    return (
+        f"At the optimum: the improvement on at most {TRIALS} trials whose loss is solved instead "
+        f"of trained, λ and 0 alike, with a ridge of {OPTIMUM_RIDGE:g} where the head has none. "
     )
 
 

@@ -69,6 +69,10 @@ def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
         if own and standing in ("costs", "training"):
             judged = [(o.effect, o.charge, o.again) for o in own]
             yield _loss("accuracy", standing, judged, among)
+        elif own and standing == "helps":
+            solved = tuple(o.again.optimum for o in own if o.again.optimum)
+            effects = tuple(o.effect for o in own)
+            yield Claim("accuracy", standing, effects, among, numbers={"solved": solved})
         else:
             yield from _claims("accuracy", standing, own, outcomes)
 
@@ -82,7 +86,7 @@ def _loss(
     """Tell losses as they are charged, and as trained where that is more or is not charged."""
     trained = [effect for effect, _, _ in judged]
     charged = [charge for _, charge, _ in judged if charge]
-    more = [e for e, c, _ in judged if c and e.width is not None and e.mean < c.mean]
+    more = [e for e, c, _ in judged if c and e.width is not None and e.is_below(c)]
     start = not charged and all(again.is_of_the_start(effect) for effect, _, again in judged)
     numbers = {"more": tuple(more), "start": start}
     return Claim(topic, standing, tuple(charged or trained), among, numbers=numbers)

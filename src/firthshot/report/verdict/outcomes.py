@@ -54,6 +54,10 @@ class Effect(NamedTuple):
         """Return whether the interval leaves no room for a gain."""
         return self.width is not None and self.mean + self.width < 0
 
+    def is_below(self, other: Effect) -> bool:
+        """Tell whether it is lower by what a reader sees: a hundredth of a point."""
+        return round(self.mean, 4) < round(other.mean, 4)
+
     @property
     def turned(self) -> Effect:
         """Return the effect from the other side."""

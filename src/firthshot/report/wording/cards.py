@@ -10,7 +10,7 @@ from firthshot.experiments.schema import TINY_RIDGE
 from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Tested, Verdict
 from firthshot.report.verdict.findings import LEANS, trials_of
 from firthshot.report.verdict.make import Lean
-from firthshot.report.verdict.outcomes import MARGIN
+from firthshot.report.verdict.outcomes import MARGIN, Again
 from firthshot.report.wording import (
     capital,
     everywhere,
@@ -18,6 +18,7 @@ from firthshot.report.wording import (
     listed,
     parts,
     penalty_name,
+    points,
     points_ci,
     setting_words,
     where,
@@ -54,10 +55,11 @@ _MORE = (
     " That is what the optimum shows. As trained, accuracy falls {effects}: the training is to "
     "blame for the rest."
 )
+_SOLVED = " That is as trained; at the optimum the difference is {effects}."
 # By topic and standing; {effects} are places with amounts, {places} without.
 _SENTENCES = {
     "accuracy": {
-        "helps": "{name} helps {effects}.",
+        "helps": "{name} helps {effects}.{solved}",
         "costs": "{name} costs accuracy {effects}.{more}",
         "training": _TRAINING.format(what="{name}"),
         "unclear": "The effect may be chance {effects}.",
@@ -165,6 +167,9 @@ def _numbers(finding: Claim) -> dict[str, Any]:
             "more": _MORE.format(effects=more) if more else "",
             "blame": _START if numbers["start"] else _OPTIMUM,
         }
+    if "solved" in numbers:
+        solved = "; ".join(phrases(numbers["solved"], finding.among))
+        return {"solved": _SOLVED.format(effects=solved) if solved else ""}
     if "values" not in numbers:
         return numbers
     best = ""
@@ -253,6 +258,14 @@ def at_setting(effect: Effect) -> str:
     return f"{points_ci(effect.mean, effect.width)} points ({setting_words(effect.condition)})"
 
 
+def at_optimum(trained: Effect, again: Again) -> str:
+    """Say that a difference is as trained, and what it is at the optimum, where that differs."""
+    solved = again.optimum
+    if solved is None or points(solved.mean) == points(trained.mean):
+        return ""
+    return f" as trained, {points_ci(*solved[1:])} at the optimum"
+
+
 def _does_it_help(verdict: Verdict) -> str:
     name, total = capital(name_of(verdict)), len(verdict.outcomes)
     standings = [outcome.standing for outcome in verdict.outcomes]
@@ -279,11 +292,10 @@ def _in_some(count: int, verdict: Verdict) -> str:
 
 
 def _how_much(verdict: Verdict) -> Iterator[str]:
-    sure = [o.charge or o.effect for o in verdict.outcomes if o.standing in ("helps", "costs")]
-    gains = [effect for effect in sure if effect.mean > 0]
-    losses = [effect for effect in sure if effect.mean < 0]
+    gains = [o for o in verdict.outcomes if o.standing == "helps"]
+    losses = [o for o in verdict.outcomes if o.standing == "costs"]
     said = [
-        f"the largest {word} is {at_setting(pick(some, key=lambda effect: effect.mean))}"
+        f"the largest {word} is {_trained_and_solved(pick(some, key=_counted))}"
         for word, pick, some in (("gain", max, gains), ("loss", min, losses))
         if some
     ]
@@ -296,6 +308,16 @@ def _how_much(verdict: Verdict) -> Iterator[str]:
     elif tested:
         most = max((o.effect for o in tested), key=lambda effect: abs(effect.mean))
         yield f"The largest difference is {at_setting(most)}, which may be chance."
+
+
+def _counted(outcome: Outcome) -> float:
+    return (outcome.charge or outcome.effect).mean
+
+
+def _trained_and_solved(outcome: Outcome) -> str:
+    solved = at_optimum(outcome.effect, outcome.again)
+    amount = points_ci(*outcome.effect[1:])
+    return f"{amount} points{solved} ({setting_words(outcome.condition)})"
 
 
 def _what_is_better(verdict: Verdict) -> str:
