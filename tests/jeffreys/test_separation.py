@@ -208,3 +208,24 @@ def test_a_hundred_thousand_rows_fit_into_a_gigabyte(kind, classes):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 1_000_000  # kilobytes
+
+
+def test_an_offset_does_not_hide_the_maximum_of_separated_rows():
+    """A constant offset moves the intercept alone, however large it is."""
+    x, y = np.tile([0.0, 1.0], 21)[:, None], np.tile([0, 0, 0, 1, 0, 1], 7)
+    plain = JeffreysLogisticRegression().fit(x, y)
+    for size in (4.0, 4.5, 9.0, 30.0):
+        moved = JeffreysLogisticRegression().fit(x, y, offset=np.full(42, size))
+        np.testing.assert_allclose(moved.params_, plain.params_ - [size, 0.0], atol=1e-6)
+
+
+def test_infinite_estimates_without_penalty_are_not_profiled():
+    """Their finite bounds took minutes: units of search were standard errors of 1e7."""
+    x = np.column_stack([np.tile([0.0, 1.0], 21), np.arange(42) % 5])
+    y = np.tile([0, 0, 0, 1, 0, 1], 7)
+    with pytest.warns(ConvergenceWarning, match="separates the classes"):
+        model = JeffreysLogisticRegression(tau=0.0).fit(x, y)
+    bounds = model.conf_int()
+    assert bounds[1, 1] == np.inf
+    assert np.isnan(bounds[1, 0])
+    assert np.isfinite(bounds[2]).all()

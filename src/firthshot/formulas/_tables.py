@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from firthshot.tables import SEPARATORS, naming_table, read_parquet, refuse_fore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
@@ -72,6 +72,11 @@ def _converted(data: Any) -> pd.DataFrame:
         return data.reset_index(drop=True).rename(columns=str)
     if isinstance(data, Mapping):
         return pd.DataFrame(dict(data)).reset_index(drop=True).rename(columns=str)
+    if isinstance(data, str | Path):
+        raise FirthshotError(
+            f"The data are {str(data)!r}: give the formula first, then a table, such as "
+            "pandas.read_csv(…)."
+        )
     kind = type(data).__name__
     lazily = " (call .collect() first)" * (kind == "LazyFrame")
     raise FirthshotError(

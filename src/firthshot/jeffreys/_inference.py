@@ -134,23 +134,31 @@ class InferenceMixin:
             there is no bound where separation sends a coefficient to infinity.
         """
         check_choice("method", method, INTERVALS)
-        bounds = self._intervals(level, method)
         if self.tau > 0.0 or self.converged_:
-            return bounds
+            return self._intervals(level, method)
         ways = np.array(list(self.separation().directions.values()))
-        both = (ways == "±Inf") | (np.char.endswith(ways, "Inf") & (method == "wald"))
+        infinite = np.char.endswith(ways, "Inf")
+        bounds = self._intervals(level, method, infinite)
+        both = (ways == "±Inf") | (infinite & (method == "wald"))
         bounds[(ways == "-Inf") | both, 0] = -np.inf
         bounds[(ways == "+Inf") | both, 1] = np.inf
         return bounds
 
-    def _intervals(self, level: float, method: str) -> FloatArray:
-        """Return intervals about the maximum that the solver found."""
+    def _intervals(
+        self, level: float, method: str, infinite: NDArray[np.bool_] | None = None
+    ) -> FloatArray:
+        """Return intervals about the maximum; the profiles of infinite estimates are left out."""
         fitted, positions = self._inferential_fit()
         quantile = np.sqrt(chi2_quantile(level))
         if not fitted.maximum.converged:
             return np.full((len(positions), 2), np.nan)
         if method == "profile" and self.correction != "flic":
-            return profile_intervals(fitted, positions, level)
+            bounds = np.full((len(positions), 2), np.nan)
+            finite = np.ones(len(positions), bool) if infinite is None else ~infinite
+            rows = [k for k, is_finite in zip(positions, finite, strict=True) if is_finite]
+            if rows:
+                bounds[finite] = profile_intervals(fitted, rows, level)
+            return bounds
         margin = quantile * self.bse()
         bounds = np.column_stack([self.params_ - margin, self.params_ + margin])
         if method == "profile":

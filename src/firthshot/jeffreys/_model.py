@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # Smallest pivot of the information, relative to its diagonal, down to which raw columns serve: it
 # leaves nine digits. At twice that a few more fits take the orthonormal basis, and time.
 _WELL_CONDITIONED = 1e-7
-_LARGE_OFFSET = 5.0  # on the logit scale: p = 0.993, where a start at zero is far away
 # In standard errors: half its square, 5e-9, is what the likelihood could still gain; 2e-8 at twice.
 _STALLED = 1e-4
 _FEW_COEFFICIENTS, _FEW_ROWS = 12, 1000  # a climb takes a millisecond at most
@@ -319,18 +318,18 @@ def explain(status: int, decrement: float, n_iter: int, stalled: bool = False) -
 def _first_guess(model: Model) -> FloatArray:
     """Return the model of intercepts, or the solution itself when rank X = N.
 
-    With rare events zero is far away. Large offsets are cancelled as well as the columns can,
-    lest the information vanish.
+    With rare events zero is far away. Offsets are cancelled as well as the columns can, lest the
+    information vanish.
     When the model is saturated log det F = Σ_i log det M_i + const, the paper's KL form, whose
     maximum is p_ij = (w_i [y_i = j] + τ) / (w_i + K τ).
     """
     r, n = model.data.Z.shape
     data, J = model.data, model.contrasts
     if r < n or data.tau == 0.0:
-        if np.abs(data.offset).max() <= _LARGE_OFFSET:
-            return _intercepts(model)
-        nearest = np.linalg.lstsq(data.Z.T, -data.offset.T, rcond=None)[0]
-        return np.ascontiguousarray(nearest.T, dtype=np.float64).ravel()
+        theta = _intercepts(model)
+        if data.offset.any():
+            theta += np.linalg.lstsq(data.Z.T, -data.offset.T, rcond=None)[0].T
+        return theta.ravel()
     counts = np.full((J + 1, n), data.tau)
     counts[data.y, np.arange(n)] += data.w
     eta = np.log(counts[1:] / counts[0]) - data.offset
@@ -340,7 +339,7 @@ def _first_guess(model: Model) -> FloatArray:
 def _intercepts(model: Model) -> FloatArray:
     """Return the log odds of the classes where the first column is constant, else zeros."""
     first, theta = model.data.Z[0], np.zeros((model.contrasts, model.design.rank))
-    if first.min() == first.max() != 0.0 and not model.data.offset.any():
+    if first.min() == first.max() != 0.0:
         counts = 0.5 + np.bincount(model.data.y, model.data.w, minlength=model.contrasts + 1)
         theta[:, 0] = np.log(counts[1:] / counts[0]) / first[0]
-    return theta.ravel()
+    return theta

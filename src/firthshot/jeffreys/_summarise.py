@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed
 from firthshot.jeffreys._separation import NO_ESTIMATE, coefficient_names
 from firthshot.jeffreys._summary import Row, Summary, TermRow
 from firthshot.jeffreys._tests import HIGHER, TestResult, chi2_tail
@@ -22,7 +22,12 @@ _PENALTIES = {0.0: "maximum likelihood (no penalty)", 0.5: "Firth's penalised li
 _CONSTANT = 1e-12  # range of a constant column made again from its basis, relative to its size
 _NO_ESTIMATE_NOTE = (
     "Warning: the classes are separated and tau is 0, so the estimates only tell where the "
-    "solver stopped on its way to infinity, and standard errors mean nothing: use tau = 0.5."
+    "solver stopped on its way to infinity, standard errors mean nothing, and finite bounds (–) "
+    "of such coefficients are not searched: use tau = 0.5."
+)
+_ROBUST_NOTE = (
+    "Warning: robust standard errors are too small where a column separates the classes ({}): "
+    "use the profile intervals."
 )
 _LOST_NOTE = (
     "Warning: a profile bound (–) of {} was not found, because a restricted fit failed; use the "
@@ -32,7 +37,9 @@ _RANK_NOTE = (
     "The design has rank {} < {} columns: coefficients of least norm; those that the data do not "
     "determine have no standard error."
 )
-_NOT_CONVERGED_NOTE = "Warning: {}; there are no tests and intervals (–) until then."
+_NOT_CONVERGED_NOTE = (
+    "Warning: the fit did not converge ({}), so there are no tests or intervals (–)."
+)
 _LOCAL_NOTE = (
     "Warning: the penalised likelihood has several maxima, and this one is not the highest: a "
     "test without a value (–) found a higher one. Fit a simpler model."
@@ -84,6 +91,7 @@ def summarise(
         (odds_ratios, "Odds ratios: exp(estimate), and the odds at the intercept."),
         (local, _LOCAL_NOTE),
         (separated, _NO_ESTIMATE_NOTE),
+        (separation and model.is_robust, _ROBUST_NOTE.format(listed(separation.variables))),
         (lost and model.converged_, _LOST_NOTE.format(", ".join(lost))),
     ]
     rows = tuple(Row(*pair, *line) for pair, line in zip(pairs, numbers, strict=True))

@@ -146,12 +146,14 @@ class Summary:
     def head_lines(self) -> list[str]:
         """Return the lines above the table."""
         h = self.header
-        slopes = "the slope" if h["overall_df"] == 1 else f"all {h['overall_df']} slopes"
+        slopes = {1: "the slope", 2: "both slopes"}.get(
+            h["overall_df"], f"all {h['overall_df']} slopes"
+        )
         test = (
             f"{h['overall_test']} test of {slopes}: χ² = {chi_squared(h['overall_chi2'])}, "
-            f"p = {probability(h['overall_p_value'])}"
+            f"p = {probability(h['overall_p_value'])}".replace("= <", "< ")
         )
-        size = f"{h['groups']} groups" if h.get("groups") else f"{h['rows']} rows"
+        size = f"{h['groups']} groups" if h.get("groups") else f"{h['rows']:,} rows"
         counts = ", ".join(f"{name}: {number(count)}" for name, count in h["classes"].items())
         if h["weights"] and not h.get("groups"):
             counts = f"summed weights {counts}"

@@ -124,7 +124,8 @@ def each_coefficient(fitted: Fit, indices: Sequence[int]) -> tuple[TestResult, .
         tol,
         _MOST_ITERATIONS,
     )
-    reached = lp + 0.5 * decrements**2 + model.shift
+    with np.errstate(over="ignore", invalid="ignore"):  # of searches that failed
+        reached = lp + 0.5 * decrements**2 + model.shift
     chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
     p_values = chi2_tail(chi2, 1)
     easy = (status == solve.CONVERGED) & (steps <= SLOW) & (not fitted.suspect)

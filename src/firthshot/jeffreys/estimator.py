@@ -276,7 +276,8 @@ class JeffreysLogisticRegression(InferenceMixin, AnalysisMixin, ClassifierMixin,
         )
         if self.tau == 0.0 and not surely_inside(self.fit_) and (found := self.separation()):
             self.converged_ = False
-            self.reason_ = f"{listed(found.variables)} separates the classes: {NO_ESTIMATE[:-1]}"
+            verb = "separates" if len(found.variables) == 1 else "separate"
+            self.reason_ = f"{listed(found.variables)} {verb} the classes: {NO_ESTIMATE[:-1]}"
         if not self.converged_:
             way_out = "; use tau=0.5" if self.tau == 0.0 else ""
             warnings.warn(f"{self.reason_}{way_out}.", ConvergenceWarning, stacklevel=3)
