@@ -255,3 +255,9 @@ def test_a_local_maximum_is_not_taken_for_the_highest():
     highest = max(test.restricted_loglik for test in fit.model.test())
     noted = "several maxima" in str(fit.summary())
     assert noted == (highest > fit.model.penalised_loglik_ + 1e-4)
+
+
+def test_spellings_of_a_class_are_not_classes():
+    table = {"y": ["yes", "Yes", "no ", "no"] * 3, "x": list(range(12))}
+    with pytest.raises(FirthshotError, match=r"case or spaces alone \('yes', 'Yes', 'no ', 'no'\)"):
+        regress("y ~ x", table)

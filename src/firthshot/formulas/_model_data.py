@@ -285,7 +285,20 @@ def _labels(column: pd.Series[Any]) -> NDArray[Any]:
                 "or write cbind(successes, failures) for counts."
             )
         return np.asarray(values.astype(np.int64))
+    _check_spellings(column)
     return np.asarray(values.astype(str) if values.dtype == object else values)
+
+
+def _check_spellings(column: pd.Series[Any]) -> None:
+    """Refuse classes that differ in case or in spaces around them alone."""
+    classes = [str(one) for one in column.unique()]
+    plain = [one.strip().casefold() for one in classes]
+    twice = [one for one, like in zip(classes, plain, strict=True) if plain.count(like) > 1]
+    if twice:
+        raise FirthshotError(
+            f"The outcome {column.name!r} has classes that differ in case or spaces alone "
+            f"({', '.join(map(repr, twice))}): write them alike."
+        )
 
 
 def _first(column: pd.Series[Any]) -> Any:
