@@ -158,6 +158,7 @@ def test_files_of_different_width_are_refused(tmp_path: Path) -> None:
         ({"X": X, "y": y[:3]}, "do not fit"),
         ({"X": X[:0], "y": y[:0]}, "it is empty"),
         ({"X": X[0], "y": y}, "do not fit"),
+        ({"X": X[:, :, None], "y": y}, "must be rows × dimensions: flatten or pool them"),
         ({"X": X, "y": y + 0.5}, "whole numbers or text"),
         ({"X": X, "y": y, "classes": names[:2]}, "not indices into its 2 classes"),
         ({"X": X, "y": y - 1, "classes": names}, "not indices"),

@@ -313,6 +313,8 @@ def test_novel_classes_alone_have_a_table_without_choice(bank: Path, tmp_path: P
     path.write_text(to_toml(toy_spec(bank, heads=["linear"], splits=["novel"])))
     said = firthshot("run", path)
     assert "Accuracy on the novel classes; without val classes no λ (–) was chosen:" in said
+    assert """run again with --set 'splits=["val", "novel"]'""" in " ".join(said.split())
+    assert "bank export" not in said
     all_ = pl.read_csv("runs/toy/summary/all.csv")
     for shots in (1, 2):
         mine = all_.filter(pl.col("shots") == shots)
@@ -361,10 +363,10 @@ def test_a_bank_that_is_none_or_lacks_something_is_refused_before_training(
     features = old.features.copy()
     features[3] = np.nan
     save_bank(bank, features, old.labels, old.meta)
-    with pytest.raises(
-        FirthshotError, match=r"^Bank 'toy': Rows with NaN or infinite values: 1 of"
-    ):
+    refusal = "Bank 'toy': Rows with NaN or infinite values: 1 of"
+    with pytest.raises(FirthshotError, match=f"^{refusal}"):
         firthshot("run", spec)
+    assert refusal in firthshot("validate", spec, code=2)
     assert not list(Path().glob("runs/*/parts/*"))
 
 

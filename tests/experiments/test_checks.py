@@ -100,7 +100,8 @@ def test_separable_data_at_the_optimum_have_a_verdict(tmp_path: Path) -> None:
         "Without penalty there is no optimum where the support is separable at 3 ways, 1 shot. "
         "λ = 0 stands for a ridge of 0.0001, close to the maximum margin."
     )
-    assert any("λ = 0 has no optimum" in line for line in read_summary(run).warnings)
+    (note,) = (line for line in read_summary(run).warnings if "λ = 0 has no optimum" in line)
+    assert "novel and 1 more setting: λ = 0 has no optimum" in note
 
 
 def test_a_head_that_no_coefficient_changes_has_no_coefficient(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.toy import toy_spec, write_bank
-from firthshot.banks import Bank, load_bank, load_version
+from firthshot.banks import Bank, load_bank, load_version, make_bank
 from firthshot.cli.presets import presets
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan import layout as plan_module
@@ -120,7 +120,24 @@ def test_a_query_rule_that_cannot_be_met_falls_back(path: Path) -> None:
 def test_too_few_rows_for_the_shots(path: Path) -> None:
     plan = planned(path, shots=[29, 30])
     assert {condition.shots for condition in conditions(plan)} == {29}
-    assert "a class has 30 rows, too few for 30 shots and a query" in " ".join(condense(plan.notes))
+    said = " ".join(condense(plan.notes))
+    assert "val/novel, 3 ways, 30 shots: the novel class 'class 8' has 30 rows, too few" in said
+
+
+def test_one_small_novel_class_is_refused_before_validation_is_trained(tmp_path: Path) -> None:
+    labels = np.repeat(np.arange(8), [1, *[30] * 7])
+    bank = make_bank(
+        np.random.default_rng(0).normal(size=(len(labels), 4)), labels, name="uneven",
+        classes=list("abcdefgh"), class_splits=["novel"] * 4 + ["val"] * 4,
+    )  # fmt: skip
+    spec = toy_spec(tmp_path / "uneven.bank", shots=[1, 2])
+    with pytest.raises(FirthshotError) as caught:
+        make_plan(spec, [bank])
+    assert str(caught.value) == (
+        "There is nothing to run (uneven, val/novel, 3 ways, 1/2 shots: the novel class 'a' has 1 "
+        "row, too few for these shots and a query, so skipped): import the bank again without "
+        "classes of fewer than 2 rows."
+    )
 
 
 def test_nothing_left_is_an_error(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.summary_folders import KEY
+from firthshot.experiments.statistics import trials_needed
 from firthshot.experiments.summary import Unjudged
 from firthshot.experiments.summary.columns import ALL
 from firthshot.report.verdict import Condition, Verdict
@@ -418,7 +419,7 @@ def test_a_gain_that_is_printed_as_a_tenth_is_not_called_less() -> None:
     assert make_headline(verdicts(setting(5, 1, 0.094, 0.01))).answer == "No practical difference."
 
 
-HEAD = "A head without penalty (nearest class mean)"
+HEAD = "Nearest class mean, without a penalty,"
 
 
 @pytest.mark.parametrize(
@@ -498,3 +499,12 @@ def test_figures_are_counted_with_those_elsewhere() -> None:
     assert folded_words(19, 5, 14) == "14 figures, 5 more above"
     assert folded_words(30, 1, 14) == "14 figures, 1 more above, 15 more in figures/"
     assert folded_words(1, 0, 1) == "1 figure"
+
+
+def test_a_report_names_one_number_of_trials_that_are_needed() -> None:
+    others = (contrast(5, shots, 0.1) for shots in range(2, 12))
+    few, against = setting(5, 1, 0.1, trials=4), contrast(5, 1, 0.1, trials=4)
+    (found,) = verdicts(few, contrasts=(against, *others))
+    told = {finding.trials for finding in found.findings if finding.trials}
+    assert told == {(4, trials_needed(11))}
+    assert trials_needed(11) > trials_needed(1)

@@ -74,6 +74,11 @@ def _checked(source: Source) -> Source:
             f"it is empty: features of shape {X.shape}, labels of shape {y.shape}; at least one "
             "row is needed"
         )
+    if X.ndim > 2:
+        raise BankError(
+            f"features have the shape {X.shape}, but must be rows × dimensions: flatten or pool "
+            "them"
+        )
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         raise BankError(f"features of shape {X.shape} and labels of shape {y.shape} do not fit")
     if y.dtype.kind not in "iuU":

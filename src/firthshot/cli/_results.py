@@ -20,6 +20,11 @@ DEAL = (
     "firthshot bank import all.npz --val-classes 0.5 --out new.bank"
 )
 
+BOTH = (
+    'λ is chosen on val classes, which "splits" leaves out: run again with --set '
+    '\'splits=["val", "novel"]\' into another folder (--out).'
+)
+
 
 def resume_command(folder: Path) -> str:
     """Return the command that goes on with a run."""
@@ -123,7 +128,8 @@ def show_results(gathered: Gathered, console: Console) -> None:
     for line in _verdict(gathered):
         say(console, line)
     if summary.not_judged:
-        say(console, DEAL)
+        asked = all("val" in run.spec.get("splits", ("val",)) for run in gathered.runs)
+        say(console, DEAL if asked else BOTH)
     for line in summary.warnings:
         say(console, f"Note: {line}")
 

@@ -47,14 +47,14 @@ def _validate(source: str, given: dict[str, Any]) -> None:
 
 
 def _bank_problems(fields: dict[str, Any], text: str) -> list[SpecProblem]:
-    from firthshot.banks import load_bank
+    from firthshot.banks import load_bank, refuse_not_finite
     from firthshot.errors import BankError
     from firthshot.experiments.spec.reading import SpecProblem, with_line
 
     found = []
     for index, name in enumerate(fields.get("banks", ())):
         try:
-            load_bank(name)
+            refuse_not_finite(load_bank(name))
         except BankError as error:
             found.append(SpecProblem(with_line(f"banks[{index}]", text), str(error)))
     return found

@@ -69,6 +69,8 @@ def test_a_loss_that_the_optimum_does_not_show_is_not_charged() -> None:
     assert all(text.endswith("but not at the optimum: the training is to blame.") for text in texts)
     assert "costs" not in make_headline([verdict]).answer.replace("the training costs", "")
     assert card_lead(verdict)[0] == "Firth loses accuracy by its training alone."
+    blame = "In 1 setting the loss vanishes at the optimum or from zero weights."
+    assert blame in " ".join(make_headline([verdict]).more)
 
 
 def test_an_unstable_tuning_free_value_is_charged_with_the_optimums_loss() -> None:

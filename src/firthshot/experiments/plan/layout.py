@@ -91,19 +91,23 @@ def make_plan(spec: Spec, banks: list[Bank], steps: tuple[int, ...] = ()) -> Pla
             settings.extend(_settings(begun, bank, source, condition, notes))
     if not settings:
         reasons = "; ".join(line.rstrip(".") for line in condense(notes))
-        way_out, *arguments = _fewer_ways(spec, banks)
+        way_out, *arguments = _way_out(spec, banks)
         raise FirthshotError(f"There is nothing to run ({reasons}){way_out}.", *arguments)
     return Plan(
         tuple(settings), tuple(notes), spec.trials, tuple(sources), steps, spec.first_trial or 0
     )
 
 
-def _fewer_ways(spec: Spec, banks: list[Bank]) -> tuple[str, ...]:
-    """Return what to ask for where all banks have fewer classes than ways, and its argument."""
+def _way_out(spec: Spec, banks: list[Bank]) -> tuple[str, ...]:
+    """Return what to do where classes are too few or too small, and its argument."""
     most = max(len(bank.classes("novel")) for bank in banks) if "novel" in spec.splits else 0
-    if not 2 <= most < min(spec.ways):
+    if 2 <= most < min(spec.ways):
+        return (f": ask for at most {most} ways", f"set=ways=[{most}]")
+    needed = 1 + min(plan_shots(shots, min(spec.ways)).largest for shots in spec.shots)
+    sizes = [len(rows) for bank in banks if most for rows in bank.class_rows("novel")]
+    if not sizes or min(sizes) >= needed:
         return ("",)
-    return (f": ask for at most {most} ways", f"set=ways=[{most}]")
+    return (f": import the bank again without classes of fewer than {needed} rows",)
 
 
 def _check_novel(spec: Spec, bank: Bank) -> None:
@@ -176,7 +180,7 @@ def _condition(
         note("ways", f"there are {actual} {split} classes")
     planned = plan_shots(shots, actual)
     queries = asked_queries(spec.queries, planned)
-    room = _smallest(spec, bank, split, actual) - planned.largest
+    room = _smallest(spec, bank, split, actual)[1] - planned.largest
     if queries != "rest" and room < int(queries):
         note("queries", f"classes are too small for the query rule {spec.queries!r}")
         queries = "rest"
@@ -204,20 +208,22 @@ def _impossible(spec: Spec, bank: Bank, split: str, ways: int, shots: int | str)
         return f"there is only one {split} class"
     if ways > classes and split == "novel":
         return f"there are {classes} novel classes"
-    if "novel" in spec.splits and "novel" in bank.splits and ways > len(bank.classes("novel")):
-        return f"there are {len(bank.classes('novel'))} novel classes"
-    planned = plan_shots(shots, min(ways, classes))
-    smallest = _smallest(spec, bank, split, min(ways, classes))
-    if smallest <= planned.largest:
+    tested = split != "novel" and "novel" in spec.splits and "novel" in bank.splits
+    if tested and (reason := _impossible(spec, bank, "novel", ways, shots)):
+        return reason  # what is never tested need not be tuned
+    name, smallest = _smallest(spec, bank, split, min(ways, classes))
+    if smallest <= plan_shots(shots, min(ways, classes)).largest:
         rows = "1 row" if smallest == 1 else f"{smallest} rows"
-        shots = "1 shot" if planned.largest == 1 else f"{planned.largest} shots"
-        return f"a class has {rows}, too few for {shots} and a query"
+        return f"the {split} class {name!r} has {rows}, too few for these shots and a query"
     return ""
 
 
-def _smallest(spec: Spec, bank: Bank, split: str, ways: int) -> int:
+def _smallest(spec: Spec, bank: Bank, split: str, ways: int) -> tuple[str, int]:
+    """Return the class with the fewest rows, and how many it has."""
     sizes = [len(rows) for rows in bank.class_rows(split)]
-    return min(sizes[:ways] if spec.first_classes else sizes)
+    among = sizes[:ways] if spec.first_classes else sizes
+    at = among.index(min(among))
+    return bank.classes(split)[at], among[at]
 
 
 CELL_SECONDS = 5.0

@@ -56,6 +56,7 @@ from firthshot.experiments.summary.warnings import (
     left_out,
     losses,
     no_class_interval,
+    no_optimum,
     not_contrasted,
 )
 from firthshot.files import write_whole, writing_to
@@ -178,6 +179,7 @@ class _Work:
     unjudged: list[Unjudged] = field(default_factory=list)
     few: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     left: dict[str, list[str]] = field(default_factory=dict)
+    separable: dict[str, int] = field(default_factory=dict)
 
     def add_group(self, keys: dict[str, list[Key]]) -> None:
         """Add the settings that differ only in split."""
@@ -186,6 +188,8 @@ class _Work:
             for key in some:
                 one = load_scored(self.index, key)
                 self.warn(*losses(one))
+                if one.separable:
+                    self.separable[f"{label(one.key)}, {split}"] = one.separable
                 if len(one.trials):
                     self.all += every_line(one, self.pooled.get(key, {}))
                     scored.setdefault(split, []).append(one)
@@ -283,6 +287,8 @@ class _Work:
     def finish(self) -> RunSummary:
         """Contrast the methods, correct for their number, and make tables."""
         lines = [line for pair in pairs(self.kept) if (line := self.contrast(*pair))]
+        if lost := self.separable:
+            self.warn(no_optimum(sum(lost.values()), list(lost)))
         self.warn(*(left_out(why, settings) for why, settings in self.left.items()))
         self.warn(*(few_trials(*counts, settings) for counts, settings in self.few.items()))
         return RunSummary(

@@ -30,14 +30,17 @@ def losses(scored: Scored) -> list[str]:
             f"{where}: {_trials(scored.dropped - invalid)} left out, their coefficient 0 is "
             "missing or did not end well."
         )
-    if scored.separable:
-        said.append(
-            f"{where}: λ = 0 has no optimum where the support is separable, in "
-            f"{scored.separable:,} trials. They are scored at a ridge of {TINY_RIDGE:g}, close to "
-            "the maximum margin."
-        )
     said += [f"{where}: {_ended(status, its)}." for status, its in counts.items()]
     return said
+
+
+def no_optimum(trials: int, settings: list[str]) -> str:
+    """Say once that λ = 0 stands for a tiny ridge where the support is separable."""
+    return (
+        f"{_grouped(settings)}: λ = 0 has no optimum where the support is separable, in "
+        f"{trials:,} trials. They are scored at a ridge of {TINY_RIDGE:g}, close to the maximum "
+        "margin."
+    )
 
 
 def _trials(count: int) -> str:

@@ -59,7 +59,7 @@ def find(verdict: Verdict) -> Iterator[Claim]:
 
 def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
     """Return how many trials settings with too few of them have at most, and how many they need."""
-    return max(one.row["trials"] for one in few), few[0].trials_needed
+    return max(one.row["trials"] for one in few), few[0].trials_told
 
 
 def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Claim]:

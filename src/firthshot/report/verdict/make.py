@@ -106,7 +106,7 @@ def make_verdicts(gathered: Gathered) -> list[Verdict]:
             key,
             _telling(key, keys),
             _outcomes(gathered, key, rows),
-            _contrasts(gathered.summary.contrasts, key),
+            _contrasts(gathered, key),
             _leans(gathered.bins, key),
             _checks(gathered, key),
         )
@@ -136,8 +136,7 @@ def _telling(key: Row, among: list[Row]) -> tuple[str, ...]:
 
 
 def _outcomes(gathered: Gathered, key: Row, rows: list[Row]) -> tuple[Outcome, ...]:
-    chosen = gathered.summary.chosen
-    needed = trials_needed(len(chosen.filter(pl.col("penalty") != "none")))  # Holm's family
+    needed, compared = _trials_needed(gathered)
     tried = _largest_candidates(gathered.summary.all, key)
     again = {
         (Condition.of(check.key), check.coefficient): _again(check)
@@ -149,8 +148,15 @@ def _outcomes(gathered: Gathered, key: Row, rows: list[Row]) -> tuple[Outcome, .
         kind = kind_of(row["improvement"], row["p_holm"], row["coefficient"])
         spoken_of = row["coefficient"], row["theory_coefficient"]
         others = (again.get((condition, value), Again()) for value in spoken_of)
-        found.append(Outcome(condition, kind, row, needed, tried.get(condition) == 0, *others))
+        told, only_zero = max(needed, compared), tried.get(condition) == 0
+        found.append(Outcome(condition, kind, row, needed, told, only_zero, *others))
     return tuple(sorted(found, key=lambda outcome: outcome.condition))
+
+
+def _trials_needed(gathered: Gathered) -> tuple[int, int]:
+    """Return the trials that a test needs in ``chosen`` and in ``contrasts``, Holm's families."""
+    penalised = gathered.summary.chosen.filter(pl.col("penalty") != "none")
+    return trials_needed(len(penalised)), trials_needed(len(gathered.summary.contrasts))
 
 
 def _again(check: Check) -> Again:
@@ -189,14 +195,15 @@ def _leans(bins: pl.DataFrame, key: Row) -> dict[Condition, Lean]:
     }
 
 
-def _contrasts(contrasts: pl.DataFrame, key: Row) -> tuple[Contrast, ...]:
-    needed = trials_needed(len(contrasts))
+def _contrasts(gathered: Gathered, key: Row) -> tuple[Contrast, ...]:
+    contrasts, (chosen, needed) = gathered.summary.contrasts, _trials_needed(gathered)
+    told = max(chosen, needed)
     heads = contrasts.filter(
         pl.col("head") != pl.col("against_head"), pl.col("against_penalty") != "none", *_turned(key)
     )
     rows = [*contrasts.filter(*_same(key)).to_dicts(), *map(turned, heads.to_dicts())]
     return tuple(
-        Contrast(Condition.of(row), kind_of(row["difference"], row["p_holm"]), row, needed)
+        Contrast(Condition.of(row), kind_of(row["difference"], row["p_holm"]), row, needed, told)
         for row in rows
     )
 

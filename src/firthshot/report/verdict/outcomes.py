@@ -96,13 +96,15 @@ class Tested:
     """A line of a table whose tests Holm's rule corrects together.
 
     ``kind`` is ``helps``, ``costs``, ``unclear`` (not significant) or ``unchanged`` (coefficient
-    0). ``trials_needed`` is how many trials a test in this table needs to be significant at all.
+    0). ``trials_needed`` is how many trials a test in this table needs to be significant at all,
+    ``trials_told`` how many one in the larger table needs: a report names one number.
     """
 
     condition: Condition
     kind: str
     row: Row
     trials_needed: int = 1
+    trials_told: int = 1
     difference: ClassVar[str]  # the column that is tested
 
     @property

@@ -243,12 +243,11 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     rest = "".join(f"; in {n} it {_STANDINGS[one]}" for one, n in others)
     needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
     names = dict.fromkeys(one.opponent[0] for verdict in verdicts for one in verdict.references)
-    which = listed(map(head_name, names), "or") if len(names) <= _FEW_NAMES else f"{len(names)} run"
-    head = (
-        "A head without penalty" if len(names) == 1 else "Each setting’s best head without penalty"
-    )
+    which = f"The best of {len(names)} heads"
+    if len(names) <= _FEW_NAMES:
+        which = capital(listed(map(head_name, names), "or"))
     yield (
-        f"{head} ({which}) {_STANDINGS[first]} in "
+        f"{which}, without a penalty, {_STANDINGS[first]} in "
         f"{among} where the penalty helps{' and one was run' if partly else ''}{rest}.{needed}"
     )
 
@@ -266,7 +265,8 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
         where = f"{title_of(verdict)}, {setting_words(worst.condition)}"
         said += f", down to {_theory_loss(worst, charge)} ({where})"
     said += f"; {LOSS} is possible {_of(wide, len(known))}" if wide else ""
-    blame = f" The training alone costs accuracy {_of(training, len(known))}." if training else ""
+    more = f"{training} more setting{'s' * (training > 1)}" if bad else counted(training, "setting")
+    blame = f" In {more} the loss vanishes at the optimum or from zero weights." if training else ""
     yield f"{said}.{blame}"
 
 
