@@ -490,3 +490,24 @@ def test_the_chart_marks_a_chosen_zero(page: str) -> None:
         "range": ["circle", "cross"],
     }
     assert 'row.coefficient === 0 ? "λ = 0 chosen" : "λ > 0"' in page
+
+
+def test_runs_of_one_name_are_told_by_their_folders_and_noted_once(gathered: Gathered) -> None:
+    (run,) = gathered.runs
+    noted = dataclasses.replace(run.status, notes=["toy: changed."])
+    runs = tuple(
+        dataclasses.replace(run, path=Path(place) / "run", status=noted) for place in ("a", "b")
+    )
+    both = dataclasses.replace(gathered, runs=runs)
+    text = render(both)
+    assert re.findall(r"<h3>(toy[^<]*)</h3>", text)[:2] == ["toy (a/run)", "toy (b/run)"]
+    changed = [note for note in provenance.notes(both) if "changed" in note["what"]]
+    assert [note["what"] for note in changed] == [
+        "toy (a/run) and toy (b/run): changed from the spec"
+    ]
+
+
+def test_the_page_does_not_tell_where_banks_lie(page: str, folder: Path) -> None:
+    assert str(folder.parent) in (folder / "spec.toml").read_text()
+    assert str(folder.parent) not in page
+    assert "toy.bank" in page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,33 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, toml_value
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import Run
+from firthshot.report.wording import listed
 from firthshot.report.wording import page as words
 
 
-def describe_run(run: Run) -> dict[str, Any]:
+def describe_run(run: Run, title: str = "") -> dict[str, Any]:
     """Return what the section "What was run" shows of a run."""
     return {
-        "name": run.name,
+        "name": title or run.name,
         "reproduces": run.spec.get("reproduces", ""),
         "remark": run.spec.get("remark", ""),
         "facts": [*words.setting_facts(run.spec), *words.run_facts(run)],
         "banks": [{"name": bank.name, "facts": list(words.bank_facts(bank))} for bank in run.banks],
-        "spec": run.spec_text,
+        "spec": _without_folders(run),
         "command": rerun_command(run),
     }
+
+
+def _without_folders(run: Run) -> str:
+    """Return the spec with banks by their file names: a page tells nobody where a user keeps them.
+
+    Its command is for elsewhere, where they lie in other folders.
+    """
+    text, source = run.spec_text, run.spec.get("source", [])
+    for bank in (*run.spec.get("banks", ()), *([source] if isinstance(source, str) else source)):
+        if Path(bank).is_absolute():
+            text = text.replace(toml_value(bank), toml_value(Path(bank).name))
+    return text
 
 
 def rerun_command(run: Run) -> str:
@@ -99,11 +112,17 @@ def _other_banks(runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
 def notes(gathered: Gathered) -> list[dict[str, Any]]:
     """Return warnings by what they are about."""
     found: list[tuple[str, list[str]]] = []
-    for run in gathered.runs:
-        failed = [f"{cell}: {why}" for cell, why in run.status.failures.items()]
-        found.append((f"{run.name}: unfinished", words.missing(run)))
-        found.append((f"{run.name}: failed cells", failed))
-        found.append((f"{run.name}: changed from the spec", run.status.notes))
+    of_runs: dict[str, Callable[[Run], Iterable[str]]] = {
+        "unfinished": words.missing,
+        "failed cells": lambda run: (f"{cell}: {why}" for cell, why in run.status.failures.items()),
+        "changed from the spec": lambda run: run.status.notes,
+    }
+    titles = words.run_titles(gathered.runs)
+    for what, lines_of in of_runs.items():
+        alike: dict[tuple[str, ...], list[str]] = {}  # the same lines of several runs, once
+        for run, title in zip(gathered.runs, titles, strict=True):
+            alike.setdefault(tuple(lines_of(run)), []).append(title)
+        found += [(f"{listed(own)}: {what}", list(lines)) for lines, own in alike.items()]
     found.append(("Statistics", gathered.summary.warnings))
     for bank in {bank.sha256: bank for run in gathered.runs for bank in run.banks}.values():
         doctor = [f"{finding.sentence} ({finding.severity})" for finding in bank.findings]

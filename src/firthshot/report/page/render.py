@@ -28,7 +28,7 @@ from firthshot.report.wording.headline import (
     make_headline,
     nothing_chosen,
 )
-from firthshot.report.wording.page import beside_words, eyebrow, folded_words
+from firthshot.report.wording.page import beside_words, eyebrow, folded_words, run_titles
 
 PAGE = Path(__file__).parent
 _SCRIPTS = ("data", "controls", "rows", "draw", "tables", "main")
@@ -71,7 +71,7 @@ def render(
         "folded_words": folded_words(len(figures), *map(len, shown.values())),
         "beside": beside_words(len(figures), len(tables)),
         "notes": provenance.notes(gathered),
-        "runs": [provenance.describe_run(run) for run in gathered.runs],
+        "runs": list(map(provenance.describe_run, gathered.runs, run_titles(gathered.runs))),
     }
     context["sections"] = _sections(context)
     return page_templates(PAGE / "templates").get_template("page.html.j2").render(context)

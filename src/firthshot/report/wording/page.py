@@ -47,6 +47,24 @@ def eyebrow(gathered: Gathered) -> str:
     return " · ".join(said)
 
 
+def run_titles(runs: Sequence[Run]) -> list[str]:
+    """Return what each run is called: its name, with the folder where several have that name."""
+    names = [run.name for run in runs]
+    return [
+        f"{run.name} ({_folder(run, runs)})" if names.count(run.name) > 1 else run.name
+        for run in runs
+    ]
+
+
+def _folder(run: Run, runs: Sequence[Run]) -> str:
+    """Return the end of a folder's path, as much of it as tells the runs apart."""
+    own, paths = run.path.resolve().parts, [other.path.resolve().parts for other in runs]
+    for length in range(1, len(own)):
+        if sum(own[-length:] == parts[-length:] for parts in paths) == 1:
+            return "/".join(own[-length:])
+    return "/".join(own)
+
+
 def folded_words(total: int, above: int, folded: int) -> str:
     """Say how many figures are here, and where the others are."""
     said = [counted(folded, "figure")]
