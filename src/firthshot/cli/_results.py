@@ -136,10 +136,11 @@ def show_results(gathered: Gathered, console: Console) -> None:
 
 def _verdict(gathered: Gathered) -> tuple[str, ...]:
     """Return the answer at the top of the page, in the same words."""
+    from firthshot.report.tables.rivals import ranking
     from firthshot.report.wording.headline import make_headline
 
     if not gathered.verdicts and not gathered.summary.unjudged:
         return ()
     headline = make_headline(gathered.verdicts, gathered.summary.unjudged)
-    lines = (*headline.lines, *headline.more)
+    lines = (*ranking(gathered), *headline.lines, *headline.more)
     return (f"{headline.question} {headline.answer}", *(f"- {line}" for line in lines))

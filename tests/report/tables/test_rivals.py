@@ -10,7 +10,8 @@ import pytest
 
 from firthshot.experiments.run.record import read_times
 from firthshot.report.gather import Gathered, gather
-from firthshot.report.tables.rivals import rival_tables
+from firthshot.report.page.render import headline_of
+from firthshot.report.tables.rivals import ranking, rival_tables
 from report.runs_made import toy_run
 
 HEADS = ["linear", "simpleshot-l2n", "nearest-neighbour", "bd-cspn", "tim"]
@@ -61,3 +62,19 @@ def test_milliseconds_are_those_on_record(gathered: Gathered, lines: list[dict[s
 def test_few_heads_have_no_such_table(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, heads=["linear"], ways=[3], shots=[1], trials=3)
     assert list(rival_tables(gather([folder]))) == []
+    assert list(ranking(gather([folder]))) == []
+
+
+def test_the_headline_has_the_first_places_and_firths(
+    gathered: Gathered, lines: list[dict[str, Any]]
+) -> None:
+    inductive = [line for line in lines if line["Kind"] == "inductive"]
+    ranks: dict[str, list[int]] = {}
+    for line in inductive:
+        own = [other["Accuracy"] for other in inductive if other["Shot"] == line["Shot"]]
+        ranks.setdefault(line["Method"], []).append(sorted(own)[::-1].index(line["Accuracy"]) + 1)
+    means = {name: sum(own) / 2 for name, own in ranks.items()}
+    said = headline_of(gathered).lines[0]
+    assert said.startswith("By mean rank over 2 settings, the first of 5 inductive methods are ")
+    assert f"{min(means, key=lambda name: means[name])} ({min(means.values()):.1f})" in said
+    assert f"({means['linear + Firth']:.1f})" in said

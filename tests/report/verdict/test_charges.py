@@ -96,5 +96,5 @@ def test_a_gain_is_told_with_what_the_optimum_shows_of_it() -> None:
     told = "at the optimum the difference is at 5 ways, 5 shots (+0.20 ± 1.00 points)."
     assert told in texts["accuracy"]
     assert "61.7 % as trained, +0.20 ± 1.00 at the optimum" in make_headline([verdict]).lines[0]
-    assert "the gain is clear nowhere." in make_headline([verdict]).lines[1]
-    assert "the gain is clear in the one setting." in make_headline([judged(0.02, 1.7)]).lines[1]
+    assert "the gain is clear there in none." in make_headline([verdict]).lines[1]
+    assert "the gain is clear there in 1." in make_headline([judged(0.02, 1.7)]).lines[1]

@@ -19,6 +19,7 @@ from firthshot.report.gather import Gathered
 from firthshot.report.plots import FigureFile
 from firthshot.report.runs import TRIALS
 from firthshot.report.tables.cells import Table, merged, shown_columns, to_csv
+from firthshot.report.tables.rivals import ranking
 from firthshot.report.verdict import Condition, Verdict
 from firthshot.report.wording import counted, shots_words
 from firthshot.report.wording.cards import TOPICS, card_lead, remarks, tile, title_of
@@ -142,7 +143,8 @@ def headline_of(gathered: Gathered) -> Headline:
         return nothing_chosen(summary.penalised)
     if gathered.verdicts or any(run.kind == TRIALS for run in gathered.runs):
         headline = make_headline(gathered.verdicts, summary.unjudged)
-        return dataclasses.replace(headline, lines=(*headline.lines, *summary.not_judged))
+        lines = (*ranking(gathered), *headline.lines, *summary.not_judged)
+        return dataclasses.replace(headline, lines=lines)
     return geometric_headline(gathered.geometric)
 
 

@@ -16,10 +16,11 @@ from firthshot.report.plots.groups import Row, labels, method_name
 from firthshot.report.tables.cells import WIDTH, Number, Table, p_value, percent, place, table
 from firthshot.report.verdict import Condition
 from firthshot.report.verdict.outcomes import turned
-from firthshot.report.wording import head_name
+from firthshot.report.wording import counted, head_name, listed, penalty_name
 
 _method = itemgetter(*METHOD)
 FEWEST = 4  # heads, with the two references: fewer have tables enough
+MANY = 5  # inductive methods: a headline does not rank fewer
 _NOTE = (
     "Accuracy on the novel classes in %, each method at its own λ chosen on the validation "
     "classes. Difference: paired by trial, to the best inductive method of the setting; ± are "
@@ -38,6 +39,30 @@ def rival_tables(gathered: Gathered) -> Iterator[Table]:
         own = [row for row in chosen if (row["bank"], row["transform"]) == (bank, transform)]
         if len({row["head"] for row in own}) >= FEWEST:
             yield _table(own, gathered, f"rivals-{label}", f"All methods on {bank}")
+
+
+def ranking(gathered: Gathered) -> Iterator[str]:
+    """Say which inductive methods have the best mean ranks of all settings, and Firth's place."""
+    places: dict[str, list[int]] = {}
+    for one in rival_tables(gathered):
+        lines = [dict(zip(one.columns, cells, strict=True)) for cells in one.rows]
+        inductive = [line for line in lines if line["Kind"] == "inductive"]
+        for own in grouped(inductive, itemgetter("Way", "Shot")).values():
+            for line in own:  # equal accuracies share a place
+                better = sum(other["Accuracy"] > line["Accuracy"] for other in own)
+                places.setdefault(line["Method"], []).append(1 + better)
+    settings = max(map(len, places.values()), default=0)
+    means = {name: sum(own) / settings for name, own in places.items() if len(own) == settings}
+    if len(means) < MANY:
+        return
+    order = sorted(means, key=lambda name: means[name])
+    firsts = listed(f"{name} ({means[name]:.1f})" for name in order[:3])
+    firth = next((name for name in order[3:] if name.endswith(f" + {penalty_name('firth')}")), None)
+    place = f"; {firth} is number {order.index(firth) + 1} ({means[firth]:.1f})" if firth else ""
+    yield (
+        f"By mean rank over {counted(settings, 'setting')}, the first of {len(means)} inductive "
+        f"methods are {firsts}{place}."
+    )
 
 
 def _table(rows: list[Row], gathered: Gathered, name: str, title: str) -> Table:

@@ -202,9 +202,12 @@ def _solved_gains(outcomes: Sequence[Outcome]) -> Iterator[str]:
     solved = [o.again.optimum for o in outcomes if o.standing == "helps" and o.again.optimum]
     if solved:
         clear = sum(effect.turned.is_a_loss for effect in solved)
+        some = (
+            f"{counted(len(solved), 'setting')} with a gain {'was' if len(solved) == 1 else 'were'}"
+        )
         yield (
-            f"Gains are as trained. At the optimum of the same loss, on at most {TRIALS} trials, "
-            f"the gain is clear {_of(clear, len(solved))}."
+            f"Gains are as trained. {some} also solved to the optimum, on at most {TRIALS} trials: "
+            f"the gain is clear there in {clear or 'none'}."
         )
 
 
