@@ -65,7 +65,7 @@ def _suits(source: Bank, target: Bank) -> bool:
 
 def bank_remark(spec: Spec) -> str:
     """Say in a sentence on which banks the run is, and whether they are the paper's."""
-    listed = ", ".join(spec.banks)
+    listed = ", ".join(Path(bank).name for bank in spec.banks)
     if not spec.paper_banks:
         return f"On {listed}."
     if all(_is_papers(spec, bank) for bank in spec.banks):
