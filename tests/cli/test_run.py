@@ -280,7 +280,7 @@ def test_what_a_flag_sets_stands_in_no_line(spec: Path) -> None:
 
 
 def test_validate_takes_a_bank(bank: Path, tmp_path: Path) -> None:
-    assert "On " + str(bank) in firthshot("validate", "quickstart", "--bank", bank)
+    assert f"On {bank.name}." in firthshot("validate", "quickstart", "--bank", bank)
     output = firthshot("validate", "quickstart", "--bank", tmp_path / "no.bank", code=2)
     assert "quickstart: banks[0]: " in output
     assert "banks: There is no such field" in firthshot(
