@@ -6,7 +6,6 @@ A kept table has the column ``study`` first; bank, ways, shots and method tell i
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import msgspec
 import polars as pl
 
 from firthshot.experiments.run.folder_spec import read_banks
-from firthshot.experiments.run.record import read_sessions
+from firthshot.experiments.run import record as run_record
 from firthshot.experiments.spec.fields import to_toml
 from firthshot.experiments.summary.calibration import CALIBRATION
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
@@ -75,8 +74,8 @@ def finish_task(task: Task, run: Path, tenth: bool, seconds: float) -> None:
     """Compare with the theory and record a finished run in its folder, the record last."""
     if not task.geometric:
         _write(run / "summary" / "theory.parquet", against_theory(run))
-    session = read_sessions(run)[-1]
-    plan: dict[str, Any] = json.loads((run / "plan.json").read_text("utf-8"))
+    session = run_record.read_sessions(run)[-1]
+    classifiers = 0 if task.geometric else run_record.read_plan(run).classifiers
     banks = {} if task.geometric else read_banks(run)
     record = Record(
         study=task.study.name,
@@ -84,7 +83,7 @@ def finish_task(task: Task, run: Path, tenth: bool, seconds: float) -> None:
         spec=spec_hash(task, tenth),
         banks={name: facts["sha256"] for name, facts in banks.items()},
         trials=task.spec(tenth).trials,
-        classifiers=0 if task.geometric else plan["classifiers"],
+        classifiers=classifiers,
         processor_seconds=round(seconds, 1),
         machine=session.machine,
         firthshot=session.firthshot,

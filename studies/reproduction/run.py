@@ -12,7 +12,7 @@ from typing import Any
 
 from firthshot.banks import list_banks
 from firthshot.errors import FirthshotError
-from firthshot.experiments.geometric.run import run_geometric
+from firthshot.experiments.geometric import run_geometric
 from firthshot.experiments.runner import run
 from firthshot.experiments.spec.choose import settle_banks
 from firthshot.experiments.spec.fields import GeometricSpec

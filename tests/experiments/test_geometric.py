@@ -7,16 +7,17 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy.stats import kstest, nbinom
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.geometric.run import error_sums, read_geometric, run_geometric
-from firthshot.experiments.geometric.summary import (
+from firthshot.experiments.geometric import (
+    error_sums,
     exact_mle_mean,
     jackknife_slope,
+    read_geometric,
     result_of,
+    run_geometric,
 )
 from firthshot.experiments.run.status import read_status
 from firthshot.experiments.spec import (
@@ -24,17 +25,21 @@ from firthshot.experiments.spec import (
     SpecError,
     build_any,
     load_any,
-    load_geometric,
     load_spec,
     preset_names,
 )
 from firthshot.kernels.streams import NOISE, philox, stream_key
-from firthshot.progress import ProgressListener
 
 
 def small(**fields: object) -> GeometricSpec:
     given = {"kind": "geometric", "name": "toy", "sample_size": 12, "slope": [3, 12], "trials": 230}
     spec = build_any({**given, **fields})
+    assert isinstance(spec, GeometricSpec)
+    return spec
+
+
+def preset(**fields: object) -> GeometricSpec:
+    spec = load_any("geometric", fields)
     assert isinstance(spec, GeometricSpec)
     return spec
 
@@ -94,10 +99,8 @@ def test_draws_are_geometric() -> None:
 
 @pytest.fixture(scope="module")
 def result():
-    spec = load_geometric("geometric", {"trials": 300_000})
-    blocks = spec.blocks()
-    sums = np.stack([error_sums(spec, block) for block in blocks])
-    return result_of(spec, np.array([stop - first for first, stop in blocks]), sums)
+    spec = preset(trials=300_000)
+    return result_of(spec, np.stack([error_sums(spec, block) for block in spec.blocks()]))
 
 
 def test_mean_estimates_are_the_exact_ones_within_noise(result) -> None:
@@ -110,9 +113,9 @@ def test_mean_estimates_are_the_exact_ones_within_noise(result) -> None:
 
 
 def test_intervals_of_few_trials_are_those_of_students_t() -> None:
-    spec = load_geometric("geometric", {"trials": 5, "sample_size": 12, "slope": [2, 12]})
-    sums = sum(error_sums(spec, block) for block in spec.blocks())
-    found = result_of(spec, np.array([5]), sums[None]).table.row(3, named=True)
+    spec = preset(trials=5, sample_size=12, slope=[2, 12])
+    blocks = np.stack([error_sums(spec, block) for block in spec.blocks()])
+    found, sums = result_of(spec, blocks).table.row(3, named=True), blocks.sum(0)
     variance = (sums[3, 1] - sums[3, 0] ** 2 / 5) / 4
     assert found["mle_ci"] == pytest.approx(2.7764451 * np.sqrt(variance / 5))  # t of 4 degrees
 
@@ -145,84 +148,45 @@ def test_jackknife_interval_has_the_width_of_repeated_runs() -> None:
     assert kstest((np.array(slopes) + 1) / np.std(slopes), "norm").pvalue > 1e-3
 
 
-def folder_bytes(folder: Path) -> dict[str, bytes]:
-    """Return what a run found; when and how long it ran (sessions.json) is its own."""
-    own = (".lock", "sessions.json")
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in own]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
-class Told(ProgressListener):
-    """Remember what a run told, and stop it after so many blocks."""
-
-    def __init__(self, stop_after: int | None = None) -> None:
-        self.stop_after, self.before, self.done = stop_after, 0, 0
-        self.said: list[str] = []
-
-    def start(self, total: int, what: str, *, done: int = 0, **_: object) -> None:
-        self.before = done
-
-    def advance(self, count: int = 1, **_: object) -> None:
-        self.done += count
-        if self.done == self.stop_after:
-            raise KeyboardInterrupt
-
-    def say(self, line: str) -> None:
-        self.said.append(line)
-
-
-def test_workers_and_interruptions_leave_the_same_files(tmp_path: Path) -> None:
+def test_workers_do_not_change_the_files_and_all_is_read_again(tmp_path: Path) -> None:
     spec = small()
-    run_geometric(spec, tmp_path / "whole", workers=3)
+    result = run_geometric(spec, tmp_path / "three", workers=3)
+    run_geometric(spec, tmp_path / "one", workers=1)
+    for name in ("spec.toml", "summary/geometric.csv", "summary/geometric.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "three" / name).read_bytes()
+    again = read_geometric(tmp_path / "one")
+    assert again.table.equals(result.table)
+    assert (again.spec, again.slope, again.slope_ci) == (spec, result.slope, result.slope_ci)
+    assert again.sentences() == result.sentences()
+    status = read_status(tmp_path / "one")
+    assert status.complete
+    assert status.summarised
+    assert status.machines
 
-    with pytest.raises(KeyboardInterrupt):
-        run_geometric(spec, tmp_path / "cut", workers=1, listener=Told(stop_after=20))
-    status = read_status(tmp_path / "cut")
-    assert (status.finished, status.cells, status.unit) == (20, 46, "trials")
-    told = Told()
-    run_geometric(spec, tmp_path / "cut", workers=2, listener=told)
-    assert (told.before, told.done) == (20, 26)
-    assert folder_bytes(tmp_path / "cut") == folder_bytes(tmp_path / "whole")
-    written = pl.read_csv(tmp_path / "whole" / "summary" / "geometric.csv")
-    assert written["trials"].unique().to_list() == [230]
-    assert written["mle"].to_list() == read_geometric(tmp_path / "cut").table["mle"].to_list()
 
-
-def test_a_partial_run_says_so_and_few_trials_have_no_slope(tmp_path: Path) -> None:
-    spec = small()
-    run_geometric(spec, tmp_path)
-    for part in sorted((tmp_path / "parts").iterdir())[5:]:
-        part.unlink()
-    partial = read_geometric(tmp_path)
-    assert partial.trials == 25
-    assert "25 trials of 230: the run is not finished" in partial.sentences()[0]
+def test_few_trials_have_no_slope(tmp_path: Path) -> None:
     run_geometric(small(trials=1), tmp_path / "one")
     assert "too few trials" in read_geometric(tmp_path / "one").sentences()[1]
 
 
 def test_folders_of_another_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FirthshotError, match="is no preset"):
+        read_geometric(tmp_path)
     run_geometric(small(), tmp_path)
     with pytest.raises(FirthshotError, match=r"p was 0\.5, is 0\.4"):
         run_geometric(small(p=0.4), tmp_path)
-    with pytest.raises(SpecError, match="kind 'geometric', which is another kind"):
+    with pytest.raises(SpecError, match="is the geometric experiment"):
         load_spec(str(tmp_path))
     other = tmp_path / "other"
     other.mkdir()
     (other / "spec.toml").write_text('name = "x"\n')
     with pytest.raises(FirthshotError, match="holds a run of another kind"):
         run_geometric(small(), other)
-    part = next((tmp_path / "parts").iterdir())
-    part.write_bytes(part.read_bytes()[:40])
-    with pytest.raises(
-        FirthshotError, match="is damaged: its cell is computed anew by firthshot run"
-    ):
+    with pytest.raises(FirthshotError, match="holds no geometric experiment"):
+        read_geometric(other)
+    (tmp_path / "summary" / "geometric.json").write_text("[")
+    with pytest.raises(FirthshotError, match="is damaged: run the experiment again"):
         read_geometric(tmp_path)
-    told = Told()
-    run_geometric(small(), tmp_path, listener=told)  # computes the block anew
-    assert told.said == [f"{part} is damaged: its cell is computed anew; see {tmp_path}/damaged."]
-    run_geometric(small(), tmp_path / "sound")
-    found, expected = (read_geometric(folder).table for folder in (tmp_path, tmp_path / "sound"))
-    assert found.equals(expected)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +209,6 @@ def test_kinds_of_sources(tmp_path: Path) -> None:
     assert preset_names("geometric") == ["geometric"]
     assert "geometric" not in preset_names()
     assert isinstance(load_any("geometric"), GeometricSpec)
-    with pytest.raises(SpecError, match="cosine asks for trials on banks"):
-        load_geometric("cosine")
     file = tmp_path / "x.toml"
     file.write_text('kind = "geometrik"\n')
     with pytest.raises(SpecError, match="'geometrik' is no kind of run"):
@@ -255,10 +217,9 @@ def test_kinds_of_sources(tmp_path: Path) -> None:
 
 def test_few_trials_have_a_wider_bound(result) -> None:
     """Student's t at 4 degrees of freedom, from its table; nothing from one trial."""
-    spec = load_geometric("geometric", {"sample_size": 3, "slope": [1, 3]})
-    few = dataclasses.replace(result, trials=5, spec=spec)
+    few = dataclasses.replace(result, spec=preset(trials=5, sample_size=3, slope=[1, 3]))
     assert few.bound_of_t == pytest.approx(3.495, abs=1e-3)  # two sizes: 1.25 % in each tail
-    one = dataclasses.replace(result, trials=1)
+    one = dataclasses.replace(result, spec=preset(trials=1))
     assert np.isnan(one.bound_of_t)
     assert not one.firth_is_biased
     assert not one.likelihood_is_biased

@@ -27,14 +27,14 @@ def settings(spec: GeometricSpec) -> dict[str, str]:
         "p": f"{spec.p:g}",
         "sample_size": f"{spec.sample_size}; all sizes from 1 up, from the same draws of a trial",
         "slope": f"fitted from N = {spec.slope[0]} to {spec.slope[1]}",
-        "trials": f"{spec.trials:,} in {len(spec.blocks())} blocks",
+        "trials": f"{spec.trials:,}",
         "time": _time(spec),
     }
 
 
 def _time(spec: GeometricSpec) -> str:
     """Estimate the time from a small block, timed here and now."""
-    from firthshot.experiments.geometric.run import error_sums
+    from firthshot.experiments.geometric import error_sums
     from firthshot.experiments.run.workers import default_workers
     from firthshot.progress import duration
 

@@ -142,7 +142,7 @@ def _run_geometric(
     from firthshot.cli._geometric import size
     from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
-    from firthshot.experiments.geometric.run import run_geometric
+    from firthshot.experiments.geometric import run_geometric
 
     if dask is not None:
         raise FirthshotError("--dask is for trials on banks: the geometric experiment runs here.")

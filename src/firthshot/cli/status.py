@@ -34,9 +34,13 @@ def status(
 def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
     from firthshot.cli._results import outdated_words, resume_command
 
-    share = f" ({status.finished / status.cells:.0%})" if status.cells else ""
-    yield f"{status.name}: {status.finished:,} of {status.cells:,} cells{share}, {_state(status)}"
-    yield f"{status.classifiers:,} {status.unit} in the plan"
+    if not status.cells:  # nothing that is stored in parts, such as the geometric experiment
+        yield f"{status.name}: {_state(status)}"
+    else:
+        share = f"{status.finished / status.cells:.0%}"
+        cells = f"{status.finished:,} of {status.cells:,} cells ({share})"
+        yield f"{status.name}: {cells}, {_state(status)}"
+        yield f"{status.classifiers:,} classifiers in the plan"
     if status.machines:
         yield f"computed on {status.machines}"
     for note in status.notes:
@@ -59,6 +63,7 @@ def _state(status: RunStatus) -> str:
     from firthshot.progress import duration
 
     if not status.running:
-        return "complete" if status.finished >= status.cells > 0 else "not running"
+        done = status.complete and (status.cells or status.summarised)
+        return "complete" if done else "not running"
     left = status.seconds_left
     return "running" + (f", about {duration(left)} left" if left is not None else "")

@@ -428,16 +428,6 @@ def geometric(folder: Path, trials: int) -> Path:
     return folder
 
 
-def test_a_partial_geometric_run_says_so_at_the_top(tmp_path: Path) -> None:
-    folder = geometric(tmp_path, 300)
-    for part in sorted((folder / "parts").glob("*.parquet"))[:46]:
-        part.unlink()
-    text = Elements(render(gather([folder]))).text
-    assert "geometric is not finished. 4 of 50 cells are here" in text
-    assert "46 cells of the plan." in text
-    assert "24 trials of 300: the run is not finished" in text
-
-
 @pytest.mark.parametrize(
     ("trials", "words"), [(1, "There are too few"), (5, "There are too few"), (5000, "Yes:")]
 )

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.toy import write_bank
 from firthshot.banks import load_bank
-from firthshot.experiments.geometric.run import read_geometric, run_geometric
+from firthshot.experiments.geometric import read_geometric, run_geometric
 from firthshot.experiments.rope import Paths, fit_paths
 from firthshot.experiments.spec import GeometricSpec
 from firthshot.experiments.summary import RunSummary

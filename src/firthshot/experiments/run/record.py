@@ -45,12 +45,11 @@ def read_record(path: Path, kind: type[T], way_out: str, missing: T | None = Non
 
 
 class PlanRecord(msgspec.Struct, frozen=True):
-    """What ``plan.json`` says: ``classifiers`` counts what ``unit`` names."""
+    """What ``plan.json`` says."""
 
     cells: int
     classifiers: int
     notes: tuple[Note, ...]
-    unit: str = "classifiers"
 
 
 def write_plan(folder: Path, plan: PlanRecord) -> None:

@@ -36,7 +36,6 @@ class RunStatus:
     # what the plan left out or changed from the spec, in sentences
     notes: list[str] = field(default_factory=list)
     summarised: bool = False
-    unit: str = "classifiers"
     # cells and trials that do not count, in words
     damaged: str = ""
     dropped: str = ""
@@ -86,7 +85,6 @@ def read_status(path: Path) -> RunStatus:
         failures=_failures(path),
         notes=condense(plan.notes),
         summarised=any((path / "summary").glob("*.csv")),
-        unit=plan.unit,
         damaged=f"{damage_in_words(damaged)} not counted" if damaged else "",
         dropped=dropped_trials(path, damaged),
         page_outdated=page_outdated(path),

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -23,7 +23,6 @@ from firthshot.experiments.spec.fields import (
     toml_value,
 )
 
-S = TypeVar("S", Spec, GeometricSpec)
 PRESETS = Path(__file__).parent / "presets"
 _TABLES: dict[str, type[msgspec.Struct]] = {
     "sgd": SgdSettings,
@@ -133,12 +132,7 @@ def override(fields: dict[str, Any], assignments: dict[str, Any]) -> dict[str, A
 
 def load_spec(source: str | Path, assignments: dict[str, Any] | None = None) -> Spec:
     """Return the spec of a preset, file or run folder, with assignments over it."""
-    return _of_kind(Spec, load_any(source, assignments), str(source))
-
-
-def load_geometric(source: str | Path, assignments: dict[str, Any] | None = None) -> GeometricSpec:
-    """Return the spec of a geometric preset, file or run folder, with assignments over it."""
-    return _of_kind(GeometricSpec, load_any(source, assignments), str(source))
+    return build_spec(*resolve(source, assignments or {}), source=str(source))
 
 
 def load_any(source: str | Path, assignments: dict[str, Any] | None = None) -> Spec | GeometricSpec:
@@ -146,16 +140,12 @@ def load_any(source: str | Path, assignments: dict[str, Any] | None = None) -> S
     return build_any(*resolve(source, assignments or {}))
 
 
-def build_spec(fields: dict[str, Any]) -> Spec:
+def build_spec(fields: dict[str, Any], text: str = "", source: str = "The spec") -> Spec:
     """Return the spec of these fields, which are those of trials on banks."""
-    return _of_kind(Spec, build_any(fields), "The spec")
-
-
-def _of_kind(kind: type[S], spec: Spec | GeometricSpec, source: str) -> S:
-    if isinstance(spec, kind):
+    spec = build_any(fields, text)
+    if isinstance(spec, Spec):
         return spec
-    what = "is of the kind 'geometric'" if kind is Spec else "asks for trials on banks"
-    raise SpecError(f"{source} {what}, which is another kind of run: name another spec or folder.")
+    raise SpecError(f"{source} is the geometric experiment, which has no trials on banks.")
 
 
 def build_any(fields: dict[str, Any], text: str = "") -> Spec | GeometricSpec:

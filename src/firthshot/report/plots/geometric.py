@@ -14,7 +14,7 @@ from firthshot.report.plots.style import Drawing, panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from firthshot.experiments.geometric.summary import GeometricResult
+    from firthshot.experiments.geometric import GeometricResult
     from firthshot.report.gather import Gathered
 
 FIRTH, PLAIN = BLUE, RED  # as in every picture of estimates
@@ -32,11 +32,10 @@ def draw(gathered: Gathered) -> Iterator[Drawing]:
 
 def caption(result: GeometricResult) -> str:
     """Say what the panels show, with the numbers."""
-    some = "" if result.trials == result.spec.trials else f" of {result.spec.trials:,}"
     size, t = result.largest_t
     first, last = result.spec.slope
     return (
-        f"Geometric distribution, p = {result.spec.p:g}, {result.trials:,}{some} trials. Left: "
+        f"Geometric distribution, p = {result.spec.p:g}, {result.trials:,} trials. Left: "
         "mean of the maximum-likelihood estimate 1/ȳ and of Firth's (N − 1)/(Nȳ − 1) against the "
         "sample size N; at N = 1 Firth follows the paper's rule, N taken as 1.01. Right: absolute "
         f"bias; the slope of log |bias| over N = {first} to {last} is {minus(result.slope)} ± "

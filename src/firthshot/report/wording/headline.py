@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from firthshot.experiments.checks import TRIALS
-from firthshot.experiments.geometric.summary import GeometricResult
+from firthshot.experiments.geometric import GeometricResult
 from firthshot.experiments.summary import Unjudged
 from firthshot.report.verdict import Effect, Outcome, Verdict, main_verdicts
 from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves

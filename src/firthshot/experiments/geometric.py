@@ -1,29 +1,40 @@
-"""What the geometric experiment found: both estimators' means, and the slope of the bias."""
+"""The geometric experiment (Fig 1), where the bias of maximum likelihood can be worked out.
+
+A trial tosses a coin until the first head, ``sample_size`` times over; y counts the tosses. From
+the first N counts it estimates p, for every N, by maximum likelihood (1 / ȳ) and by Firth's
+bias-reduced estimator ((N − 1) / (N ȳ − 1)). All trials take seconds, so that nothing is resumed.
+"""
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from firthshot.experiments.run.record import write_record
-from firthshot.experiments.spec.fields import GeometricSpec
+from firthshot.arrays import Array
+from firthshot.errors import FirthshotError, refusing
+from firthshot.experiments.run.folder_spec import open_folder
+from firthshot.experiments.run.record import begin_session, put_session, read_record, write_record
+from firthshot.experiments.run.workers import default_workers
+from firthshot.experiments.spec import GeometricSpec, load_any
 from firthshot.experiments.statistics import Z, t_quantile
-from firthshot.files import write_whole
+from firthshot.files import write_whole, writing_to
+from firthshot.progress import SILENT, ProgressListener
 
-Array = npt.NDArray[Any]
+_TABLE, _RECORD = "geometric.csv", "geometric.json"
 
 
 @dataclass(frozen=True)
 class GeometricResult:
-    """The result of a run, finished or not."""
+    """The result of a run."""
 
     spec: GeometricSpec
-    trials: int  # finished trials
     # one line per sample size: the mean estimates with the half-widths of their 95 % intervals,
     # their biases, the exact expectation of the maximum-likelihood estimate, and the t-statistic of
     # Firth's bias
@@ -34,6 +45,11 @@ class GeometricResult:
     slope: float
     slope_ci: float
     exact_slope: float  # the same slope of the exact biases
+
+    @property
+    def trials(self) -> int:
+        """Return the number of trials."""
+        return self.spec.trials
 
     @property
     def largest_t(self) -> tuple[int, float]:
@@ -73,10 +89,8 @@ class GeometricResult:
         """Say the result in words."""
         first, last = self.spec.slope
         size, t = self.largest_t
-        some = self.trials < self.spec.trials
-        begun = f" of {self.spec.trials:,}: the run is not finished" if some else ""
         noun = "trial" if self.trials == 1 else "trials"
-        about = f"{self.trials:,} {noun}{begun}; p = {self.spec.p:g}."
+        about = f"{self.trials:,} {noun}; p = {self.spec.p:g}."
         if not np.isfinite([self.slope, self.slope_ci, t]).all():
             return [about, "That is too few trials for the slope and its interval."]
         likelihood = (
@@ -96,26 +110,71 @@ class GeometricResult:
         size, t = self.largest_t
         record = {name: getattr(self, name) for name in ("trials", "slope", "slope_ci")}
         record |= {"exact_slope": self.exact_slope, "largest_t": t, "largest_t_size": size}
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "geometric.csv", self.table.write_csv().encode())
-        write_record(folder / "geometric.json", record | {"bound_of_t": self.bound_of_t})
+        with writing_to(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / _TABLE, self.table.write_csv().encode())
+        write_record(folder / _RECORD, record | {"bound_of_t": self.bound_of_t})
 
 
-def result_of(spec: GeometricSpec, trials: Array, sums: Array) -> GeometricResult:
-    """Return the result of blocks with these numbers of trials (B,) and sums (B, sizes, 4)."""
-    table = _table(spec, int(trials.sum()), sums.sum(0))
+def run_geometric(
+    spec: GeometricSpec,
+    out: Path,
+    *,
+    workers: int | None = None,
+    listener: ProgressListener = SILENT,
+) -> GeometricResult:
+    """Run the experiment and write its spec and summary into a folder.
+
+    The results do not depend on the number of threads, all cores by default.
+    """
+    open_folder(out, spec).claim([])
+    session, started = begin_session(), time.perf_counter()
+    blocks = spec.blocks()
+    listener.start(len(blocks), "blocks")
+    sums = np.empty((len(blocks), spec.sample_size, 4))
+    with ThreadPoolExecutor(workers or default_workers()) as pool:
+        for at, found in enumerate(pool.map(lambda block: error_sums(spec, block), blocks)):
+            sums[at] = found
+            listener.advance()
+    result = result_of(spec, sums)
+    result.write(out / "summary")
+    seconds = round(time.perf_counter() - started, 1)
+    put_session(out, msgspec.structs.replace(session, seconds=seconds))
+    return result
+
+
+def read_geometric(folder: Path) -> GeometricResult:
+    """Return the result that a run folder holds."""
+    spec = load_any(folder)
+    there, again = folder / "summary", "run the experiment again"
+    if not isinstance(spec, GeometricSpec) or not (there / _TABLE).is_file():
+        raise FirthshotError(f"{folder} holds no geometric experiment: run one into it first.")
+    record = read_record(there / _RECORD, dict[str, float | None], again)
+    with refusing(f"{there / _TABLE} is damaged, {again}"):
+        table = pl.read_csv(there / _TABLE, infer_schema_length=None)
+    slopes = [record.get(name) for name in ("slope", "slope_ci", "exact_slope")]
+    return GeometricResult(spec, table, *(np.nan if one is None else one for one in slopes))
+
+
+def error_sums(spec: GeometricSpec, block: tuple[int, int]) -> Array:
+    """Return Σ e and Σ e² of maximum likelihood, then of Firth, over a block: (sample_size, 4)."""
+    from firthshot.experiments._geometric_kernel import add_errors
+    from firthshot.kernels.streams import stream_key
+
+    sums: Array = np.zeros((spec.sample_size, 4))
+    add_errors(np.uint64(stream_key("geometric")), *block, spec.p, sums)
+    return sums
+
+
+def result_of(spec: GeometricSpec, sums: Array) -> GeometricResult:
+    """Return the result of the sums of all blocks, (B, sizes, 4)."""
+    table = _table(spec, spec.trials, sums.sum(0))
     first, last = spec.slope
-    used = slice(first - 1, last)
-    slope, slope_ci = jackknife_slope(np.arange(first, last + 1), trials, sums[:, used, 0])
+    used, sizes = slice(first - 1, last), np.arange(first, last + 1)
+    trials = np.array([stop - start for start, stop in spec.blocks()])
+    slope, slope_ci = jackknife_slope(sizes, trials, sums[:, used, 0])
     exact = table["mle_exact"].to_numpy()[used] - spec.p
-    return GeometricResult(
-        spec,
-        int(trials.sum()),
-        table,
-        slope,
-        slope_ci,
-        float(_log_slope(np.arange(first, last + 1), exact)),
-    )
+    return GeometricResult(spec, table, slope, slope_ci, float(_log_slope(sizes, exact)))
 
 
 def _table(spec: GeometricSpec, trials: int, sums: Array) -> pl.DataFrame:

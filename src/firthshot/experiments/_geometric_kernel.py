@@ -1,4 +1,4 @@
-"""Compiled loop behind :mod:`firthshot.experiments.geometric`."""
+"""The compiled loop of :mod:`firthshot.experiments.geometric`."""
 
 from __future__ import annotations
 
