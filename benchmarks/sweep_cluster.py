@@ -69,7 +69,7 @@ def _cells(count: int) -> list[Cell]:
 
 def _per_megabyte(client: Any, megabytes: int) -> float:
     """Return the seconds per megabyte and worker that a bank needs to reach the workers."""
-    from firthshot.experiments.run.worker_side import BankPlugin, BankRef
+    from firthshot.experiments.run.cluster import BankPlugin, BankRef
 
     with TemporaryDirectory(prefix="firthshot-bench-") as folder:
         path = Path(folder) / "content"

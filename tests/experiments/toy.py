@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from firthshot.banks import save_bank
+from firthshot.experiments.spec.checking import without_idle
 from firthshot.experiments.spec.fields import Spec
-from firthshot.experiments.spec.idle import without_idle
 from firthshot.experiments.spec.reading import build_spec
 
 TABLES = ("parts", "bins", "trials")

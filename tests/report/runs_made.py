@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.toy import toy_spec, write_bank
 from firthshot.experiments import run
-from firthshot.experiments.spec.idle import without_idle
+from firthshot.experiments.spec.checking import without_idle
 
 HOSTILE = "<script>alert(1)</script>"
 

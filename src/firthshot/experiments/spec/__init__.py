@@ -18,21 +18,7 @@ from firthshot.experiments.spec.reading import (
 )
 
 __all__ = [
-    "GeometricSpec",
-    "Spec",
-    "SpecError",
-    "SpecProblem",
-    "build_any",
-    "find_problems",
-    "load_any",
-    "load_spec",
-    "open_banks",
-    "paper_items",
-    "parse_assignment",
-    "preset_names",
-    "presets_of",
-    "resolve",
-    "run_folder",
-    "settle_banks",
-    "to_toml",
-]
+    "GeometricSpec", "Spec", "SpecError", "SpecProblem", "build_any", "find_problems", "load_any",
+    "load_spec", "open_banks", "paper_items", "parse_assignment", "preset_names", "presets_of",
+    "resolve", "run_folder", "settle_banks", "to_toml",
+]  # fmt: skip

@@ -1,15 +1,20 @@
-"""What types cannot say of a spec: fields that contradict one another or the engine."""
+"""What types cannot say of a spec: fields that contradict one another or the engine, or are idle.
+
+A field is idle where nothing would read it: refused where a user gave it, else dropped.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
+from itertools import pairwise
 from typing import Any
+
+import msgspec
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import GeometricSpec, Spec
-from firthshot.experiments.spec.idle import idle_fields
 from firthshot.experiments.spec.shots import is_query_rule, plan_shots
 
 Pairs = Iterator[tuple[str, str]]
@@ -69,10 +74,14 @@ def _none_such(name: str, what: str, there: Iterable[str], how: str) -> str:
 
 def _lists(spec: Spec) -> Pairs:
     for name in ("banks", "splits", "heads", "penalties", "priors", "ways", "shots"):
-        values = getattr(spec, name)
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                yield f"{name}[{index}]", f"{value!r} is listed twice."
+        yield from _twice(name, getattr(spec, name))
+
+
+def _twice(name: str, values: tuple[Any, ...]) -> Pairs:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            shown = f"{value:g}" if isinstance(value, float) else repr(value)
+            yield f"{name}[{index}]", f"{shown} is listed twice."
 
 
 def _grids(spec: Spec) -> Pairs:
@@ -82,11 +91,10 @@ def _grids(spec: Spec) -> Pairs:
             continue
         if 0 not in grid:
             yield name, "The grid lacks 0, to which all improvements are relative."
-        for index, value in enumerate(grid):
-            if value in grid[:index]:
-                yield f"{name}[{index}]", f"{value:g} is listed twice."
-            elif grid[:index] and value < grid[index - 1]:
-                yield f"{name}[{index}]", f"{value:g} is below {grid[index - 1]:g}: sort the grid."
+        yield from _twice(name, grid)
+        for index, (before, value) in enumerate(pairwise(grid), 1):
+            if value < before and value not in grid[:index]:
+                yield f"{name}[{index}]", f"{value:g} is below {before:g}: sort the grid."
 
 
 def _shots_and_queries(spec: Spec) -> Pairs:
@@ -127,14 +135,9 @@ def _calibration(spec: Spec) -> Pairs:
         penalty = PENALTIES.get(name)
         if penalty and (penalty.confidence or penalty.l2):
             yield f"penalties[{index}]", f"Distribution Calibration has no penalty {name!r}."
-    for index, number in enumerate(asked.artificial):
-        if number in asked.artificial[:index]:
-            yield f"calibration.artificial[{index}]", f"{number} is listed twice."
-    if shared:
-        yield from _shared_stopping(spec)
-
-
-def _shared_stopping(spec: Spec) -> Pairs:
+    yield from _twice("calibration.artificial", asked.artificial)
+    if not shared:
+        return
     from firthshot.calibration import TOGETHER
 
     rule = f"'shared-lbfgs' trains {TOGETHER} trials together"
@@ -168,3 +171,77 @@ def _methods(spec: Spec) -> Pairs:
             if str(error) not in seen:
                 yield method.head, str(error)
             seen.add(str(error))
+
+
+def idle_fields(spec: Spec) -> Pairs:
+    """Yield the fields that differ from their defaults and have no effect, and what they lack.
+
+    A default says no more than what is left out: the spec on record in a run folder has them all.
+    """
+    plain, usual = msgspec.to_builtins(spec), msgspec.to_builtins(Spec(name=spec.name))
+    for name, (words, is_there) in _readers(spec).items():
+        if plain[name] == usual[name] or is_there:
+            continue
+        inner = plain[name] if isinstance(plain[name], dict) else {}
+        for place in [f"{name}.{key}" for key in inner] or [name]:
+            yield place, words
+
+
+def without_idle(fields: dict[str, Any], keep: Container[str]) -> dict[str, Any]:
+    """Return well-typed fields without those that have no effect, save those to keep."""
+    out = {key: dict(value) if isinstance(value, dict) else value for key, value in fields.items()}
+    for place, _ in idle_fields(msgspec.convert(fields, Spec)):
+        table, dot, name = place.partition(".")
+        if place in keep or table in keep:
+            continue
+        del (out[table] if dot else out)[name or table]
+    return out
+
+
+def _readers(spec: Spec) -> dict[str, tuple[str, bool]]:
+    """Return what reads each field, in words, and whether the spec has it.
+
+    Heads and penalties that are not registered are refused elsewhere.
+    """
+    from firthshot.engine import registered_heads
+    from firthshot.objective import PENALTIES
+
+    kinds, sgd = registered_heads(), spec.solver == "sgd"
+    found: dict[str, tuple[str, bool]] = {}
+    for name, kind in kinds.items():
+        for field in (*kind.spec_fields, *kind.sgd_fields):
+            if kind.reference:
+                found[field] = "references = true", spec.references
+            elif field in kind.sgd_fields:
+                found[field] = f"the head {name!r} and solver = 'sgd'", name in spec.heads and sgd
+            else:
+                found[field] = f"the head {name!r}", name in spec.heads
+    calibrated = "[calibration]", spec.calibration is not None
+    unknown = not PENALTIES.keys() >= set(spec.penalties)
+    penalties = [PENALTIES[name] for name in spec.penalties if name in PENALTIES]
+    published = [kinds[name].published_l2[0] for name in spec.heads if name in kinds]
+    has_l2 = bool(spec.l2) or unknown or any(penalty.l2 > 0 for penalty in penalties)
+    own_grids = {"none", "label-smoothing"} | (
+        {"l2"} if spec.l2_coefficients is not None else set()
+    )
+    return found | {
+        "paper_sources": calibrated,
+        "source": calibrated,
+        "priors": (
+            "a penalty with a prior, such as 'firth'",
+            unknown or any(penalty.takes_prior for penalty in penalties),
+        ),
+        "coefficients": (
+            "a penalty that has this grid, such as 'firth'",
+            not own_grids.issuperset(spec.penalties),
+        ),
+        "l2_coefficients": ("the penalty 'l2'", "l2" in spec.penalties),
+        "smoothing": ("the penalty 'label-smoothing'", "label-smoothing" in spec.penalties),
+        "l2_kind": (
+            "the penalty 'l2' or an l2 above 0",
+            has_l2 or (spec.l2 is None and any(published)),
+        ),
+        "max_trials": ("until_ci", spec.until_ci is not None),
+        "sgd": ("solver = 'sgd'", sgd),
+        "converged": ("solver = 'converged'", spec.solver == "converged"),
+    }

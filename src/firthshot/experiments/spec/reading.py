@@ -14,21 +14,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from firthshot.errors import FirthshotError, refusing
-from firthshot.experiments.spec.fields import (
-    CalibrationSettings,
-    ConvergedSettings,
-    GeometricSpec,
-    SgdSettings,
-    Spec,
-    toml_value,
-)
+from firthshot.experiments.spec.fields import GeometricSpec, Spec, toml_value
 
 PRESETS = Path(__file__).parent / "presets"
-_TABLES: dict[str, type[msgspec.Struct]] = {
-    "sgd": SgdSettings,
-    "converged": ConvergedSettings,
-    "calibration": CalibrationSettings,
-}
 
 
 class SpecError(FirthshotError):
@@ -168,7 +156,7 @@ def resolve(source: str | Path, assignments: dict[str, Any]) -> tuple[dict[str, 
     is a preset's ``[sgd]`` under ``solver = "converged"``. Of one's own file nothing is: such a
     field is a problem to be named.
     """
-    from firthshot.experiments.spec.idle import without_idle
+    from firthshot.experiments.spec.checking import without_idle
 
     stated, text = read_source(source)
     fields = override(stated, assignments)
@@ -204,14 +192,19 @@ def struct_problems(
     ]
     for name in types.keys() & fields.keys():
         value = fields[name]
-        if name in _TABLES and isinstance(value, dict):
-            found += struct_problems(value, _TABLES[name], f"{name}.")
+        table = next(filter(_is_table, (types[name], *get_args(types[name]))), None)
+        if table and isinstance(value, dict):
+            found += struct_problems(value, table, f"{name}.")
         else:
             found += _value_problems(prefix + name, value, types[name])
     if not prefix and "name" not in fields:
         found.append(SpecProblem("name", "It is missing: every run has a name."))
     order = [prefix + name for name in fields]
     return sorted(found, key=lambda problem: _rank(problem.place, order))
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _rank(place: str, order: list[str]) -> int:
