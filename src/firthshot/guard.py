@@ -16,13 +16,14 @@ import pickletools
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zipfile import ZipInfo
 
 from firthshot.errors import FirthshotError, reason
 
+T = TypeVar("T")
 ROOM = 1 << 29  # bytes that any file may unpack to …
 GROWTH = 32  # … and as many more per byte of the file
 SECONDS = 8  # of processor time that any file may take, importing its reader included …
@@ -98,6 +99,13 @@ def _has_long_name(path: Path) -> bool:
                 if isinstance(name, str | bytes) and len(name) > LONGEST_NAME:
                     return True
     return False
+
+
+def read_tried(read: Callable[[Path], T], path: Path) -> T:
+    """Read a file by a public function of a module, once a child process has."""
+    if (fault := trial_fault(read.__module__, read.__name__, [path])) is not None:
+        raise FirthshotError(fault.words)
+    return read(path)
 
 
 def trial_fault(module: str, function: str, paths: Sequence[Path]) -> Fault | None:

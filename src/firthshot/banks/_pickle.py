@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.errors import BankError, reason
-from firthshot.guard import trial_fault
+from firthshot.errors import BankError, FirthshotError, reason
+from firthshot.guard import read_tried
 
 _NUMBER = re.compile(r"[<>=|]?[fiu][1248]|[<>=|]?b1")
 _INFLATION = 8  # a stacked array may exceed the file by this much before it looks like a bomb
@@ -65,8 +65,8 @@ class _Array:
 
     __slots__ = ("array",)
 
-    def __init__(self) -> None:
-        self.array = np.empty(0)
+    def __init__(self, *content: Any) -> None:
+        self.array = _from_bytes(*content) if content else np.empty(0)
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) != 5:
@@ -91,12 +91,6 @@ def _reconstruct(kind: Any, *_: Any) -> _Array:
     return _Array()
 
 
-def _from_buffer(raw: Any, dtype: Any, shape: Any, order: Any) -> _Array:
-    out = _Array()
-    out.array = _from_bytes(raw, dtype, shape, order)
-    return out
-
-
 def _scalar(dtype: Any, raw: Any) -> Any:
     return _from_bytes(raw, dtype, ()).item()
 
@@ -108,22 +102,18 @@ def _latin1(text: Any, encoding: Any) -> bytes:
     return text.encode("latin1")
 
 
-def _default_dict(*_: Any) -> dict[Any, Any]:
-    return {}
-
-
 _NDARRAY = _Admitted(_Array)
 _GLOBALS: dict[tuple[str, str], _Admitted] = {
     ("numpy", "ndarray"): _NDARRAY,
     ("numpy", "dtype"): _Admitted(_DType),
     ("_codecs", "encode"): _Admitted(_latin1),
-    ("collections", "defaultdict"): _Admitted(_default_dict),
-    ("collections", "OrderedDict"): _Admitted(_default_dict),
+    ("collections", "defaultdict"): _Admitted(lambda *_: {}),
+    ("collections", "OrderedDict"): _Admitted(lambda *_: {}),
 }
 for _core in ("numpy.core", "numpy._core"):
     _GLOBALS[f"{_core}.multiarray", "_reconstruct"] = _Admitted(_reconstruct)
     _GLOBALS[f"{_core}.multiarray", "scalar"] = _Admitted(_scalar)
-    _GLOBALS[f"{_core}.numeric", "_frombuffer"] = _Admitted(_from_buffer)
+    _GLOBALS[f"{_core}.numeric", "_frombuffer"] = _Admitted(_Array)
 for _module in ("builtins", "__builtin__"):
     for _kind in (list, dict, tuple, set, frozenset):
         _GLOBALS[_module, _kind.__name__] = _Admitted(_kind)
@@ -147,33 +137,22 @@ def read_data_pickle(path: Path) -> Any:
     Text that Python 2 wrote comes as bytes, since it did not say which of the two it meant.
     """
     try:
-        _refuse_unsafe(path, "load_data")
-        return load_data(path)
+        return read_tried(load_data, path)
     except OSError as error:
         raise BankError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except BankError as error:
+    except FirthshotError as error:
         raise BankError(f"{path} is refused: {str(error).rstrip('.')}.") from None
 
 
-def load_data(path: Path) -> Any:
+def load_data(path: Path, encoding: str = "bytes") -> Any:
     """Load a pickle of data; what is wrong with it is said without the name of the file."""
-    return _unwrap(_load(path, "bytes"))
-
-
-def _load(path: Path, encoding: str) -> Any:
     try:
         with path.open("rb") as file:
-            return _Unpickler(file, encoding=encoding).load()
+            return _unwrap(_Unpickler(file, encoding=encoding).load())
     except (BankError, OSError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - a damaged pickle raises anything
         raise BankError(f"it is damaged or not a pickle ({reason(error)})") from None
-
-
-def _refuse_unsafe(path: Path, function: str) -> None:
-    """Refuse a pickle that a child process cannot load: a few bytes can ask for all memory."""
-    if (fault := trial_fault(__name__, function, [path])) is not None:
-        raise BankError(fault.words)
 
 
 def _unwrap(content: Any) -> Any:
@@ -189,39 +168,33 @@ def _unwrap(content: Any) -> Any:
 
 def read_pickled_classes(path: Path) -> tuple[np.ndarray, list[int | str]]:
     """Read a pickled dict class -> vectors; return the rows (n, d) and the class of each row."""
-    _refuse_unsafe(path, "load_classes")
-    return load_classes(path)
+    return read_tried(load_classes, path)
 
 
 def load_classes(path: Path) -> tuple[np.ndarray, list[int | str]]:
     """Load a pickle of classes; `read_pickled_classes` without the trial."""
-    content = _load(path, "ASCII")
+    content = load_data(path, "ASCII")
     if not isinstance(content, dict) or not content:
         raise BankError("it does not hold a dict of class -> list of vectors")
-    vectors, owners = [], []
-    for key, listed in content.items():
+    vectors: list[np.ndarray] = []
+    owners: list[int | str] = []
+    for key, rows in content.items():
         if type(key) not in (int, str):
             raise BankError("a class is neither a number nor a name")
-        rows = _vectors(listed, key)
-        vectors += rows
+        if not _are_vectors(rows):
+            raise BankError(f"class {key!r} is not a list of vectors")
+        vectors.extend(rows)
         owners += [key] * len(rows)
-    return _stack(vectors, _INFLATION * path.stat().st_size), owners
-
-
-def _vectors(listed: Any, key: int | str) -> list[np.ndarray]:
-    rows: list[np.ndarray] = []
-    if isinstance(listed, _Array):
-        rows = [*listed.array] if listed.array.ndim == 2 else []
-    elif isinstance(listed, list | tuple):
-        rows = [item.array if isinstance(item, _Array) else np.empty(0) for item in listed]
-    if not rows or any(row.ndim != 1 or not row.size for row in rows):
-        raise BankError(f"class {key!r} is not a list of vectors")
-    return rows
-
-
-def _stack(vectors: list[np.ndarray], limit: int) -> np.ndarray:
-    if not vectors or len({len(vector) for vector in vectors}) != 1:
+    if len({len(vector) for vector in vectors}) != 1:
         raise BankError("its vectors differ in length")
-    if len(vectors) * vectors[0].nbytes > limit:
+    if len(vectors) * vectors[0].nbytes > _INFLATION * path.stat().st_size:
         raise BankError("it unpacks to far more than its own size")
-    return np.stack(vectors)
+    return np.stack(vectors), owners
+
+
+def _are_vectors(rows: Any) -> bool:
+    return (
+        isinstance(rows, list | tuple | np.ndarray)
+        and len(rows) > 0
+        and all(isinstance(row, np.ndarray) and row.ndim == 1 and row.size for row in rows)
+    )

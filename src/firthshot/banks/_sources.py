@@ -18,7 +18,7 @@ from firthshot.banks._arrays import read_npy, read_npz
 from firthshot.banks._pickle import read_pickled_classes
 from firthshot.banks._tables import read_table
 from firthshot.errors import BankError, FirthshotError, MissingExtraError, reason
-from firthshot.guard import load_tensors, refuse_bomb, trial_fault
+from firthshot.guard import load_tensors, read_tried, refuse_bomb
 from firthshot.tables import TABLES
 
 
@@ -120,9 +120,7 @@ def _read_hdf5(path: Path) -> Source:
         import h5py  # noqa: F401
     except ImportError:
         raise MissingExtraError(f"Reading {path}", "hdf5") from None
-    if (fault := trial_fault(__name__, "read_s2m2", [path])) is not None:
-        raise BankError(fault.words)
-    return read_s2m2(path)
+    return read_tried(read_s2m2, path)
 
 
 def read_s2m2(path: Path) -> Source:
