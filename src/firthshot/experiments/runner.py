@@ -18,16 +18,14 @@ from firthshot.experiments.plan.layout import Plan, make_plan
 from firthshot.experiments.rounds import Rounds
 from firthshot.experiments.run.folder_spec import open_folder, run_identity
 from firthshot.experiments.run.record import (
-    TIMED,
-    TIMES,
+    PLAN,
     PlanRecord,
-    Timing,
     begin_session,
     put_session,
     read_sessions,
     read_times,
-    write_plan,
     write_record,
+    write_times,
 )
 from firthshot.experiments.run.store import RunFolder, sweep
 from firthshot.experiments.run.workers import Compute, Done, on_threads
@@ -99,18 +97,18 @@ def run(
     banks = open_banks(spec)
     record = open_folder(out, spec)
     plan = make_plan(spec, banks, record.steps)
-    banks = list({bank.name: bank for bank in [*banks, *plan.sources]}.values())
-    for bank in banks:
+    by_name = {bank.name: bank for bank in [*banks, *plan.sources]}
+    for bank in by_name.values():
         bank.verify()
     begun = msgspec.structs.replace(spec, trials=record.steps[0])
-    folder = RunFolder(out, run_identity(begun, banks))
-    record.claim(banks)
+    folder = RunFolder(out, run_identity(begun, list(by_name.values())))
+    record.claim(list(by_name.values()))
     folder.create()
     with folder.lock():
         sweep(out)
         record.record_growth()
-        work = compute or (lambda cells, by_name: on_threads(cells, by_name, workers))
-        task = _CellTask(spec, plan, folder, {bank.name: bank for bank in banks}, work, listener)
+        work = compute or partial(on_threads, workers=workers)
+        task = _CellTask(spec, plan, folder, by_name, work, listener)
         task.outcome.seconds["plan"] = time.perf_counter() - started
         return task.run(summary)
 
@@ -133,9 +131,7 @@ class _CellTask:
         self.finished = folder.finished()
         self.wanted: dict[str, Cell] = {}
         self.session, self.started = begin_session(), time.perf_counter()
-        self.times = {
-            msgspec.structs.astuple(one)[:-1]: one.seconds for one in read_times(folder.path)
-        }
+        self.times = read_times(folder.path)
 
     def run(self, summary: bool) -> RunOutcome:
         """Compute all rounds, then summarise."""
@@ -168,7 +164,8 @@ class _CellTask:
     def _round(self, cells: list[Cell]) -> None:
         self.wanted |= {cell.identity: cell for cell in cells}
         classifiers = sum(cell.classifiers for cell in self.wanted.values())
-        write_plan(self.folder.path, PlanRecord(len(self.wanted), classifiers, self.plan.notes))
+        plan = PlanRecord(len(self.wanted), classifiers, self.plan.notes)
+        write_record(self.folder.path / PLAN, plan)
         missing = [cell for cell in cells if cell.identity not in self.finished]
         self.outcome.cells += len(cells)
         self.outcome.resumed += len(cells) - len(missing)
@@ -202,11 +199,13 @@ class _CellTask:
         self.outcome.classifiers += done.cell.classifiers
         seconds = self.outcome.seconds
         seconds["compute"] = seconds.get("compute", 0.0) + done.seconds
-        condition, method = done.cell.condition, done.cell.method
-        key = (condition.bank, method.head, method.family, method.prior)
-        place = (condition.ways, condition.shots, condition.scheme)
         each = done.seconds / done.cell.classifiers
-        self.times[*key, *place] = min(each, self.times.get((*key, *place), each))
+        condition, method = done.cell.condition, done.cell.method
+        key = (
+            *(condition.bank, method.head, method.family, method.prior),
+            *(condition.ways, condition.shots, condition.scheme),
+        )
+        self.times[key] = min(each, self.times.get(key, each))
 
     def _record_session(self) -> None:
         cells = self.outcome.cells - self.outcome.resumed - len(self.outcome.failed)
@@ -216,9 +215,7 @@ class _CellTask:
             "classifiers": self.outcome.classifiers,
         }
         if self.times:
-            lines = [[*key, seconds] for key, seconds in sorted(self.times.items())]
-            times = [Timing(**dict(zip(TIMED, line, strict=True))) for line in lines]
-            write_record(self.folder.path / TIMES, times)
+            write_times(self.folder.path, self.times)
         if cells or not read_sessions(self.folder.path):
             put_session(self.folder.path, msgspec.structs.replace(self.session, **done))
 

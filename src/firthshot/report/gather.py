@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 
@@ -70,8 +69,7 @@ class Gathered:
     @cached_property
     def seconds(self) -> dict[tuple[Any, ...], float]:
         """Return the seconds of one classifier by bank, method and setting."""
-        times = [one for run in self.runs for one in read_times(run.path)]
-        return {msgspec.structs.astuple(one)[:-1]: one.seconds for one in times}
+        return {key: each for run in self.runs for key, each in read_times(run.path).items()}
 
     @property
     def named_geometric(self) -> Iterator[tuple[str, GeometricResult]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,8 +56,12 @@ def compute(cell: Cell, bank: Bank, threads: int = 1, source: Bank | None = None
         query=features.positions(sampled.query),
     )
     theory = theory_value(cell, features.values.shape[1], training_rows(cell, episodes))
-    results = _train(cell, features, episodes, theory, threads, bank, source)
-    columns, is_theory = _columns(cell, theory)
+    grid = cell.method.coefficients
+    trained = (*grid, *((theory,) if theory is not None and theory not in grid else ()))
+    results = _train(cell, features, episodes, trained, threads, bank, source)
+    # A theory value that is in the grid has its own rows, copied: nothing is trained twice.
+    columns = [*range(len(grid)), *([] if theory is None else [trained.index(theory)])]
+    is_theory = np.arange(len(columns)) >= len(grid)
     exact = _theory_exact(cell, features, episodes)
     keys = cell.keys(bank)
     return Tables(
@@ -110,22 +115,11 @@ def theory_value(cell: Cell, d: int, n: int) -> float | None:
     return theory_lambda(cell.condition.actual_ways, min(n, d + 1), n)
 
 
-def _columns(cell: Cell, theory: float | None) -> tuple[list[int], list[bool]]:
-    """Return the column of every coefficient reported, and whether it is the theory's."""
-    grid = cell.method.coefficients
-    columns, is_theory = list(range(len(grid))), [False] * len(grid)
-    if theory is not None:
-        # A theory value that is in the grid has its own rows, copied: nothing is trained twice.
-        columns.append(grid.index(theory) if theory in grid else len(grid))
-        is_theory.append(True)
-    return columns, is_theory
-
-
 def _train(
     cell: Cell,
     features: SplitFeatures,
     episodes: Episodes,
-    theory: float | None,
+    coefficients: tuple[float, ...],
     threads: int,
     bank: Bank,
     source: Bank | None,
@@ -134,8 +128,6 @@ def _train(
     from firthshot.engine import train
 
     method, head = cell.method, _head(cell, bank, source)
-    extra = () if theory is None or theory in method.coefficients else (theory,)
-    coefficients = (*method.coefficients, *extra)
     if method.solver == "shared-lbfgs":  # the published stopping rule
         penalty = method.penalty(coefficients)
         return train_shared(features.values, episodes, head, SharedLbfgs(), penalty)
@@ -147,8 +139,11 @@ def _train(
             dtype=cell.dtype, threads=threads, memory=4e9,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    portions = _portions(cell, episodes, coefficients)
-    parts = [trained(method.penalty(some)) for some in portions]
+    # The coefficients of a very large trial are split, by its size alone, to bound its memory.
+    each = 4 * 3 * int(np.diff(episodes.offsets).max()) * cell.condition.actual_ways
+    fit = max(1, int(_WORKING_LIMIT // each))
+    starts = range(0, len(coefficients), fit)
+    parts = [trained(method.penalty(coefficients[i : i + fit])) for i in starts]
     results = parts[0] if len(parts) == 1 else _join(parts)
     return _at_the_limit(results, method, trained)
 
@@ -190,16 +185,6 @@ def _head(cell: Cell, bank: Bank, source: Bank | None) -> Any:
     return CalibratedLinear(statistics, drawn.artificial, drawn.neighbours, drawn.alpha)
 
 
-def _portions(
-    cell: Cell, episodes: Episodes, coefficients: tuple[float, ...]
-) -> list[tuple[float, ...]]:
-    """Split the coefficients of a very large trial, by its size alone, to bound its memory."""
-    queries = int(np.diff(episodes.offsets).max())
-    each = 4 * 3 * queries * cell.condition.actual_ways
-    fit = max(1, int(_WORKING_LIMIT // each))
-    return [coefficients[i : i + fit] for i in range(0, len(coefficients), fit)]
-
-
 def _join(parts: list[Results]) -> Results:
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts], axis=1)
@@ -233,12 +218,10 @@ def full_rank(X: np.ndarray) -> bool:
 
     wide = X.astype(np.float64)
     gram = wide @ wide.T + 1.0
-    try:
+    with contextlib.suppress(np.linalg.LinAlgError):
         pivots = np.diagonal(np.linalg.cholesky(gram))
-    except np.linalg.LinAlgError:
-        return sample_rank(X) == len(X)
-    if pivots.min() ** 2 > 1e-9 * np.trace(gram):
-        return True
+        if pivots.min() ** 2 > 1e-9 * np.trace(gram):
+            return True
     return sample_rank(X) == len(X)
 
 
@@ -246,7 +229,7 @@ def _rows(
     keys: dict[str, Any],
     results: Results,
     columns: list[int],
-    is_theory: list[bool],
+    is_theory: np.ndarray,
     exact: np.ndarray,
 ) -> pl.DataFrame:
     """Return one row per trial and coefficient, in this order."""
@@ -267,7 +250,7 @@ def _rows(
 
 
 def _bins(
-    keys: dict[str, Any], results: Results, columns: list[int], is_theory: list[bool]
+    keys: dict[str, Any], results: Results, columns: list[int], is_theory: np.ndarray
 ) -> pl.DataFrame:
     pooled = results.bins.sum(axis=0)[columns]  # (L, 15, 3)
     width, bins = pooled.shape[:2]

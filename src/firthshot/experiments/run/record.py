@@ -18,7 +18,7 @@ from firthshot.files import write_whole, writing_to
 
 T = TypeVar("T")
 FILE = "sessions.json"
-_PLAN = "plan.json"
+PLAN = "plan.json"
 KEPT = "finished cells are kept"  # what a full disk leaves
 _PACKAGES = ("numpy", "numba", "polars")
 
@@ -52,22 +52,17 @@ class PlanRecord(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...]
 
 
-def write_plan(folder: Path, plan: PlanRecord) -> None:
-    """Write what the report and a status need to know of the plan."""
-    write_record(folder / _PLAN, plan)
-
-
 def read_plan(folder: Path) -> PlanRecord:
     """Return the plan on record; an empty one for a folder of tables alone."""
     return read_record(
-        folder / _PLAN,
+        folder / PLAN,
         PlanRecord,
         "delete it, or run again, which writes it anew",
         PlanRecord(0, 0, ()),
     )
 
 
-TIMES = "times.json"
+_TIMES = "times.json"
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -83,12 +78,21 @@ class Timing(msgspec.Struct, frozen=True):
     seconds: float
 
 
-TIMED = Timing.__struct_fields__
+TIMED = Timing.__struct_fields__[:-1]
+Times = dict[tuple[Any, ...], float]  # the values of TIMED → seconds
 
 
-def read_times(folder: Path) -> tuple[Timing, ...]:
+def read_times(folder: Path) -> Times:
     """Return the times on record, none where there is no record."""
-    return read_record(folder / TIMES, tuple[Timing, ...], "delete it", ())
+    times = read_record(folder / _TIMES, tuple[Timing, ...], "delete it", ())
+    return {msgspec.structs.astuple(one)[:-1]: one.seconds for one in times}
+
+
+def write_times(folder: Path, times: Times) -> None:
+    """Put the times on record."""
+    write_record(
+        folder / _TIMES, [Timing(*key, seconds=each) for key, each in sorted(times.items())]
+    )
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,7 +95,7 @@ def _ranked(
 
 def _shown(line: Row, p: float, gathered: Gathered) -> Row:
     penalty = "" if line["penalty"] == "none" else f" + {method_name(line)}"
-    seconds = gathered.seconds.get(itemgetter(*TIMED[:-1])(line))
+    seconds = gathered.seconds.get(itemgetter(*TIMED)(line))
     tested = line["p"] is not None
     return place(line, with_bank=False) | {
         "Kind": "transductive" if line["kind"] else "inductive",
