@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from firthshot.errors import BankError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
+
+DEALT = "dealt"  # the note of a bank whose novel classes were divided, in words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,3 +211,31 @@ def _checked_labels(labels: ArrayLike) -> np.ndarray:
         bad = given.min() if given.min() < 0 else given.max()
         raise BankError(f"Label {bad} lies outside 0 … 2147483647: number the classes from 0.")
     return given.astype(np.int32)
+
+
+def dealt(names: list[str], share: float, seed: int) -> set[str]:
+    """Return the classes of val: so large a share of them, drawn by a seed."""
+    if not 0 < share < 1:
+        raise BankError(f"val_classes = {share} must be a share between 0 and 1.", "val-classes")
+    count = min(max(2, round(share * len(names))), len(names) - 2)
+    drawn = np.random.default_rng(seed).permutation(len(names))[:count]
+    return {names[at] for at in drawn}
+
+
+def halve_novel(bank: Bank) -> Bank:
+    """Return the bank with half of its novel classes, drawn by seed 0, as validation classes.
+
+    Features and file are the same; digest and notes are those of the division.
+    """
+    novel = bank.classes("novel")
+    val = dealt(sorted(novel), 0.5, 0)
+    pairs = zip(bank.meta.classes, bank.meta.class_splits, strict=True)
+    splits = ["val" if own == "novel" and name in val else own for name, own in pairs]
+    words = (
+        f"λ is chosen on {len(val)} of its {len(novel)} novel classes, drawn by seed 0, and "
+        f"tested on the other {len(novel) - len(val)}"
+    )
+    notes = bank.meta.notes | {DEALT: words}
+    meta = msgspec.structs.replace(bank.meta, class_splits=splits, notes=notes)
+    sha256 = digest(bank.features, bank.labels, meta)
+    return replace(bank, meta=msgspec.structs.replace(meta, sha256=sha256))

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from firthshot.banks._bank import Bank
+from firthshot.banks._bank import Bank, halve_novel
 from firthshot.banks._file import open_bank
 from firthshot.errors import BankError
 from firthshot.files import user_data
@@ -68,6 +68,14 @@ def load_bank(name_or_path: str | Path) -> Bank:
         f"There is no bank named {text!r}: give a path, or one of those that "
         f"`firthshot bank list` shows ({names})."
     )
+
+
+def load_version(source: str | Path, sha256: str) -> Bank | None:
+    """Open the bank with this digest, its novel classes halved where that has it; else None."""
+    bank = load_bank(source)
+    if bank.meta.sha256 != sha256 and bank.splits[-1:] == ("novel",) and "val" not in bank.splits:
+        bank = halve_novel(bank)
+    return bank if bank.meta.sha256 == sha256 else None
 
 
 def list_banks() -> list[BankEntry]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firthshot.banks._dealing import dealt
+from firthshot.banks._bank import dealt
 from firthshot.banks._file import save_bank
 from firthshot.banks._meta import SPLITS, encode_meta
 from firthshot.banks._sources import Source, naming_errors, read_source

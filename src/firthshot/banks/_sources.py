@@ -5,21 +5,28 @@ A reader may raise anything; `read_source` turns it into one sentence that names
 
 from __future__ import annotations
 
+import math
 import pickle
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from firthshot.banks._arrays import read_npy, read_npz
 from firthshot.banks._pickle import read_pickled_classes
 from firthshot.banks._tables import read_table
 from firthshot.errors import BankError, FirthshotError, MissingExtraError, reason
-from firthshot.guard import load_tensors, read_tried, refuse_bomb
+from firthshot.guard import load_tensors, read_tried, refuse_bomb, refuse_zip_bomb
 from firthshot.tables import TABLES
+
+_HEADERS: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_WRITTEN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy packs with
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,47 @@ def read_npy_pair(text: str) -> Source:
     with naming_errors(Path(halves[0])):
         features, owners = arrays
         return _checked(Source(features, owners))
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """Read an array of plain numbers or text from a .npy file."""
+    with path.open("rb") as file:
+        return _read_array(file, path.stat().st_size)
+
+
+def read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Read those of the named arrays that a .npz file has."""
+    refuse_zip_bomb(path)
+    if not zipfile.is_zipfile(path):
+        raise BankError("it is no NumPy file of several arrays")
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
+        for name in names:
+            if name not in members:
+                continue
+            if members[name].compress_type not in _WRITTEN:
+                raise BankError(f"array {name!r} is packed in a way that NumPy does not use")
+            with archive.open(members[name]) as file:
+                found[name] = _read_array(file, members[name].file_size)  # type: ignore[arg-type]
+    return found
+
+
+def _read_array(file: BinaryIO, size: int) -> np.ndarray:
+    """Read an array whose declared shape its bytes can fill; NumPy reserves the memory first."""
+    try:
+        version = np.lib.format.read_magic(file)
+    except ValueError:
+        raise BankError("it is no NumPy file") from None
+    if version not in _HEADERS:
+        raise BankError("it holds an array of a format that plain numbers do not need")
+    shape, _, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise BankError("it holds Python objects instead of plain arrays")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size - file.tell():
+        raise BankError(f"it declares an array of shape {shape}, for which it is too short")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _read_npz(path: Path) -> Source:

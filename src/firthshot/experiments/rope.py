@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.features import transform_split
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from firthshot.banks import Bank
 
-Array = npt.NDArray[Any]
 
 WAYS, SHOTS, QUERIES = 3, 5, 4
 COEFFICIENTS = tuple(np.geomspace(1e-3, 1e3, 61).tolist())

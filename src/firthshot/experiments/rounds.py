@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.experiments.schema import PLACE
 from firthshot.experiments.statistics import half_width
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from firthshot.experiments.spec import Spec
     from firthshot.experiments.summary.scores import Scored
 
-Array = npt.NDArray[Any]
 Place = tuple[str, int, int, str]  # the values of PLACE
 _GROWTH = 8  # a round multiplies the trials by this at most: early widths are noisy
 

@@ -7,12 +7,11 @@ is as it is.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from firthshot.arrays import Array
 
 Z = 1.96  # the normal quantile, for what is no mean over trials
 ALPHA = 0.05  # what is significant, after Holm's correction

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.banks import Bank
 from firthshot.calibration import BaseStatistics, base_statistics, tukey
 from firthshot.engine import BaseFacts
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 _BLOCK = 8192  # rows transformed at a time, so that no second copy of a split is ever made
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.experiments.statistics import first_best, half_width, paired
 from firthshot.experiments.summary.classes import ClassDesign
 from firthshot.experiments.summary.published import Published, published_for
 from firthshot.experiments.summary.reading import SCORES
 from firthshot.experiments.summary.scores import Scored, label
 
-Array = npt.NDArray[Any]
 Line = dict[str, Any]
 
 

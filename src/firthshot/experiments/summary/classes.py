@@ -17,14 +17,11 @@ too narrow.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firthshot.arrays import Array
 from firthshot.experiments.statistics import Z
-
-Array = npt.NDArray[Any]
 
 REPLICATES = 2000
 _SEED = 20220420  # the interval is a fixed function of the trials

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.store import part_files, refuse_damaged
 from firthshot.experiments.schema import BINS, ENDED_WELL, KEYS, ROW, TRIAL_KEYS, TRIALS
 from firthshot.experiments.spec.shots import shots_in_words
 
-Array = npt.NDArray[Any]
 Key = tuple[Any, ...]  # the values of KEYS, in their order
 
 SCORES = ("accuracy", "nll", "brier", "ece")

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.spec.shots import shots_in_words
 from firthshot.experiments.summary.reading import SCORES, Index, Key
-
-Array = npt.NDArray[Any]
 
 # How far the scores of one trial and coefficient may differ between two runs, by rounding: with
 # another number of coefficients beside it, or on another kind of CPU, products are summed in
