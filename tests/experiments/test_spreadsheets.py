@@ -10,7 +10,7 @@ import pytest
 
 from experiments.summary_folders import grid, write
 from firthshot.experiments.summary import read_summary, summarise
-from firthshot.experiments.summary.spreadsheets import harmless_cell, harmless_csv
+from firthshot.experiments.summary.columns import harmless_cell, harmless_csv
 from firthshot.report.tables.cells import table, to_csv
 
 FORMULA = '=HYPERLINK("http://example.org")'

@@ -13,12 +13,11 @@ from firthshot.lazy import lazy_names
 
 if TYPE_CHECKING:
     from firthshot.calibration._head import CalibratedLinear
-    from firthshot.calibration._sampling import FACTORS, Stream, calibrate, draw
+    from firthshot.calibration._sampling import FACTORS, Stream, calibrate, draw, tukey
     from firthshot.calibration._shared import TOGETHER, SharedLbfgs, train_shared
     from firthshot.calibration._solver import solve_path
     from firthshot.calibration._statistics import BaseStatistics, base_statistics
     from firthshot.calibration._task import CalibrationTerms
-    from firthshot.calibration._tukey import tukey
 
 __all__ = [
     "FACTORS", "TOGETHER", "BaseStatistics", "CalibratedLinear", "CalibrationTerms", "SharedLbfgs",
@@ -29,11 +28,10 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "_head": "CalibratedLinear",
-        "_sampling": "FACTORS Stream calibrate draw",
+        "_sampling": "FACTORS Stream calibrate draw tukey",
         "_shared": "TOGETHER SharedLbfgs train_shared",
         "_solver": "solve_path",
         "_statistics": "BaseStatistics base_statistics",
         "_task": "CalibrationTerms",
-        "_tukey": "tukey",
     },
 )

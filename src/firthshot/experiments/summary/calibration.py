@@ -9,8 +9,7 @@ no estimate of what a user would get.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -46,36 +45,26 @@ CALIBRATION: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """One number of artificial rows of a setting: its validation and novel trials."""
+def calibration_lines(drawn: list[tuple[Scored, Scored]]) -> Iterator[Line]:
+    """Yield the lines of every setting, both ways of choosing.
 
-    val: Scored
-    novel: Scored
-
-    @property
-    def artificial(self) -> int:
-        """Return the artificial rows per class."""
-        return int(self.novel.key["artificial"])
-
-
-def calibration_lines(drawn: list[Drawn]) -> Iterator[Line]:
-    """Yield the lines of every setting, both ways of choosing."""
+    A setting has validation and novel trials for each number of artificial rows.
+    """
     setting = itemgetter(*_KEYS)
-    for some in grouped(drawn, lambda one: setting(one.novel.key)).values():
-        some.sort(key=lambda one: one.artificial)
-        yield _line(some, [one.val for one in some], "val")
-        yield _line(some, [one.novel for one in some], PUBLISHED_WAY)
+    for some in grouped(drawn, lambda one: setting(one[1].key)).values():
+        vals, novels = zip(*sorted(some, key=lambda one: one[1].key["artificial"]), strict=True)
+        yield _line(novels, vals, "val")
+        yield _line(novels, novels, PUBLISHED_WAY)
 
 
-def _line(some: list[Drawn], judged: list[Scored], chosen_on: str) -> Line:
+def _line(novels: Sequence[Scored], judged: Sequence[Scored], chosen_on: str) -> Line:
     coefficients = [choose(one).coefficient for one in judged]
     # They stand in the order of their artificial rows: of equals, the fewest.
     before = first_best(np.array([_mean(one, 0.0) for one in judged]))
     pairs = zip(judged, coefficients, strict=True)
     after = first_best(np.array([_mean(one, lam) for one, lam in pairs]))
     lam = coefficients[after]
-    ours, base = some[after].novel, some[before].novel
+    ours, base = novels[after], novels[before]
     _, mine, theirs = np.intersect1d(ours.trials, base.trials, return_indices=True)
     at_lam, at_zero = ours.at(lam), ours.at(0.0)
     accuracy = ours.scores["accuracy"][at_lam, mine]
@@ -85,8 +74,8 @@ def _line(some: list[Drawn], judged: list[Scored], chosen_on: str) -> Line:
     return {
         **{name: ours.key[name] for name in _KEYS},
         "chosen_on": chosen_on,
-        "before_artificial": some[before].artificial,
-        "artificial": some[after].artificial,
+        "before_artificial": base.key["artificial"],
+        "artificial": ours.key["artificial"],
         "coefficient": lam,
         **paired_line("improvement", differences[ok], ours.trials[mine][ok], None),
         "base_accuracy": float((accuracy - differences)[ok].mean()),

@@ -10,7 +10,7 @@ import numpy as np
 from firthshot.arrays import Array
 from firthshot.experiments.statistics import first_best, half_width, paired
 from firthshot.experiments.summary.classes import ClassDesign
-from firthshot.experiments.summary.published import Published, published_for
+from firthshot.experiments.summary.published import published_for
 from firthshot.experiments.summary.reading import SCORES
 from firthshot.experiments.summary.scores import Scored, label
 
@@ -153,16 +153,13 @@ def published_line(key: dict[str, Any]) -> Line:
     """Return the published numbers of the same cell: the paper's table, and the authors' file."""
     line: Line = {}
     for entry in reversed(published_for(key)):  # the closest last, so that it stays
-        line |= _published_columns(entry)
+        start = f"published_{entry.source}"
+        where = f"{entry.name}: {entry.file}@{entry.commit}"
+        line[start] = entry.name if entry.source == "table" else where
+        values = ("before", "after", "improvement", "coefficient")
+        line |= {f"{start}_{name}": getattr(entry, name) for name in values}
+        line[f"{start}_improvement_ci"] = entry.ci
     return line
-
-
-def _published_columns(entry: Published) -> Line:
-    start = f"published_{entry.source}"
-    where = entry.name if entry.source == "table" else f"{entry.name}: {entry.file}@{entry.commit}"
-    values = ("before", "after", "improvement", "coefficient")
-    columns: Line = {f"{start}_{name}": getattr(entry, name) for name in values}
-    return columns | {start: where, f"{start}_improvement_ci": entry.ci}
 
 
 def remarks(val: Scored, choice: LambdaChoice) -> list[str]:

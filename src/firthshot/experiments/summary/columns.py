@@ -1,4 +1,4 @@
-"""The columns of the summary's tables, in their order."""
+"""The columns of the summary's tables, in their order, and CSV that no spreadsheet computes."""
 
 from __future__ import annotations
 
@@ -63,3 +63,31 @@ CONTRASTS: dict[str, Any] = {
     **_floats("share_won", "share_lost", "p_wilcoxon", "p_holm"),
     **_floats("nll_difference", "brier_difference", "ece_difference"),
 }
+
+_STARTS = tuple("=+-@\t\r\n")  # of what spreadsheets compute instead of showing
+
+
+def harmless_cell(text: str) -> str:
+    """Return text with an apostrophe before it where a spreadsheet would take it for a formula.
+
+    Numbers are none, also as text: −1 and +1 stay as they are.
+    """
+    return f"'{text}" if text.startswith(_STARTS) and not _is_number(text) else text
+
+
+def harmless_csv(frame: pl.DataFrame) -> str:
+    """Return a table as CSV in which no text is a formula."""
+    texts = [
+        column.map_elements(harmless_cell, return_dtype=pl.String)
+        for column in frame
+        if column.dtype == pl.String
+    ]
+    return frame.with_columns(texts).write_csv()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -21,7 +21,7 @@ from firthshot.experiments.run.record import read_record, write_record
 from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import holm
-from firthshot.experiments.summary.calibration import CALIBRATION, Drawn, calibration_lines
+from firthshot.experiments.summary.calibration import CALIBRATION, calibration_lines
 from firthshot.experiments.summary.choice import (
     Chosen,
     LambdaChoice,
@@ -33,7 +33,7 @@ from firthshot.experiments.summary.choice import (
     remarks,
 )
 from firthshot.experiments.summary.classes import ClassDesign
-from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
+from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS, harmless_csv
 from firthshot.experiments.summary.contrasts import contrast_line, pairs
 from firthshot.experiments.summary.reading import (
     Index,
@@ -49,7 +49,6 @@ from firthshot.experiments.summary.scores import (
     label,
     load_scored,
 )
-from firthshot.experiments.summary.spreadsheets import harmless_csv
 from firthshot.experiments.summary.training import Training, differences, read_trainings
 from firthshot.experiments.summary.warnings import (
     few_trials,
@@ -175,7 +174,7 @@ class _Work:
     kept: list[Chosen] = field(default_factory=list)
     warnings: dict[str, None] = field(default_factory=dict)
     designs: dict[Key, ClassDesign | None] = field(default_factory=dict)
-    drawn: list[Drawn] = field(default_factory=list)
+    drawn: list[tuple[Scored, Scored]] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
     few: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     left: dict[str, list[str]] = field(default_factory=dict)
@@ -204,9 +203,14 @@ class _Work:
 
     def add_chosen(self, novel: Scored, vals: list[Scored]) -> None:
         """Choose on val, apply to novel."""
-        choice = self.choice_for(novel, vals)
-        if choice is None:
-            return
+        val, choice = partner(novel, vals), LambdaChoice(0.0)
+        if novel.key["penalty"] != "none":
+            if val is None:
+                several = "several val settings fit"
+                none = "there are no usable val rows to choose on"
+                self.leave_out(novel, several if vals else none)
+                return
+            choice = self.choice_on(val)
         at = novel.at(choice.coefficient)
         if at < 0 or not (novel.scores["accuracy"][at] >= 0).any():
             why = f"the chosen coefficient {choice.coefficient:g} has no novel row that succeeded"
@@ -221,9 +225,8 @@ class _Work:
         line, kept = chosen_line(novel, choice, self.design(key), self.pooled.get(key, {}))
         self.chosen.append(line)
         self.kept.append(kept)
-        val = partner(novel, vals)
         if novel.key["source"] and val is not None:
-            self.drawn.append(Drawn(val, novel))
+            self.drawn.append((val, novel))
 
     def without_penalty(self, novel: Scored) -> Scored:
         """Return a head that no λ changes as what it is: one that has none to choose."""
@@ -231,17 +234,8 @@ class _Work:
         self.warn(f"{head}: no λ changes this head, so it counts as one without penalty.")
         return replace(novel, key={**novel.key, "penalty": "none", "prior": "uniform"})
 
-    def choice_for(self, novel: Scored, vals: list[Scored]) -> LambdaChoice | None:
-        """Return the choice that belongs to a novel setting, None where there is none to be had."""
-        if novel.key["penalty"] == "none":
-            return LambdaChoice(0.0)
-        val = partner(novel, vals)
-        if val is None:
-            which = (
-                "several val settings fit" if vals else "there are no usable val rows to choose on"
-            )
-            self.leave_out(novel, which)
-            return None
+    def choice_on(self, val: Scored) -> LambdaChoice:
+        """Choose, and warn of what a reader must know."""
         choice = choose(val)
         self.warn(*remarks(val, choice))
         trials, asked = len(val.trials), len(val.trials) + val.dropped

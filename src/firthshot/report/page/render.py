@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from firthshot.experiments.summary.spreadsheets import harmless_csv
+from firthshot.experiments.summary.columns import harmless_csv
 from firthshot.files import user_cache, write_whole
 from firthshot.pages import content_policy, own_script, page_style, page_templates, script_json
 from firthshot.report.gather import Gathered

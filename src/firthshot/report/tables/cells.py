@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firthshot.errors import visible
-from firthshot.experiments.summary.spreadsheets import harmless_cell
+from firthshot.experiments.summary.columns import harmless_cell
 from firthshot.report.verdict import Condition
 
 WIDTH = " ±"  # a column "X ±" holds the half-widths of the 95 % intervals of column "X"
