@@ -148,38 +148,24 @@ def _constant_dimensions(seen: Survey) -> Iterator[Finding]:
 
 
 def _duplicates(bank: Bank, seen: Survey) -> Iterator[Finding]:
-    rows = np.flatnonzero(seen.sound)
-    twins = _identical_rows(bank.features, rows)
+    twins = _identical_rows(bank.features, np.flatnonzero(seen.sound))
     splits = np.array(bank.meta.class_splits)[bank.labels]
     for i, split in enumerate(bank.splits):
-        inside = [group[splits[group] == split] for group in twins]
-        inside = [group for group in inside if len(group) > 1]
+        inside = [own for group in twins if len(own := group[splits[group] == split]) > 1]
         if inside:
-            yield _duplicate_finding(bank, inside, f"inside split {split!r}")
+            count = sum(map(len, inside))
+            said = f"{count} rows occur more than once inside split {split!r}"
+            first = _first_twins(bank, inside[0][0], inside[0][-1])
+            yield Finding("duplicates-inside", "remarkable", f"{said} ({first}).", count)
         for other in bank.splits[i + 1 :]:
-            across = [g for g in twins if {split, other} <= set(splits[g].tolist())]
-            across = [g[np.isin(splits[g], (split, other))] for g in across]
+            across = [group for group in twins if {split, other} <= set(splits[group].tolist())]
             if across:
-                yield _shared_finding(bank, across, splits, (split, other))
-
-
-def _shared_finding(
-    bank: Bank, groups: list[np.ndarray], splits: np.ndarray, pair: tuple[str, str]
-) -> Finding:
-    """Say how many rows of a split are in another one too."""
-    count = sum(int((splits[group] == pair[0]).sum()) for group in groups)
-    first, second = (groups[0][splits[groups[0]] == one][0] for one in pair)
-    rows = "row is" if count == 1 else "rows are"
-    words = f"{count} {rows} both in {pair[0]!r} and in {pair[1]!r}"
-    sentence = f"{words} ({_first_twins(bank, first, second)})."
-    return Finding("duplicates-across", "broken", sentence, count)
-
-
-def _duplicate_finding(bank: Bank, groups: list[np.ndarray], where: str) -> Finding:
-    count = sum(len(group) for group in groups)
-    twins = _first_twins(bank, groups[0][0], groups[0][-1])
-    sentence = f"{count} rows occur more than once {where} ({twins})."
-    return Finding("duplicates-inside", "remarkable", sentence, count)
+                count = sum(int((splits[group] == split).sum()) for group in across)
+                rows = "row is" if count == 1 else "rows are"
+                said = f"{count} {rows} both in {split!r} and in {other!r}"
+                pair = (across[0][splits[across[0]] == one][0] for one in (split, other))
+                sentence = f"{said} ({_first_twins(bank, *pair)})."
+                yield Finding("duplicates-across", "broken", sentence, count)
 
 
 def _first_twins(bank: Bank, first: int, second: int) -> str:

@@ -68,10 +68,12 @@ def import_bank(
         own, index = _name_classes(source, split)
         owners.append(index + len(names))
         names += [(name, split) for name in own]
-    _refuse_overlap(names)
-    X = _stack({split: source.features for split, source in sources.items()})
-    fields = {"provenance": _provenance(files.values()), **fields}
-    return _save(out, X, np.concatenate(owners), names, dtype, fields)
+    widths = {split: source.features.shape[1] for split, source in sources.items()}
+    if len(set(widths.values())) > 1:
+        words = ", ".join(f"{split} {width}" for split, width in widths.items())
+        raise BankError(f"The files differ in the number of dimensions ({words}).")
+    X = np.concatenate([source.features for source in sources.values()])
+    return _save(out, files.values(), X, np.concatenate(owners), names, dtype=dtype, **fields)
 
 
 def import_whole(
@@ -91,11 +93,9 @@ def import_whole(
     """
     path = Path(path)
     _refuse_own_input(out, [path])
-    fields = {"provenance": _provenance([path]), **fields}
     is_table = path.suffix.lower() in TABLES
-    X, y, pairs = _whole_table(path, label, split) if is_table else _whole_npz(path)
-    _refuse_overlap(pairs)
-    return _save(out, X, y, pairs, dtype, fields)
+    found = _whole_table(path, label, split) if is_table else _whole_npz(path)
+    return _save(out, [path], *found, dtype=dtype, **fields)
 
 
 def import_dealt(
@@ -121,8 +121,7 @@ def import_dealt(
         raise BankError(f"{path} has {len(names)} classes; 4 or more can be dealt to two splits.")
     val = dealt(sorted(names), val_classes, seed)
     pairs = [(name, "val" if name in val else "novel") for name in names]
-    fields = {"provenance": _provenance([path]), **fields}
-    return _save(out, source.features, owners, pairs, dtype, fields)
+    return _save(out, [path], source.features, owners, pairs, dtype=dtype, **fields)
 
 
 def export_npz(bank: Bank, path: str | Path, split: str | None = None) -> None:
@@ -188,7 +187,15 @@ def _name_classes(source: Source, split: str) -> tuple[list[str], np.ndarray]:
     return [f"{split}-{v}" if numbered else str(v) for v in values], index
 
 
-def _refuse_overlap(pairs: list[tuple[str, str]]) -> None:
+def _save(
+    out: str | Path,
+    files: Iterable[str | Path],
+    X: np.ndarray,
+    y: np.ndarray,
+    pairs: list[tuple[str, str]],
+    **fields: Any,
+) -> Bank:
+    """Write the bank of these classes, each with its split; refuse a class in two splits."""
     home: dict[str, str] = {}
     for name, split in pairs:
         if home.setdefault(name, split) != split:
@@ -196,26 +203,10 @@ def _refuse_overlap(pairs: list[tuple[str, str]]) -> None:
                 f"Class {name!r} is in split {home[name]!r} and in split {split!r}: "
                 "give it to one of them."
             )
-
-
-def _stack(parts: dict[str, np.ndarray]) -> np.ndarray:
-    widths = {split: part.shape[1] for split, part in parts.items()}
-    if len(set(widths.values())) > 1:
-        words = ", ".join(f"{split} {width}" for split, width in widths.items())
-        raise BankError(f"The files differ in the number of dimensions ({words}).")
-    return np.concatenate(list(parts.values()))
-
-
-def _save(
-    out: str | Path,
-    X: np.ndarray,
-    y: np.ndarray,
-    pairs: list[tuple[str, str]],
-    dtype: DTypeLike | None,
-    fields: dict[str, Any],
-) -> Bank:
+    provenance = "imported from " + ", ".join(Path(str(file)).name for file in files)
     classes, splits = [name for name, _ in pairs], [split for _, split in pairs]
-    return save_bank(out, X, y, dtype=dtype, classes=classes, class_splits=splits, **fields)
+    fields = {"provenance": provenance, "classes": classes, "class_splits": splits, **fields}
+    return save_bank(out, X, y, **fields)
 
 
 def _by_split(pair: tuple[str, str]) -> tuple[int, str]:
@@ -223,7 +214,3 @@ def _by_split(pair: tuple[str, str]) -> tuple[int, str]:
     if split not in SPLITS:
         raise BankError(f"Class {name!r} is in split {split!r}: use base, val, novel.")
     return [*SPLITS].index(split), name
-
-
-def _provenance(paths: Any) -> str:
-    return "imported from " + ", ".join(Path(str(path)).name for path in paths)

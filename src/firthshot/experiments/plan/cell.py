@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from firthshot.banks import DEALT, Bank
-from firthshot.experiments.schema import KEYS, grouped
+from firthshot.experiments.schema import grouped
 from firthshot.experiments.spec.methods import Method
 from firthshot.experiments.spec.shots import shots_in_words
 
@@ -84,9 +84,9 @@ class Cell(msgspec.Struct, frozen=True, dict=True):
         )
 
     def keys(self, bank: Bank) -> dict[str, Any]:
-        """Return the key columns of the cell's rows."""
+        """Return the key columns of the cell's rows, in the order of `schema.KEYS`."""
         condition, method = self.condition, self.method
-        values = {
+        return {
             "bank": condition.bank,
             "dataset": bank.meta.dataset,
             "backbone": bank.meta.backbone,
@@ -107,7 +107,6 @@ class Cell(msgspec.Struct, frozen=True, dict=True):
             "source": self.source,
             "artificial": method.calibration.artificial if method.calibration else 0,
         }
-        return {key: values[key] for key in KEYS}
 
 
 _ENDINGS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import msgspec
 
@@ -155,12 +155,10 @@ def _settings(
 
 
 def _conditions(spec: Spec, bank: Bank, notes: list[Note]) -> Iterator[TrialCondition]:
-    for split in spec.splits:
-        for ways in spec.ways:
-            for shots in spec.shots:
-                condition = _condition(spec, bank, split, ways, shots, notes)
-                if condition is not None:
-                    yield condition
+    for split, ways, shots in product(spec.splits, spec.ways, spec.shots):
+        condition = _condition(spec, bank, split, ways, shots, notes)
+        if condition is not None:
+            yield condition
 
 
 def _condition(

@@ -16,45 +16,42 @@ OWN = "own"  # as a source: the bank itself
 
 def settle_banks(spec: Spec) -> Spec:
     """Return the spec with its banks named: by path where given by path, for any later folder."""
-    return _settle_source(_settle_targets(spec))
-
-
-def _settle_targets(spec: Spec) -> Spec:
-    if spec.banks:
-        return msgspec.structs.replace(spec, banks=tuple(map(_lasting, spec.banks)))
-    from firthshot.banks import list_banks
-
-    names = list(dict.fromkeys(entry.name for entry in list_banks() if entry.bank is not None))
-    found = tuple(name for name in names if _is_papers(spec, name))
-    standing_in = tuple(name for name in spec.stand_ins if name in names)
-    return msgspec.structs.replace(spec, banks=found or standing_in or (EMBEDDED,))
-
-
-def _settle_source(spec: Spec) -> Spec:
-    """Name the source of every bank: as given, else the paper's that suits, else itself."""
+    spec = msgspec.structs.replace(spec, banks=_targets(spec))
     if spec.calibration is None:
         return spec
     if spec.source:
-        given = spec.sources
-        settled = tuple(name if name == OWN else _lasting(name) for name in given)
+        sources = tuple(name if name == OWN else _lasting(name) for name in spec.sources)
     else:
-        settled = tuple(_suiting_source(spec, bank) for bank in open_banks(spec))
-    return msgspec.structs.replace(spec, source=settled)
+        sources = tuple(_suiting_source(spec, bank) for bank in open_banks(spec))
+    return msgspec.structs.replace(spec, source=sources)
+
+
+def _targets(spec: Spec) -> tuple[str, ...]:
+    if spec.banks:
+        return tuple(map(_lasting, spec.banks))
+    names = list(dict.fromkeys(name for name, _ in _installed()))
+    found = tuple(name for name in names if _is_papers(spec, name))
+    standing_in = tuple(name for name in spec.stand_ins if name in names)
+    return found or standing_in or (EMBEDDED,)
+
+
+def _installed() -> list[tuple[str, Bank]]:
+    from firthshot.banks import list_banks
+
+    return [(entry.name, entry.bank) for entry in list_banks() if entry.bank is not None]
 
 
 def _suiting_source(spec: Spec, target: Bank) -> str:
-    """Return the installed bank of ``paper_sources`` that the target's backbone extracted too."""
-    from firthshot.banks import list_banks
-
+    """Return the installed bank of ``paper_sources`` that suits, else the target itself."""
     for paper in spec.paper_sources:
-        for entry in list_banks():
-            bank = entry.bank
-            if bank is not None and is_paper_bank(entry.name, paper) and _suits(bank, target):
-                return entry.name
+        for name, bank in _installed():
+            if is_paper_bank(name, paper) and _suits(bank, target):
+                return name
     return OWN
 
 
 def _suits(source: Bank, target: Bank) -> bool:
+    """Tell whether the same backbone extracted both."""
     same = ("backbone", "extraction")
     return (
         "base" in source.splits
