@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,45 +24,28 @@ class ChunkFolder:
         plan = folder / "plan.json"
         with refusing(f"{folder} cannot be used", OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            if plan.exists():
-                self._compare(json.loads(plan.read_text(encoding="utf-8")), identity)
-            else:
+            if not plan.exists():
                 write_whole(plan, json.dumps(identity).encode())
-
-    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
+            found = json.loads(plan.read_text(encoding="utf-8"))
         other = [key for key, value in identity.items() if found.get(key) != value]
         if other:
             raise FirthshotError(
-                f"{self.folder} holds an unfinished extraction with another {' and '.join(other)}: "
+                f"{folder} holds an unfinished extraction with another {' and '.join(other)}: "
                 "go on with the same command, or remove the folder to start anew."
             )
 
-    def has(self, number: int) -> bool:
-        """Tell whether a chunk is finished."""
-        return self._path(number).is_file()
+    def path(self, number: int) -> Path:
+        """Return the file of a chunk, which is there when the chunk is finished."""
+        return self.folder / f"chunk-{number:06d}.npy"
 
     def write(self, number: int, features: np.ndarray, good: np.ndarray) -> None:
         """Write a chunk: features (n, d) float32 with a last column that says which are good."""
-        import io
-
         buffer = io.BytesIO()
         np.save(buffer, np.column_stack([features, good]).astype(np.float32), allow_pickle=False)
-        write_whole(self._path(number), buffer.getbuffer())
+        write_whole(self.path(number), buffer.getbuffer())
 
     def join(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the features (n, d) of all chunks, and whether each row is good (n,)."""
-        parts = [np.load(self._path(number), allow_pickle=False) for number in range(count)]
+        parts = [np.load(self.path(number), allow_pickle=False) for number in range(count)]
         table = np.concatenate(parts)
         return table[:, :-1], table[:, -1] > 0
-
-    def remove_if_empty(self) -> None:
-        """Remove the folder when not one chunk was finished: there is nothing to go on with."""
-        if not any(self.folder.glob("chunk-*.npy")):
-            self.remove()
-
-    def remove(self) -> None:
-        """Remove the folder, when the bank is written."""
-        shutil.rmtree(self.folder)
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"chunk-{number:06d}.npy"

@@ -7,6 +7,7 @@ on disk: an interrupted extraction goes on where it stopped and ends with the sa
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ import numpy as np
 from firthshot import __version__
 from firthshot.backbones._chunks import ChunkFolder
 from firthshot.backbones.datasets import Dataset
-from firthshot.backbones.encoders import Encoder
+from firthshot.backbones.encoders import Encoder, check_kind
+from firthshot.backbones.encoders._base import fingerprint
 from firthshot.backbones.images import PictureError
 from firthshot.banks import SPLITS, Bank, save_bank
 from firthshot.errors import FirthshotError
@@ -114,11 +116,7 @@ def extract(
         Fields of `BankMeta` that replace the default ones: name, dataset, backbone, licence,
         provenance.
     """
-    if dataset.kind != encoder.kind:
-        raise FirthshotError(
-            f"Encoder {encoder.name} takes {encoder.kind}s but {dataset.name} holds "
-            f"{dataset.kind}s: choose another encoder."
-        )
+    check_kind(encoder.name, encoder.kind, dataset.kind)
     if not encoder.cacheable:
         raise FirthshotError(
             f"Nothing says whether {encoder.name} is the same the next time, as an extraction that "
@@ -133,7 +131,8 @@ def extract(
     except PictureError as error:
         raise PictureError(f"{error} Or leave such pictures out.", "skip_bad") from None
     finally:
-        chunks.remove_if_empty()
+        if not any(chunks.folder.glob("chunk-*.npy")):  # nothing to go on with
+            shutil.rmtree(chunks.folder)
     features, good = chunks.join(len(plan.chunks))
     rows = np.concatenate(plan.batches)
     chosen = good & plan.kept[rows]
@@ -148,7 +147,7 @@ def extract(
     meta["class_splits"] = [dataset.class_splits[label] for label in present]
     meta.setdefault("name", out.stem)
     bank = save_bank(out, features[chosen], labels, dtype=dtype, **meta)
-    chunks.remove()
+    shutil.rmtree(chunks.folder)
     return bank
 
 
@@ -163,7 +162,7 @@ def _run(
 ) -> None:
     """Encode the chunks that are not on disk."""
     groups = plan.chunks
-    missing = [number for number in range(len(groups)) if not chunks.has(number)]
+    missing = [number for number in range(len(groups)) if not chunks.path(number).is_file()]
     done = plan.total - sum(len(part) for number in missing for part in groups[number])
     listener.start(plan.total, f"{dataset.kind}s", done=done)
     wanted = [row for number in missing for part in groups[number] for row in part.tolist()]
@@ -172,22 +171,20 @@ def _run(
         names = [dataset.names[row] for row in wanted]
         inputs = encoder.prepared(list(inputs), names, threads, skip_bad)
     for number in missing:
-        parts = []
+        good = np.zeros(sum(map(len, groups[number])), bool)
+        features, start = np.zeros((len(good), encoder.dim), np.float32), 0  # bad rows are zeros
         for rows in groups[number]:
-            parts.append(_encode(encoder, [next(inputs) for _ in rows]))
+            read = {start + place: next(inputs) for place in range(len(rows))}
+            present = {row: one for row, one in read.items() if one is not None}
+            if present:
+                batch: Any = list(present.values())
+                features[list(present)] = encoder.encode(
+                    batch if encoder.kind == "text" else np.stack(batch)
+                )
+                good[list(present)] = True
             listener.advance(len(rows))
-        features, good = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            start += len(rows)
         chunks.write(number, features, good)
-
-
-def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return features (n, dim) and whether each input was good; bad rows are zeros."""
-    good = np.array([one is not None for one in inputs])
-    features = np.zeros((len(inputs), encoder.dim), np.float32)
-    if good.any():
-        present = [one for one in inputs if one is not None]
-        features[good] = encoder.encode(present if encoder.kind == "text" else np.stack(present))
-    return features, good
 
 
 def _identity(dataset: Dataset, encoder: Encoder, plan: ExtractPlan) -> dict[str, Any]:
@@ -199,8 +196,6 @@ def _identity(dataset: Dataset, encoder: Encoder, plan: ExtractPlan) -> dict[str
         content.stat().st_size if isinstance(content, Path) else len(content)
         for content in dataset.contents
     ]
-    from firthshot.backbones.encoders._base import fingerprint
-
     return {
         "encoder": encoder.fingerprint,
         "data": fingerprint(dataset.names, sizes),
@@ -217,9 +212,11 @@ def _describe(
     bad: list[str],
 ) -> dict[str, Any]:
     """Return the fields of the bank's metadata."""
+    limits = ", ".join(f"{split} {count}" for split, count in (rows_per_class or {}).items())
+    kept = f"the first rows of each class by file name, at most: {limits}" if limits else "all"
     notes = {
         "row order": "by split (base, val, novel), class name and file name",
-        "rows kept": _kept_words(rows_per_class),
+        "rows kept": kept,
         "encoder": f"{encoder.spec or encoder.name}, fingerprint {encoder.fingerprint}",
         "made by": f"firthshot {__version__}, backbone extract",
         **dataset.notes,
@@ -241,10 +238,3 @@ def _describe(
         "provenance": f"Features of {dataset.name} by {encoder.provenance or encoder.name}.",
         "notes": notes,
     }
-
-
-def _kept_words(rows_per_class: Mapping[str, int] | None) -> str:
-    if not rows_per_class:
-        return "all"
-    limits = ", ".join(f"{split} {count}" for split, count in rows_per_class.items())
-    return f"the first rows of each class by file name, at most: {limits}"

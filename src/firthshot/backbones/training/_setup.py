@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from firthshot.backbones.training._recipes import Recipe, Stage
+import msgspec
+
+from firthshot.backbones.training._recipes import Recipe
 
 PRECISIONS = ("float32", "bfloat16")
 
@@ -28,9 +30,7 @@ class Setup:
     @classmethod
     def from_notes(cls, notes: dict[str, Any]) -> Setup:
         """Rebuild a setup; a field that the notes lack was written before it existed."""
-        recipe = dict(notes["recipe"])
-        stages = tuple(Stage(**stage) for stage in recipe.pop("stages"))
-        return cls(**{**notes, "recipe": Recipe(stages=stages, **recipe)})
+        return msgspec.convert(notes, cls)
 
 
 def setup_differences(there: Any, here: Any, name: str = "") -> list[str]:
