@@ -12,8 +12,6 @@ from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._inputs import take_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firthshot.own_data._model import FittedModel
 
 
@@ -86,13 +84,13 @@ def _new_rows(model: FittedModel, source: Any, y: Any, reading: dict[str, Any]) 
 
 def _fresh(old: Examples, new: Examples) -> np.ndarray:
     """Return which new rows the model does not have with the same label."""
-    known = set(_contents(old))
-    return np.flatnonzero([content not in known for content in _contents(new)])
 
+    def contents(examples: Examples) -> list[tuple[bytes, str]]:
+        rows = zip(examples.features.astype(np.float32), examples.given_labels(), strict=True)
+        return [(row.tobytes(), str(label)) for row, label in rows]
 
-def _contents(examples: Examples) -> Iterator[tuple[bytes, str]]:
-    rows = zip(examples.features.astype(np.float32), examples.given_labels(), strict=True)
-    return ((row.tobytes(), str(label)) for row, label in rows)
+    known = set(contents(old))
+    return np.flatnonzero([content not in known for content in contents(new)])
 
 
 def _joined(old: Examples, new: Examples, fresh: np.ndarray) -> Examples:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.own_data._encoded import Embedder, embed_table_texts
+from firthshot.own_data._encoded import Embedder, embed_files, embed_table_texts, embed_texts
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._files import embed_files
 from firthshot.own_data._sources import read_examples
-from firthshot.own_data._tables import table_examples
+from firthshot.own_data._tables import finite_features, table_examples
 from firthshot.own_data._texts import looks_like_texts
 
 if TYPE_CHECKING:
@@ -129,7 +128,6 @@ def _frame_examples(
 
 def _listed_examples(items: list[str | Path], embedder: Embedder, skip_bad: bool) -> Examples:
     """Return pictures or texts of a list: files of pictures by their names, else texts."""
-    from firthshot.backbones.embed import embed
     from firthshot.backbones.images import ENDINGS
 
     pictures = not embedder.takes_texts and all(
@@ -137,32 +135,19 @@ def _listed_examples(items: list[str | Path], embedder: Embedder, skip_bad: bool
     )
     if pictures:
         return embed_files([Path(one) for one in items], None, PYTHON, embedder, skip_bad=skip_bad)
-    texts, encoder = [str(one) for one in items], embedder.encoder("text")
-    return Examples(
-        PYTHON,
-        embed(texts, encoder, listener=embedder.listener),
-        ids=np.array(texts),
-        id_name="text",
-        kind="text",
-        encoder=encoder.spec or encoder.name,
-        fingerprint=encoder.fingerprint,
-        texts=tuple(texts),
-    )
+    return embed_texts([str(one) for one in items], PYTHON, embedder)
 
 
 def _numbers(data: Any) -> np.ndarray:
-    from firthshot.own_data._tables import refuse_not_finite
-
     try:
         features = np.asarray(data)
-        if features.dtype not in (np.float32, np.float64):
-            features = features.astype(np.float64)
+        if features.ndim != 2 or not features.size:
+            raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
+        return finite_features(features, PYTHON)
+    except FirthshotError:
+        raise
     except (TypeError, ValueError):
         raise FirthshotError(f"The rows are no numbers: give {KINDS_OF_DATA}.") from None
-    if features.ndim != 2 or not features.size:
-        raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
-    refuse_not_finite(features, PYTHON)
-    return features
 
 
 def _labels(y: Any, found: Examples) -> np.ndarray:

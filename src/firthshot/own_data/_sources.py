@@ -14,7 +14,7 @@ from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
 from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
 from firthshot.own_data._stdin import parse_items
-from firthshot.own_data._tables import read_examples_table, refuse_not_finite
+from firthshot.own_data._tables import finite_features, read_examples_table
 from firthshot.tables import TABLES, refuse_foreign
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -177,10 +177,8 @@ def _may_be_bank(source: str) -> bool:
 def _bank_examples(source: str, split: str | None) -> Examples:
     bank = load_bank(source)
     rows = np.arange(len(bank.labels)) if split is None else bank.rows(split)
-    with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
-        features = np.asarray(bank.features[rows], np.float32)
     labels = np.array(bank.meta.classes)[bank.labels[rows]]
-    refuse_not_finite(features, source)
+    features = finite_features(bank.features[rows], source)
     return Examples(source, features, labels, encoder=bank.meta.backbone or None)
 
 
@@ -190,11 +188,10 @@ def _file_examples(source: str, needs_label: bool) -> Examples:
 
     bare = None if needs_label else _bare_features(source)
     if bare is not None:
-        return _finite_examples(source, bare, None)
+        return Examples(source, finite_features(bare, source))
     found = read_source(source)
-    names = None if found.names is None else np.array(found.names)
-    labels = found.owners if names is None else names[found.owners]
-    return _finite_examples(source, np.asarray(found.features), labels)
+    labels = found.owners if found.names is None else np.array(found.names)[found.owners]
+    return Examples(source, finite_features(found.features, source), labels)
 
 
 def _bare_features(source: str) -> np.ndarray | None:
@@ -221,11 +218,3 @@ def _bare_features(source: str) -> np.ndarray | None:
                 "numbers"
             )
     return np.asarray(features)
-
-
-def _finite_examples(source: str, features: np.ndarray, labels: np.ndarray | None) -> Examples:
-    if features.dtype not in (np.float32, np.float64):
-        with np.errstate(invalid="ignore"):
-            features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
-    refuse_not_finite(features, source)
-    return Examples(source, features, labels)
