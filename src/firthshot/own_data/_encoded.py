@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from firthshot.backbones.datasets import TABLES, load_table, open_dataset, pickles_in
+from firthshot.backbones.images import ENDINGS as PICTURES
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._texts import lines_table, looks_like_texts, table_texts
@@ -112,9 +114,6 @@ def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded |
     named, when the model was fitted to texts, or when its only column beside label and id holds
     words.
     """
-    from firthshot.backbones.datasets import TABLES
-    from firthshot.backbones.images import ENDINGS as PICTURES
-
     path = Path(source)
     if path.is_dir() or path.suffix.lower() in PICTURES:
         return "image"
@@ -139,8 +138,6 @@ def read_encoded(
     ``needs_label`` refuses pictures that are not in class folders, and a table without labels;
     ``skip_bad`` leaves out pictures that cannot be read.
     """
-    from firthshot.backbones.datasets import load_table
-
     if kind == "image":
         _refuse_without_pictures(Path(source))
     mark = embedder.mark
@@ -257,14 +254,11 @@ def refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
 
 def _refuse_without_pictures(source: Path) -> None:
     """Refuse a picture that is not there, and a folder in which there are none."""
-    from firthshot.backbones.datasets import pickles_in
-    from firthshot.backbones.images import ENDINGS
-
     if not source.exists():
         raise FirthshotError(f"There is no file {source}: check the path.")
     if not source.is_dir() or pickles_in(source):
         return
-    if not any(path.suffix.lower() in ENDINGS for path in source.rglob("*")):
+    if not any(path.suffix.lower() in PICTURES for path in source.rglob("*")):
         raise FirthshotError(
             f"{source} holds no pictures: give a folder of them, or the name of a file."
         )
@@ -272,25 +266,19 @@ def _refuse_without_pictures(source: Path) -> None:
 
 def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
     """Return the picture files of a source, and their class folders if it has any."""
-    from firthshot.backbones.images import ENDINGS
-
     _refuse_without_pictures(source)
     if not source.is_dir():
         if needs_label:
             raise FirthshotError(f"{source} is one picture: give a folder of class folders.")
         return [source], None
-    flat = sorted(path for path in source.iterdir() if path.suffix.lower() in ENDINGS)
+    flat = sorted(path for path in source.iterdir() if path.suffix.lower() in PICTURES)
     if flat and not needs_label:
         return flat, None
-    from firthshot.backbones.datasets import open_dataset
-
     data = open_dataset(source)
     return list(data.contents), np.array(data.classes)[data.labels]
 
 
 def _table_of_texts(path: Path, columns: Columns) -> bool:
-    from firthshot.backbones.datasets import load_table
-
     try:
         return looks_like_texts(load_table(path, rows=_SAMPLE), columns)
     except FirthshotError:

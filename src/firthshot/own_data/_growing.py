@@ -9,7 +9,7 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._inputs import take_examples
+from firthshot.own_data._sources import read_examples
 
 if TYPE_CHECKING:
     from firthshot.own_data._model import FittedModel
@@ -75,7 +75,9 @@ def _new_rows(model: FittedModel, source: Any, y: Any, reading: dict[str, Any]) 
     )
     if reading:
         raise FirthshotError(f"An update takes no {', '.join(reading)}: it keeps the old settings.")
-    new = take_examples(source, y, columns, model.embedder, split=split, skip_bad=skip_bad)
+    new = read_examples(
+        source, columns, y=y, split=split, embedder=model.embedder, skip_bad=skip_bad
+    )
     wanted, found = int(own.n_features_in_), new.features.shape[1]
     if found != wanted:
         raise FirthshotError(f"{new.source} has {found} features a row, but the model {wanted}.")

@@ -1,19 +1,17 @@
-"""From what a user holds in Python to `Examples`: names of sources, lists, frames, arrays."""
+"""From what a user holds in Python to `Examples`: lists, frames, arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.backbones.images import ENDINGS as PICTURES
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder, embed_files, embed_table_texts, embed_texts
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._sources import read_examples
 from firthshot.own_data._tables import finite_features, table_examples
 from firthshot.own_data._texts import looks_like_texts
 
@@ -24,55 +22,27 @@ PYTHON = "the given table"
 KINDS_OF_DATA = "an array of shape (rows, features), a data frame, texts or pictures"
 
 
-def take_examples(
+def held_examples(
     data: Any,
     y: Any,
     columns: Columns,
     embedder: Embedder,
     *,
-    split: str | None = None,
-    needs_label: bool = True,
-    skip_bad: bool = False,
+    needs_label: bool,
+    skip_bad: bool,
 ) -> Examples:
-    """Return the rows of anything: a source, a list of pictures or texts, a frame, an array.
-
-    Parameters
-    ----------
-    data : str, Path, sequence of them, data frame or array
-    y : array-like or None
-        The labels, where the data do not hold them.
-    columns, embedder, split, needs_label, skip_bad : as for `read_examples`
-    """
-    if isinstance(data, str | Path):
-        if y is not None:
-            raise FirthshotError(f"{data} holds its own labels: leave out y.")
-        return read_examples(
-            str(data),
-            columns,
-            split=split,
-            needs_label=needs_label,
-            embedder=embedder,
-            skip_bad=skip_bad,
-        )
-    with _whole_sentences():
-        return _taken(data, y, columns, embedder, needs_label, skip_bad)
-
-
-@contextmanager
-def _whole_sentences() -> Iterator[None]:
-    """Let an error that begins with the name of the rows begin with a capital letter."""
+    """Return the rows of what is held in memory, as `read_examples` does."""
     try:
-        yield
+        return _held(data, y, columns, embedder, needs_label, skip_bad)
     except FirthshotError as error:
         if not str(error).startswith(PYTHON):
             raise
         raise error.reworded(str(error)[0].upper() + str(error)[1:]) from None
 
 
-def _taken(
+def _held(
     data: Any, y: Any, columns: Columns, embedder: Embedder, needs_label: bool, skip_bad: bool
 ) -> Examples:
-    """Return the rows of what is held in memory."""
     if data is None:
         raise FirthshotError(f"The data are None: give {KINDS_OF_DATA}.")
     data = data.toarray() if hasattr(data, "toarray") else data  # of scipy
@@ -128,10 +98,8 @@ def _frame_examples(
 
 def _listed_examples(items: list[str | Path], embedder: Embedder, skip_bad: bool) -> Examples:
     """Return pictures or texts of a list: files of pictures by their names, else texts."""
-    from firthshot.backbones.images import ENDINGS
-
     pictures = not embedder.takes_texts and all(
-        Path(one).suffix.lower() in ENDINGS for one in items
+        Path(one).suffix.lower() in PICTURES for one in items
     )
     if pictures:
         return embed_files([Path(one) for one in items], None, PYTHON, embedder, skip_bad=skip_bad)

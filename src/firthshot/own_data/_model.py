@@ -13,9 +13,8 @@ from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder
 from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._heads import AUTO, HEADS
-from firthshot.own_data._inputs import take_examples
 from firthshot.own_data._predictions import matched_features, model_features
-from firthshot.own_data._sources import is_text
+from firthshot.own_data._sources import is_text, read_examples
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class FittedModel:
         """Return data as rows of the model's features."""
         if isinstance(data, str) and self._takes_texts and is_text(data):
             data = [data]
-        found = take_examples(data, None, self.columns(), self.embedder, needs_label=False)
+        found = read_examples(data, self.columns(), needs_label=False, embedder=self.embedder)
         for note in found.notes:
             warnings.warn(note, stacklevel=3)
         return found

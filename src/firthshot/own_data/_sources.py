@@ -9,37 +9,51 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.banks import load_bank
+from firthshot.backbones.images import ENDINGS as PICTURES
+from firthshot.banks import (
+    READERS,
+    list_banks,
+    load_bank,
+    naming_errors,
+    read_npy,
+    read_npz,
+    read_source,
+)
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
 from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
+from firthshot.own_data._inputs import held_examples
 from firthshot.own_data._stdin import parse_items
 from firthshot.own_data._tables import finite_features, read_examples_table
 from firthshot.tables import TABLES, refuse_foreign
 
 JSON_LINES = (".jsonl", ".ndjson")
+FEATURES = (".npy", *READERS)
 
 
 def read_examples(
-    source: str,
+    source: Any,
     columns: Columns | None = None,
     *,
+    y: Any = None,
     split: str | None = None,
     needs_label: bool = True,
     embedder: Embedder | None = None,
     skip_bad: bool = False,
 ) -> Examples:
-    """Read the rows of a source.
+    """Read the rows of anything: a source, a list of pictures or texts, a frame, an array.
 
     Parameters
     ----------
-    source : str
-        A folder of class folders of pictures or one picture, a table of texts or of features
-        (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes them (.npz
-        with X and y, features.npy,labels.npy, …), or the name or path of a bank; for a model of
-        texts that asks for no labels, also a text.
+    source : str, Path, sequence of them, data frame or array
+        By name: a folder of class folders of pictures or one picture, a table of texts or of
+        features (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes
+        them (.npz with X and y, features.npy,labels.npy, …), or the name or path of a bank; for a
+        model of texts that asks for no labels, also a text.
     columns : Columns
         What the columns of a table mean.
+    y : array-like, optional
+        The labels, where the data do not hold them.
     split : str or None
         Only this split of a bank; all its classes otherwise.
     needs_label : bool
@@ -55,6 +69,13 @@ def read_examples(
         For anything that is missing, damaged or not a finite number, in one sentence.
     """
     columns, embedder = columns or Columns(), embedder or Embedder()
+    if not isinstance(source, str | Path):
+        return held_examples(
+            source, y, columns, embedder, needs_label=needs_label, skip_bad=skip_bad
+        )
+    source = str(source)
+    if y is not None:
+        raise FirthshotError(f"{source} holds its own labels: leave out y.")
     kind = Path(source).suffix.lower()
     if embedder.takes_texts and not needs_label and split is None and is_text(source):
         return _text_example(source, embedder)
@@ -107,16 +128,16 @@ def _content(source: str) -> str:
 
 def _refuse_unknown(source: str, embedder: Embedder) -> None:
     """Refuse a file of no known kind, naming those that the model takes."""
-    from firthshot.backbones.images import ENDINGS as PICTURES
-
     if _known_ending(source) and not Path(source).exists() and "," not in source:
         raise FirthshotError(f"There is no file {source}: check the path.")
     if _known_ending(source) or Path(source).is_dir() or _may_be_bank(source):
         return
-    kind, tables, files = Path(source).suffix.lower(), (*TABLES, *JSON_LINES), _feature_files()
+    kind, tables = Path(source).suffix.lower(), (*TABLES, *JSON_LINES)
     mark = embedder.mark
     if mark is None or mark.fingerprint is None:
-        taken = f"a table ({', '.join(tables)}), a file of features ({', '.join(files)}) or a bank"
+        taken = (
+            f"a table ({', '.join(tables)}), a file of features ({', '.join(FEATURES)}) or a bank"
+        )
         if mark is None:
             taken = f"a folder of pictures, {taken}"
     elif embedder.takes_texts:
@@ -135,23 +156,12 @@ def _text_example(text: str, embedder: Embedder) -> Examples:
     return replace(found, notes=(f"There is no file {text!r}, so that it was taken for a text.",))
 
 
-def _feature_files() -> tuple[str, ...]:
-    from firthshot.banks import READERS
-
-    return (".npy", *READERS)
-
-
 def _known_ending(source: str) -> bool:
-    from firthshot.backbones.images import ENDINGS as PICTURES
-
-    known = {*TABLES, *JSON_LINES, *_feature_files(), *PICTURES}
-    return Path(source).suffix.lower() in known
+    return Path(source).suffix.lower() in {*TABLES, *JSON_LINES, *FEATURES, *PICTURES}
 
 
 def is_text(source: str) -> bool:
     """Tell whether a source is a text itself: it names no file and no bank, nor looks like one."""
-    from firthshot.banks import list_banks
-
     if os.path.exists(source):  # noqa: PTH110 - a long text is no path at all
         return False
     if _known_ending(source) or Path(source).suffix.lower() in (".bank", ".txt"):
@@ -184,8 +194,6 @@ def _bank_examples(source: str, split: str | None) -> Examples:
 
 def _file_examples(source: str, needs_label: bool) -> Examples:
     """Read a feature file through the importers of banks."""
-    from firthshot.banks import read_source
-
     bare = None if needs_label else _bare_features(source)
     if bare is not None:
         return Examples(source, finite_features(bare, source))
@@ -196,8 +204,6 @@ def _file_examples(source: str, needs_label: bool) -> Examples:
 
 def _bare_features(source: str) -> np.ndarray | None:
     """Return the rows of a .npy file, or of a .npz file without y; None for any other source."""
-    from firthshot.banks import naming_errors, read_npy, read_npz
-
     path = Path(source)
     kind = path.suffix.lower()
     if kind not in (".npy", ".npz") or ("," in source and not path.is_file()):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firthshot.backbones.datasets import text_column
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Columns, Examples
 from firthshot.own_data._stdin import objects_table, parse_json
@@ -85,8 +86,6 @@ def _column(
     table: pl.DataFrame, source: str | Path, columns: Columns
 ) -> tuple[str, tuple[str, ...]]:
     """Return the column of texts, and what is to be said of the choice."""
-    from firthshot.backbones.datasets import text_column
-
     model = columns.model_text
     if columns.text is not None or model in table.columns:
         return text_column(table, source, columns.text or model, ()), ()
