@@ -141,13 +141,14 @@ def _picture_keys(pictures: Sequence[str | Path | bytes], bad: Any) -> list[str 
     """Return the key of each picture; None for a file that cannot be read, where that is asked."""
 
     def key_of(picture: str | Path | bytes) -> str | None:
+        if isinstance(picture, bytes):
+            return content_key(picture)
         try:
-            content = picture if isinstance(picture, bytes) else Path(picture).read_bytes()
+            return content_key(Path(picture).read_bytes())
         except OSError as error:
             if bad is None:
                 raise PictureError(f"{picture} cannot be read: {reason(error)}.") from None
             return None
-        return content_key(content)
 
     return list(map_ahead(key_of, pictures))
 

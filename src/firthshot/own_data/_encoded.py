@@ -233,7 +233,6 @@ def embed_files(
         labels=None if labels is None else labels[kept],
         ids=np.array(names)[kept],
         bad=told,
-        taken=kept,
     )
 
 

@@ -102,8 +102,6 @@ class Examples:
         The texts that were embedded.
     bad : tuple of str
         Files that were left out because they cannot be read.
-    taken : (n,) or None
-        Which of the given files the rows are, where some were left out.
     """
 
     source: str
@@ -122,7 +120,6 @@ class Examples:
     notes: tuple[str, ...] = ()
     texts: tuple[str, ...] | None = None
     bad: tuple[str, ...] = ()
-    taken: Array | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -177,7 +174,6 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
         files=None if named else _files(parts),
         texts=None,
         bad=tuple(name for part in parts for name in part.bad),
-        taken=None,
     )
 
 

@@ -51,11 +51,12 @@ def _held(
     elif not hasattr(data, "__len__") or not len(data):
         raise FirthshotError(f"The data are empty or no sequence: give {KINDS_OF_DATA}.")
     elif all(isinstance(one, str | Path) for one in data):
-        found = _listed_examples(list(data), embedder, skip_bad)
+        labels = None if y is None else _labels(y, len(data))
+        found = _listed_examples(list(data), labels, embedder, skip_bad)
     else:
         found = Examples(PYTHON, _numbers(data))
-    if y is not None:
-        found = replace(found, labels=_labels(y, found))
+    if y is not None and found.kind != "image":  # of which some may be left out
+        found = replace(found, labels=_labels(y, len(found)))
     if needs_label and found.labels is None:
         raise FirthshotError("The rows have no labels: give y.")
     return found
@@ -96,13 +97,16 @@ def _frame_examples(
     return table_examples(frame, PYTHON, columns, needs_label=needs)
 
 
-def _listed_examples(items: list[str | Path], embedder: Embedder, skip_bad: bool) -> Examples:
+def _listed_examples(
+    items: list[str | Path], labels: np.ndarray | None, embedder: Embedder, skip_bad: bool
+) -> Examples:
     """Return pictures or texts of a list: files of pictures by their names, else texts."""
     pictures = not embedder.takes_texts and all(
         Path(one).suffix.lower() in PICTURES for one in items
     )
     if pictures:
-        return embed_files([Path(one) for one in items], None, PYTHON, embedder, skip_bad=skip_bad)
+        paths = [Path(one) for one in items]
+        return embed_files(paths, labels, PYTHON, embedder, skip_bad=skip_bad)
     return embed_texts([str(one) for one in items], PYTHON, embedder)
 
 
@@ -118,14 +122,11 @@ def _numbers(data: Any) -> np.ndarray:
         raise FirthshotError(f"The rows are no numbers: give {KINDS_OF_DATA}.") from None
 
 
-def _labels(y: Any, found: Examples) -> np.ndarray:
+def _labels(y: Any, rows: int) -> np.ndarray:
     labels = np.asarray(y)
     gaps = [row for row, one in enumerate(labels.ravel().tolist(), 1) if one is None or one != one]
     if gaps:
         raise FirthshotError(f"y has no label in row {gaps[0]}: fill it in or remove the row.")
-    wanted = len(found) + len(found.bad)
-    if labels.shape != (wanted,):
-        raise FirthshotError(
-            f"y has shape {labels.shape}: give one label for each of {wanted} rows."
-        )
-    return labels[found.taken] if found.bad else labels
+    if labels.shape != (rows,):
+        raise FirthshotError(f"y has shape {labels.shape}: give one label for each of {rows} rows.")
+    return labels

@@ -50,7 +50,7 @@ def load_checkpoint(path: Path, loading: Loading) -> Encoder:
     options = loading.options
     options.check(path.name, "image", "size", "resize", "mean", "std", "architecture")
     weights, notes = _read(path)
-    name = options.architecture or (notes and notes.setup.architecture)
+    name = options.architecture or (None if notes is None else notes.setup.architecture)
     if name is None:
         raise FirthshotError(
             f"{path} holds weights but not the name of their network: name the architecture, as "
