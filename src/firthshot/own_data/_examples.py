@@ -149,11 +149,16 @@ class Examples:
 
     def as_input(self) -> Any:
         """Return the features as estimators take them: with their names, if they have any."""
-        if self.names is None:
-            return self.features
-        import polars as pl
+        return named_rows(self.features, self.names)
 
-        return pl.DataFrame(self.features, schema=list(self.names))
+
+def named_rows(rows: Array, names: Sequence[str] | None) -> Any:
+    """Return rows (n, d) as a data frame under their names, if they have any."""
+    if names is None:
+        return rows
+    import polars as pl
+
+    return pl.DataFrame(rows, schema=[str(name) for name in names])
 
 
 def join_examples(parts: Sequence[Examples]) -> Examples:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.own_data._examples import Columns, Examples
+from firthshot.own_data._examples import Examples
+from firthshot.own_data._predictions import matched_features
 from firthshot.own_data._sources import read_examples
 
 if TYPE_CHECKING:
@@ -63,24 +64,20 @@ def grown(
 
 
 def _new_rows(model: FittedModel, source: Any, y: Any, reading: dict[str, Any]) -> Examples:
-    own = model.estimator
     split, skip_bad = reading.pop("split", None), reading.pop("skip_bad", False)
-    columns = Columns(
-        reading.pop("label", None) or own.label_name_ or "label",
-        reading.pop("id", None),
-        tuple(reading.pop("drop", ())),
-        features=model.columns().features,
-        text=reading.pop("text", None),
-        model_text=own.text_name_,
-    )
+    named = {name: reading.pop(name, None) for name in ("label", "id", "text")}
+    columns = model.columns(**named, drop=tuple(reading.pop("drop", ())))
     if reading:
         raise FirthshotError(f"An update takes no {', '.join(reading)}: it keeps the old settings.")
     new = read_examples(
-        source, columns, y=y, split=split, embedder=model.embedder, skip_bad=skip_bad
+        source,
+        replace(columns, classes=frozenset()),  # there may be new ones
+        y=y,
+        split=split,
+        embedder=model.embedder,
+        skip_bad=skip_bad,
     )
-    wanted, found = int(own.n_features_in_), new.features.shape[1]
-    if found != wanted:
-        raise FirthshotError(f"{new.source} has {found} features a row, but the model {wanted}.")
+    matched_features(new, model.estimator)
     return new
 
 

@@ -11,13 +11,12 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
+from firthshot.own_data._examples import Array, Examples, named_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
-
-    from firthshot.own_data._examples import Array, Examples
 
 RESERVED = ("file", "prediction", "confidence")
 KINDS = (".csv", ".tsv", ".parquet", ".jsonl")
@@ -105,12 +104,7 @@ def matched_features(examples: Examples, model: Any) -> Any:
             f"{examples.source} has {found} feature{'s' * (found != 1)}, but the model was fitted "
             f"to {wanted}: give {out}."
         )
-    names = model_features(model)
-    if names is None:
-        return examples.features
-    import polars as pl
-
-    return pl.DataFrame(examples.features, schema=list(names))
+    return named_rows(examples.features, model_features(model))
 
 
 def _taken(model: Any) -> str:

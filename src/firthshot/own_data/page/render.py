@@ -141,8 +141,11 @@ def class_table(report: FitReport, found: Assessment) -> list[dict[str, Any]]:
     for k, name in enumerate(found.classes):
         row = found.confusion[k]
         tested, right = int(row.sum()), int(row[k])
-        mean = found.left.probabilities[found.left.labels == k].mean(axis=0) if tested else None
-        nearest = "" if mean is None else str(found.classes[_next(mean, k)])
+        nearest = chance = ""
+        if tested:
+            mean = found.left.probabilities[found.left.labels == k].mean(axis=0)
+            mean[k] = -1.0  # the nearest of the others
+            nearest, chance = str(found.classes[mean.argmax()]), f"{100 * mean.max():.0f} %"
         lines.append(
             {
                 "name": str(name),
@@ -151,16 +154,10 @@ def class_table(report: FitReport, found: Assessment) -> list[dict[str, Any]]:
                 "right": right,
                 "share": round(100 * right / tested) if tested else None,
                 "nearest": nearest,
-                "chance": "" if mean is None else f"{100 * mean[_next(mean, k)]:.0f} %",
+                "chance": chance,
             }
         )
     return lines
-
-
-def _next(mean: Any, k: int) -> int:
-    others = mean.copy()
-    others[k] = -1.0
-    return int(others.argmax())
 
 
 def _checks(examples: Examples) -> list[str]:
