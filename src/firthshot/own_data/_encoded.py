@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -121,7 +122,9 @@ def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded |
         return None
     if columns.text is not None or embedder.takes_texts:
         return "text"
-    return "text" if _table_of_texts(path, columns) else None
+    with suppress(FirthshotError):  # the reader of tables has its own words for it
+        return "text" if looks_like_texts(load_table(path, rows=_SAMPLE), columns) else None
+    return None
 
 
 def read_encoded(
@@ -275,10 +278,3 @@ def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndar
         return flat, None
     data = open_dataset(source)
     return list(data.contents), np.array(data.classes)[data.labels]
-
-
-def _table_of_texts(path: Path, columns: Columns) -> bool:
-    try:
-        return looks_like_texts(load_table(path, rows=_SAMPLE), columns)
-    except FirthshotError:
-        return False  # the reader of tables has its own words for it

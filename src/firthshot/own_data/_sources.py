@@ -19,11 +19,11 @@ from firthshot.banks import (
     read_npz,
     read_source,
 )
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
 from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
 from firthshot.own_data._inputs import held_examples
-from firthshot.own_data._stdin import parse_items
+from firthshot.own_data._stdin import decode, parse_items
 from firthshot.own_data._tables import finite_features, read_examples_table
 from firthshot.tables import TABLES, refuse_foreign
 
@@ -118,12 +118,9 @@ def _refuse_for_features(source: str, encoder: Any, columns: Columns) -> None:
 
 
 def _content(source: str) -> str:
-    try:
-        return Path(source).read_text("utf-8")
-    except OSError as error:
-        raise FirthshotError(f"{source} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise FirthshotError(f"{source} cannot be read: it is not in UTF-8.") from None
+    with refusing(f"{source} cannot be read", OSError):
+        content = Path(source).read_bytes()
+    return decode(content, source)
 
 
 def _refuse_unknown(source: str, embedder: Embedder) -> None:
