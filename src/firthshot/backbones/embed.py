@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from firthshot.backbones.cache import content_key, recall, remember
-from firthshot.backbones.encoders import Encoder, Kind
+from firthshot.backbones.encoders import WORDS, Encoder, Kind
 from firthshot.backbones.images import PictureError, map_ahead
 from firthshot.errors import FirthshotError, reason
 from firthshot.progress import SILENT, ProgressListener
@@ -117,7 +117,7 @@ def embed(
     fresh = list(rows.values())
     if fresh:
         _ = encoder.network  # loading is not part of the rate
-        listener.start(len(keys), f"{encoder.kind}s", done=len(keys) - len(fresh))
+        listener.start(len(keys), WORDS[encoder.kind], done=len(keys) - len(fresh))
         new = [items[row] for row in fresh]
         for places, features in encoder.encode_ahead(new, skip_bad=bad is not None):
             found = dict(zip((str(keys[fresh[at]]) for at in places), features, strict=True))
