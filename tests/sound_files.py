@@ -297,7 +297,7 @@ def make_split(path: Path) -> None:
 
 
 def read_split(path: Path) -> None:
-    from firthshot.backbones.datasets._csv_splits import read_rows
+    from firthshot.backbones.datasets._folders import read_rows
 
     read_rows(path)
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from firthshot.backbones.encoders import _devices, digest_module, load_encoder, torch_encoder
-from firthshot.backbones.encoders._devices import Shrinking, place_for
+from firthshot.backbones.encoders import _torch, digest_module, load_encoder, torch_encoder
+from firthshot.backbones.encoders._torch import Shrinking, place_for
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError
 
@@ -27,11 +27,11 @@ def test_a_device_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_half_precision_is_for_accelerators_and_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [_devices.runs_in_half(torch.device(name)) for name in ("cpu", "cuda")] == [False, True]
+    assert [_torch.runs_in_half(torch.device(name)) for name in ("cpu", "cuda")] == [False, True]
     encoder = load_encoder("minilm-l6-v2", device="cpu")
     texts = ["my card is lost", "what is the weather like in Rome"]
     exact = encoder.encode(texts)
-    monkeypatch.setattr(_devices, "runs_in_half", lambda place: True)
+    monkeypatch.setattr(_torch, "runs_in_half", lambda place: True)
     half = encoder.encode(texts)
     assert 0 < np.abs(half - exact).max() < 1e-3
 

@@ -177,18 +177,18 @@ def test_options_go_to_the_library(saved: dict[str, Path], photos: list[Path]) -
     assert -1 <= pixels.min() < pixels.max() <= 1
     assert encoder.fingerprint != load_encoder("hf:tiny/dinov2").fingerprint
     assert encoder.spec.endswith("?size=42&mean=0.5,0.5,0.5&std=0.5,0.5,0.5")
-    with pytest.raises(FirthshotError, match="reads texts: leave out size"):
+    with pytest.raises(FirthshotError, match="takes texts and has no such options: leave out size"):
         load_encoder("hf:tiny/bert", size=42)
     with pytest.raises(FirthshotError, match="An encoder has no option colour"):
         load_encoder("hf:tiny/bert", colour=1)
 
 
 def test_pictures_for_texts_and_texts_for_pictures_are_refused() -> None:
-    with pytest.raises(FirthshotError, match="reads texts, not pictures"):
+    with pytest.raises(FirthshotError, match="takes texts, not pictures"):
         load_encoder("hf:tiny/bert", kind="image")
-    with pytest.raises(FirthshotError, match="reads pictures, not texts"):
+    with pytest.raises(FirthshotError, match="takes pictures, not texts"):
         load_encoder("hf:tiny/dinov2", kind="text")
-    with pytest.raises(FirthshotError, match="reads texts, not pictures"):
+    with pytest.raises(FirthshotError, match="takes texts, not pictures"):
         load_encoder("st:tiny/bert", kind="image")
 
 

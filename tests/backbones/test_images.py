@@ -104,7 +104,7 @@ def test_bad_pictures_are_named(tmp_path: Path) -> None:
         words: "not a picture",
         tmp_path / "empty.png": "not a picture",
         fractions: "fractional numbers",
-        tmp_path / "gone.png": "no such file",
+        tmp_path / "gone.png": "No such file",
     }
     for path, reason in reasons.items():
         with pytest.raises(PictureError, match=reason) as caught:

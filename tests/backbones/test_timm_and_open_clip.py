@@ -117,7 +117,7 @@ def test_timm_with_documented_objects(
     assert load_encoder("timm:tiny").fingerprint == encoder.fingerprint, "the default tag"
     with pytest.raises(FirthshotError, match=r"timm has no weights for 'other'"):
         load_encoder("timm:other")
-    with pytest.raises(FirthshotError, match="reads pictures, not texts"):
+    with pytest.raises(FirthshotError, match="takes pictures, not texts"):
         load_encoder("timm:tiny", kind="text")
 
 

@@ -14,7 +14,7 @@ import firthshot.backbones.encoders as encoders
 from firthshot.backbones import embed as embedding
 from firthshot.cli import app
 from firthshot.errors import FirthshotError, MissingExtraError
-from firthshot.own_data import PictureRun, _files, _many, picture_files
+from firthshot.own_data import PictureRun, _many, picture_files
 from own_data.small_encoders import PICTURES
 
 
@@ -57,7 +57,6 @@ def test_all_bad_files_are_named(spoilt: Path, command: str) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
 def test_a_stopped_run_goes_on_where_it_was(photos: Path, monkeypatch, kind: str) -> None:
-    monkeypatch.setattr(_files, "PART", 4)
     monkeypatch.setattr(_many, "PART", 4)
     firthshot.fit(photos).save("m.firth")
     out, calls, real = Path(f"p.{kind}"), [], embedding.embed

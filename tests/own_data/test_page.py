@@ -18,7 +18,7 @@ import firthshot
 from firthshot.own_data import Embedder, Examples
 from firthshot.own_data._fitting import fit_examples
 from firthshot.own_data.assessment.checks import leaking_columns, near_copies
-from firthshot.own_data.page.thumbs import Thumbnails
+from firthshot.own_data.page.rows import Thumbnails
 from report.chromium import Chromium, find_chromium
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"

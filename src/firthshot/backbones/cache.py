@@ -28,6 +28,7 @@ _FILE = "embeddings.sqlite"
 _AT_ONCE = 500  # below SQLite's limit on variables in a statement
 _MEGABYTES = 2000
 _KEPT = 0.8  # of the room, when the cache is cut
+_FAULTS = (OSError, sqlite3.Error)  # of the file: what it would have given is computed
 _TABLES = (
     (
         "CREATE TABLE IF NOT EXISTS rows (encoder TEXT, content TEXT, features BLOB, used REAL, "
@@ -47,9 +48,7 @@ def recall(encoder: str, keys: Sequence[str], dim: int) -> dict[str, np.ndarray]
     """Return the embeddings (dim,) float32 that are known, by key."""
     found: dict[str, np.ndarray] = {}
     wanted = list(dict.fromkeys(keys))
-    with _connection() as connection:
-        if connection is None:
-            return found
+    with suppress(*_FAULTS), _connection() as connection:
         for start in range(0, len(wanted), _AT_ONCE):
             part = wanted[start : start + _AT_ONCE]
             where = f"WHERE encoder = ? AND content IN ({', '.join('?' * len(part))})"
@@ -58,7 +57,6 @@ def recall(encoder: str, keys: Sequence[str], dim: int) -> dict[str, np.ndarray]
                 if isinstance(raw, bytes) and len(raw) == 4 * dim:
                     found[key] = np.frombuffer(raw, "<f4").astype(np.float32)
             connection.execute(f"UPDATE rows SET used = ? {where}", (time.time(), encoder, *part))
-        connection.commit()
     return found
 
 
@@ -66,31 +64,25 @@ def remember(encoder: str, embeddings: dict[str, np.ndarray]) -> None:
     """Keep embeddings (dim,) by key."""
     now = time.time()
     rows = [(encoder, key, own.astype("<f4").tobytes(), now) for key, own in embeddings.items()]
-    with _connection() as connection:
-        if connection is not None:
-            connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", rows)
-            _cut(connection)
-            connection.commit()
+    with suppress(*_FAULTS), _connection() as connection:
+        connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", rows)
+        _cut(connection)
 
 
 def recall_note(line: str) -> dict[str, Any] | None:
     """Return what was noted on an encoder, by the line that names it."""
-    with _connection() as connection:
-        if connection is not None:
-            found = connection.execute("SELECT note FROM notes WHERE line = ?", (line,)).fetchone()
-            with suppress(ValueError, TypeError):
-                note = json.loads(found[0])
-                return note if isinstance(note, dict) else None
+    with suppress(*_FAULTS, ValueError, TypeError), _connection() as connection:
+        found = connection.execute("SELECT note FROM notes WHERE line = ?", (line,)).fetchone()
+        note = json.loads(found[0])
+        return note if isinstance(note, dict) else None
     return None
 
 
 def remember_note(line: str, note: dict[str, Any], fingerprint: str) -> None:
     """Keep a note on an encoder."""
-    with _connection() as connection:
-        if connection is not None:
-            row = (line, fingerprint, json.dumps(note))
-            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
-            connection.commit()
+    row = (line, fingerprint, json.dumps(note))
+    with suppress(*_FAULTS), _connection() as connection:
+        connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
 
 
 @dataclass(frozen=True)
@@ -123,9 +115,8 @@ def cached_encoders() -> list[CachedEncoder]:
         "SELECT coalesce((SELECT min(line) FROM notes WHERE fingerprint = encoder), ''), encoder, "
         "count(*), sum(length(features)), max(used) FROM rows GROUP BY encoder ORDER BY 5 DESC"
     )
-    with _connection() as connection:
-        if connection is not None:
-            return [CachedEncoder(*row) for row in connection.execute(query)]
+    with suppress(*_FAULTS), _connection() as connection:
+        return [CachedEncoder(*row) for row in connection.execute(query)]
     return []
 
 
@@ -155,23 +146,11 @@ def _cut(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _connection() -> Iterator[sqlite3.Connection | None]:
-    """Open the cache, or give None; errors inside end the work with it quietly."""
-    folder = user_cache()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(folder / _FILE, timeout=10)
-    except (OSError, sqlite3.Error):
-        yield None
-        return
-    with closing(connection):
-        try:
-            for statement in _TABLES:
-                connection.execute(statement)
-        except sqlite3.Error:
-            yield None
-            return
-        try:
-            yield connection
-        except sqlite3.Error:
-            return
+def _connection() -> Iterator[sqlite3.Connection]:
+    """Open the cache, and keep what is written to it."""
+    user_cache().mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(cache_file(), timeout=10)) as connection:
+        for statement in _TABLES:
+            connection.execute(statement)
+        yield connection
+        connection.commit()

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from firthshot.backbones.cache import content_key, recall, remember
-from firthshot.backbones.encoders import Encoder, Kind
+from firthshot.backbones.encoders import WORDS, Encoder, Kind
 from firthshot.backbones.images import PictureError, map_ahead
-from firthshot.errors import FirthshotError, refusing
+from firthshot.errors import FirthshotError, reason
 from firthshot.progress import SILENT, ProgressListener
 
 
@@ -47,9 +47,7 @@ def recall_encoder(mark: EncoderMark, given: Any = None, **how: Any) -> Encoder:
             f"The model was fitted to features ({mark.spec}) whose encoder it does not know: give "
             "features made the same way, or fit it to pictures or texts."
         )
-    encoder = load_encoder(
-        _spec_on_record(mark.spec) if given is None else _moved(mark, given), **how
-    )
+    encoder = load_encoder(_on_record(mark) if given is None else _moved(mark, given), **how)
     if encoder.fingerprint != mark.fingerprint:
         raise FirthshotError(
             f"The model was fitted to features of the encoder {mark.spec} with fingerprint "
@@ -59,23 +57,23 @@ def recall_encoder(mark: EncoderMark, given: Any = None, **how: Any) -> Encoder:
     return encoder
 
 
-def _spec_on_record(spec: str) -> str:
+def _on_record(mark: EncoderMark) -> str:
     """Return how to load an encoder; a file that is no longer there is refused."""
     from firthshot.backbones.encoders import split_spec
 
-    if spec.startswith("python:"):
+    kind, _, name = mark.spec.partition(":")
+    if kind == "python":
         raise FirthshotError(
-            f"The model was fitted with the Python function {spec.removeprefix('python:')}: give "
-            "it as the encoder.",
+            f"The model was fitted with the Python function {name}: give it as the encoder.",
             "encoder",
         )
-    place = Path(split_spec(spec)[0])
+    place = Path(split_spec(mark.spec)[0])
     if place.is_absolute() and not place.exists():  # a name never is
         raise FirthshotError(
             f"The model's encoder {place} is not there: if it has moved, name its place.",
             "encoder",
         )
-    return spec
+    return mark.spec
 
 
 def _moved(mark: EncoderMark, given: Any) -> Any:
@@ -84,13 +82,16 @@ def _moved(mark: EncoderMark, given: Any) -> Any:
 
     if not isinstance(given, str | Path) or mark.spec.startswith("python:"):
         return given
-    given = str(given)
-    place, told = split_spec(given)
+    place, told = split_spec(str(given))
     return join_spec(place, replace(split_spec(mark.spec)[1], **told.given))
 
 
 def embed(
-    items: Sequence[Any], encoder: Encoder, *, listener: ProgressListener = SILENT
+    items: Sequence[Any],
+    encoder: Encoder,
+    *,
+    listener: ProgressListener = SILENT,
+    bad: list[int] | None = None,
 ) -> np.ndarray:
     """Return features (n, dim) float32; what the cache knows is not encoded again.
 
@@ -104,29 +105,52 @@ def embed(
     encoder : Encoder
         From `load_encoder`.
     listener : ProgressListener, optional
+    bad : list, optional
+        Gets the places of pictures that cannot be read, which then have no row of features;
+        without it, the first of them is refused.
     """
     if not encoder.cacheable:
         return encoder.encode(items)
-    if encoder.kind == "image":
-        keys = list(map_ahead(_picture_key, items))
-    else:
-        for row, text in enumerate(items, 1):
-            if not isinstance(text, str) or not text.strip():
-                raise FirthshotError(f"Text {row} is empty: leave it out.")
-        keys = [content_key(text.encode("utf-8", "surrogatepass")) for text in items]
-    known = recall(encoder.fingerprint, keys, encoder.dim)
-    fresh = [row for key, row in {k: r for r, k in enumerate(keys)}.items() if key not in known]
+    keys = _picture_keys(items, bad) if encoder.kind == "image" else _text_keys(items)
+    known = recall(encoder.fingerprint, [key for key in keys if key is not None], encoder.dim)
+    rows = {key: row for row, key in enumerate(keys) if key is not None and key not in known}
+    fresh = list(rows.values())
     if fresh:
         _ = encoder.network  # loading is not part of the rate
-        listener.start(len(keys), f"{encoder.kind}s", done=len(keys) - len(fresh))
-        for rows, features in encoder.encode_ahead([items[row] for row in fresh]):
-            found = dict(zip((keys[fresh[row]] for row in rows), features, strict=True))
+        listener.start(len(keys), WORDS[encoder.kind], done=len(keys) - len(fresh))
+        new = [items[row] for row in fresh]
+        for places, features in encoder.encode_ahead(new, skip_bad=bad is not None):
+            found = dict(zip((str(keys[fresh[at]]) for at in places), features, strict=True))
             remember(encoder.fingerprint, found)
             known |= found
-            listener.advance(len(rows))
-    if not keys:
-        return np.empty((0, encoder.dim), np.float32)
-    return np.stack([known[key] for key in keys])
+            listener.advance(len(places))
+    if bad is not None:
+        bad += [row for row, key in enumerate(keys) if key not in known]
+    out = [known[key] for key in keys if key in known]
+    return np.stack(out) if out else np.empty((0, encoder.dim), np.float32)
+
+
+def _text_keys(texts: Sequence[str]) -> list[str | None]:
+    for row, text in enumerate(texts, 1):
+        if not isinstance(text, str) or not text.strip():
+            raise FirthshotError(f"Text {row} is empty: leave it out.")
+    return [content_key(text.encode("utf-8", "surrogatepass")) for text in texts]
+
+
+def _picture_keys(pictures: Sequence[str | Path | bytes], bad: Any) -> list[str | None]:
+    """Return the key of each picture; None for a file that cannot be read, where that is asked."""
+
+    def key_of(picture: str | Path | bytes) -> str | None:
+        if isinstance(picture, bytes):
+            return content_key(picture)
+        try:
+            return content_key(Path(picture).read_bytes())
+        except OSError as error:
+            if bad is None:
+                raise PictureError(f"{picture} cannot be read: {reason(error)}.") from None
+            return None
+
+    return list(map_ahead(key_of, pictures))
 
 
 def embed_pictures(
@@ -147,18 +171,8 @@ def embed_texts(
 
 
 def _of_kind(kind: Kind, encoder: Encoder | None) -> Encoder:
-    from firthshot.backbones.encoders import DEFAULTS, WORDS, load_encoder
+    from firthshot.backbones.encoders import DEFAULTS, check_kind, load_encoder
 
     chosen = encoder or load_encoder(DEFAULTS[kind])
-    if chosen.kind != kind:
-        raise FirthshotError(
-            f"Encoder {chosen.name} takes {WORDS[chosen.kind]}, not {WORDS[kind]}."
-        )
+    check_kind(chosen.name, chosen.kind, kind)
     return chosen
-
-
-def _picture_key(picture: str | Path | bytes) -> str:
-    if isinstance(picture, bytes):
-        return content_key(picture)
-    with refusing(f"{picture} cannot be read", OSError, PictureError):
-        return content_key(Path(picture).read_bytes())

@@ -6,7 +6,9 @@ on disk: an interrupted extraction goes on where it stopped and ends with the sa
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from firthshot import __version__
-from firthshot.backbones._chunks import ChunkFolder
 from firthshot.backbones.datasets import Dataset
-from firthshot.backbones.encoders import Encoder
+from firthshot.backbones.encoders import Encoder, check_kind
+from firthshot.backbones.encoders._base import fingerprint
 from firthshot.backbones.images import PictureError
 from firthshot.banks import SPLITS, Bank, save_bank
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
+from firthshot.files import write_whole
 from firthshot.progress import SILENT, ProgressListener
 
 BATCH = 64
@@ -114,11 +117,7 @@ def extract(
         Fields of `BankMeta` that replace the default ones: name, dataset, backbone, licence,
         provenance.
     """
-    if dataset.kind != encoder.kind:
-        raise FirthshotError(
-            f"Encoder {encoder.name} takes {encoder.kind}s but {dataset.name} holds "
-            f"{dataset.kind}s: choose another encoder."
-        )
+    check_kind(encoder.name, encoder.kind, dataset.kind)
     if not encoder.cacheable:
         raise FirthshotError(
             f"Nothing says whether {encoder.name} is the same the next time, as an extraction that "
@@ -133,7 +132,8 @@ def extract(
     except PictureError as error:
         raise PictureError(f"{error} Or leave such pictures out.", "skip_bad") from None
     finally:
-        chunks.remove_if_empty()
+        if not any(chunks.folder.glob("chunk-*.npy")):  # nothing to go on with
+            shutil.rmtree(chunks.folder)
     features, good = chunks.join(len(plan.chunks))
     rows = np.concatenate(plan.batches)
     chosen = good & plan.kept[rows]
@@ -148,7 +148,7 @@ def extract(
     meta["class_splits"] = [dataset.class_splits[label] for label in present]
     meta.setdefault("name", out.stem)
     bank = save_bank(out, features[chosen], labels, dtype=dtype, **meta)
-    chunks.remove()
+    shutil.rmtree(chunks.folder)
     return bank
 
 
@@ -163,7 +163,7 @@ def _run(
 ) -> None:
     """Encode the chunks that are not on disk."""
     groups = plan.chunks
-    missing = [number for number in range(len(groups)) if not chunks.has(number)]
+    missing = [number for number in range(len(groups)) if not chunks.path(number).is_file()]
     done = plan.total - sum(len(part) for number in missing for part in groups[number])
     listener.start(plan.total, f"{dataset.kind}s", done=done)
     wanted = [row for number in missing for part in groups[number] for row in part.tolist()]
@@ -172,22 +172,20 @@ def _run(
         names = [dataset.names[row] for row in wanted]
         inputs = encoder.prepared(list(inputs), names, threads, skip_bad)
     for number in missing:
-        parts = []
+        good = np.zeros(sum(map(len, groups[number])), bool)
+        features, start = np.zeros((len(good), encoder.dim), np.float32), 0  # bad rows are zeros
         for rows in groups[number]:
-            parts.append(_encode(encoder, [next(inputs) for _ in rows]))
+            read = {start + place: next(inputs) for place in range(len(rows))}
+            present = {row: one for row, one in read.items() if one is not None}
+            if present:
+                batch: Any = list(present.values())
+                features[list(present)] = encoder.encode(
+                    batch if encoder.kind == "text" else np.stack(batch)
+                )
+                good[list(present)] = True
             listener.advance(len(rows))
-        features, good = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            start += len(rows)
         chunks.write(number, features, good)
-
-
-def _encode(encoder: Encoder, inputs: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return features (n, dim) and whether each input was good; bad rows are zeros."""
-    good = np.array([one is not None for one in inputs])
-    features = np.zeros((len(inputs), encoder.dim), np.float32)
-    if good.any():
-        present = [one for one in inputs if one is not None]
-        features[good] = encoder.encode(present if encoder.kind == "text" else np.stack(present))
-    return features, good
 
 
 def _identity(dataset: Dataset, encoder: Encoder, plan: ExtractPlan) -> dict[str, Any]:
@@ -199,8 +197,6 @@ def _identity(dataset: Dataset, encoder: Encoder, plan: ExtractPlan) -> dict[str
         content.stat().st_size if isinstance(content, Path) else len(content)
         for content in dataset.contents
     ]
-    from firthshot.backbones.encoders._base import fingerprint
-
     return {
         "encoder": encoder.fingerprint,
         "data": fingerprint(dataset.names, sizes),
@@ -217,9 +213,11 @@ def _describe(
     bad: list[str],
 ) -> dict[str, Any]:
     """Return the fields of the bank's metadata."""
+    limits = ", ".join(f"{split} {count}" for split, count in (rows_per_class or {}).items())
+    kept = f"the first rows of each class by file name, at most: {limits}" if limits else "all"
     notes = {
         "row order": "by split (base, val, novel), class name and file name",
-        "rows kept": _kept_words(rows_per_class),
+        "rows kept": kept,
         "encoder": f"{encoder.spec or encoder.name}, fingerprint {encoder.fingerprint}",
         "made by": f"firthshot {__version__}, backbone extract",
         **dataset.notes,
@@ -243,8 +241,39 @@ def _describe(
     }
 
 
-def _kept_words(rows_per_class: Mapping[str, int] | None) -> str:
-    if not rows_per_class:
-        return "all"
-    limits = ", ".join(f"{split} {count}" for split, count in rows_per_class.items())
-    return f"the first rows of each class by file name, at most: {limits}"
+class ChunkFolder:
+    """Keep chunks of features with an identity, in plain JSON values, that they depend on.
+
+    A folder of another identity is refused.
+    """
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        self.folder = folder
+        plan = folder / "plan.json"
+        with refusing(f"{folder} cannot be used", OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if not plan.exists():
+                write_whole(plan, json.dumps(identity).encode())
+            found = json.loads(plan.read_text(encoding="utf-8"))
+        other = [key for key, value in identity.items() if found.get(key) != value]
+        if other:
+            raise FirthshotError(
+                f"{folder} holds an unfinished extraction with another {' and '.join(other)}: "
+                "go on with the same command, or remove the folder to start anew."
+            )
+
+    def path(self, number: int) -> Path:
+        """Return the file of a chunk, which is there when the chunk is finished."""
+        return self.folder / f"chunk-{number:06d}.npy"
+
+    def write(self, number: int, features: np.ndarray, good: np.ndarray) -> None:
+        """Write a chunk: features (n, d) float32 with a last column that says which are good."""
+        buffer = io.BytesIO()
+        np.save(buffer, np.column_stack([features, good]).astype(np.float32), allow_pickle=False)
+        write_whole(self.path(number), buffer.getbuffer())
+
+    def join(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features (n, d) of all chunks, and whether each row is good (n,)."""
+        parts = [np.load(self.path(number), allow_pickle=False) for number in range(count)]
+        table = np.concatenate(parts)
+        return table[:, :-1], table[:, -1] > 0

@@ -84,17 +84,13 @@ class Preparation:
     @property
     def words(self) -> str:
         """Say what is done in a few words."""
-        return (
-            f"shorter side to {self.resize or self.size} px ({self.interpolation}), "
-            f"centre {self.size} x {self.size} px, pixels 0 … 1{self._colours}"
-        )
-
-    @property
-    def _colours(self) -> str:
-        if set(self.mean) == {0} and set(self.std) == {1}:
-            return ""
         mean, std = (" ".join(f"{v:g}" for v in values) for values in (self.mean, self.std))
-        return f" minus mean {mean}, over std {std}"
+        plain = set(self.mean) == {0} and set(self.std) == {1}
+        return (
+            f"shorter side to {self.resize or self.size} px ({self.interpolation}), centre "
+            f"{self.size} x {self.size} px, pixels 0 … 1"
+            f"{'' if plain else f' minus mean {mean}, over std {std}'}"
+        )
 
     def sized(self, size: int | None, resize: int | None = None) -> Preparation:
         """Return the preparation for another size; ``resize`` keeps its ratio unless given."""
@@ -161,14 +157,21 @@ def decode(picture: Picture, name: str = "") -> Image:
             warnings.simplefilter("ignore")
             file = picture if isinstance(picture, Path) else io.BytesIO(picture)
             with image_module.open(file, formats=FORMATS) as image:
-                _refuse_large(image)
+                width, height = image.size  # as it declares, before anything is decoded
+                if width * height > MOST_PIXELS:
+                    raise PictureError(
+                        f"{called} cannot be decoded: it has {width} x {height} pixels, more than "
+                        f"{MOST_PIXELS:,}; make it smaller."
+                    )
                 return _to_rgb(image)
+    except PictureError:
+        raise
     except image_module.UnidentifiedImageError:
         raise PictureError(
             f"{called} is not a picture in {', '.join(FORMATS)}: remove or convert it."
         ) from None
     except Exception as error:  # noqa: BLE001 - decoders raise anything on a damaged file
-        raise PictureError(f"{called} cannot be decoded: {_why(error)}.") from None
+        raise PictureError(f"{called} cannot be decoded: {reason(error)}.") from None
 
 
 def _pillow() -> Any:
@@ -177,21 +180,6 @@ def _pillow() -> Any:
     except ImportError:
         raise MissingExtraError("Reading pictures", "torch") from None
     return Image
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return reason(error)
-
-
-def _refuse_large(image: Image) -> None:
-    """Refuse a picture by the size that it declares, before anything of it is decoded."""
-    width, height = image.size
-    if width * height > MOST_PIXELS:
-        raise ValueError(
-            f"it has {width} x {height} pixels, more than {MOST_PIXELS:,}; make it smaller"
-        )
 
 
 def _from_pixels(pixels: np.ndarray, name: str) -> Image:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -57,8 +56,7 @@ def decode_split(
     names = [data.classes[label] for label in own]
     shape = (len(rows), side, side, 3)
     if cache is None:
-        images = np.empty(shape, np.uint8)
-        _decode_into(images, data, rows, threads)
+        images = _decode_into(np.empty(shape, np.uint8), data, rows, threads)
         return Pixels(images, labels, names)
     place = Path(cache) / f"pixels-{_digest(data, rows, side)}.npy"
     if not place.exists():
@@ -73,7 +71,9 @@ def decode_split(
     return Pixels(np.load(place, mmap_mode="r", allow_pickle=False), labels, names)
 
 
-def _decode_into(images: np.ndarray, data: Dataset, rows: np.ndarray, threads: int | None) -> None:
+def _decode_into(
+    images: np.ndarray, data: Dataset, rows: np.ndarray, threads: int | None
+) -> np.ndarray:
     preparation = Preparation(images.shape[1])
 
     def decode(row: int) -> np.ndarray:
@@ -81,18 +81,18 @@ def _decode_into(images: np.ndarray, data: Dataset, rows: np.ndarray, threads: i
 
     for position, picture in enumerate(map_ahead(decode, rows, threads)):
         images[position] = picture
+    return images
 
 
 def _digest(data: Dataset, rows: np.ndarray, side: int) -> str:
+    """Return a digest that tells changed pictures: by size and time of files, or by content."""
     digest = hashlib.sha256(str(side).encode())
     for row in rows:
-        digest.update(f"{data.names[row]} {_identity(data.contents[row])}\n".encode())
+        picture = data.contents[row]
+        if isinstance(picture, Path):
+            state = picture.stat()
+            identity = f"{state.st_size} {state.st_mtime_ns}"
+        else:
+            identity = hashlib.sha256(picture).hexdigest()
+        digest.update(f"{data.names[row]} {identity}\n".encode())
     return digest.hexdigest()[:16]
-
-
-def _identity(picture: Any) -> str:
-    """Return what tells a changed picture from the old one: size and time, or its content."""
-    if isinstance(picture, Path):
-        state = picture.stat()
-        return f"{state.st_size} {state.st_mtime_ns}"
-    return hashlib.sha256(picture).hexdigest()

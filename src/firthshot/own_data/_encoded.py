@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from firthshot.errors import FirthshotError
-from firthshot.own_data._examples import Columns, Examples
+from firthshot.backbones.datasets import TABLES, load_table, open_dataset, pickles_in
+from firthshot.backbones.images import ENDINGS as PICTURES
+from firthshot.errors import FirthshotError, listed
+from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._texts import lines_table, looks_like_texts, table_texts
 from firthshot.progress import SILENT, ProgressListener
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from firthshot.backbones.encoders import Encoder
 
 Encoded = Literal["image", "text"]
+_NONE = np.empty((0, 0))  # features that are still to be computed
 _SAMPLE = 100  # rows that show what a column holds
 
 
@@ -45,17 +50,12 @@ class Embedder:
         self.given, self.mark, self.listener = given, mark, listener
         self._loaded: dict[Encoded | None, Encoder] = {}
 
-    @property
-    def _hearing(self) -> ProgressListener | None:
-        """Who hears of downloads: standard error, where nobody listens."""
-        return None if self.listener is SILENT else self.listener
-
     def encoder(self, kind: Encoded) -> Encoder:
         """Return the encoder of the model, the one that is named, or the default."""
-        loaded = self._of_model() if self.mark is not None else self._of_user(kind)
-        if loaded.kind != kind:
-            from firthshot.backbones.encoders import WORDS
+        from firthshot.backbones.encoders import WORDS
 
+        loaded = self._load(None if self.mark is not None else kind)
+        if loaded.kind != kind:
             taken, held = WORDS[loaded.kind], WORDS[kind]
             out = f"name one of {held}" if self.mark is None else f"fit another model to {held}"
             raise FirthshotError(
@@ -64,33 +64,38 @@ class Embedder:
             )
         return loaded
 
-    def _of_user(self, kind: Encoded) -> Encoder:
+    def _load(self, kind: Encoded | None) -> Encoder:
+        """Return the encoder of a kind, or of the model; standard error hears of downloads."""
+        from firthshot.backbones.embed import recall_encoder
         from firthshot.backbones.encoders import DEFAULTS, load_encoder
 
         if kind not in self._loaded:
-            wanted = DEFAULTS[kind] if self.given is None else self.given
-            self.listener.doing(_loading(wanted))
-            self._loaded[kind] = load_encoder(wanted, kind=kind, listener=self._hearing)
+            usual = DEFAULTS[kind] if kind is not None else getattr(self.mark, "spec", None)
+            wanted = usual if self.given is None else self.given
+            named = f" {wanted}" if isinstance(wanted, str) else ""
+            self.listener.doing(f"Loading the encoder{named}")
+            hearing = None if self.listener is SILENT else self.listener
+            if kind is None:
+                assert self.mark is not None
+                self._loaded[kind] = recall_encoder(self.mark, self.given, listener=hearing)
+            else:
+                self._loaded[kind] = load_encoder(wanted, kind=kind, listener=hearing)
         return self._loaded[kind]
 
-    def _of_model(self) -> Encoder:
-        from firthshot.backbones.embed import recall_encoder
-
-        assert self.mark is not None
-        if None not in self._loaded:
-            self.listener.doing(_loading(self.given or self.mark.spec))
-            self._loaded[None] = recall_encoder(self.mark, self.given, listener=self._hearing)
-        return self._loaded[None]
-
-    def try_picture(self, picture: Path) -> np.ndarray | None:
-        """Return the features (1, dim) of one picture; None where it cannot be read."""
+    def examples(
+        self, kind: Encoded, items: Sequence[Any], rows: Examples, bad: list[int] | None = None
+    ) -> Examples:
+        """Return rows with the features of their pictures or texts, and what made these."""
         from firthshot.backbones.embed import embed
-        from firthshot.backbones.images import PictureError
 
-        try:
-            return embed([picture], self.encoder("image"))
-        except PictureError:
-            return None
+        encoder = self.encoder(kind)
+        return replace(
+            rows,
+            features=embed(items, encoder, listener=self.listener, bad=bad),
+            kind=kind,
+            encoder=encoder.spec or encoder.name,
+            fingerprint=encoder.fingerprint,
+        )
 
     @property
     def takes_texts(self) -> bool:
@@ -99,13 +104,8 @@ class Embedder:
 
         if self.mark is None or self.mark.fingerprint is None:
             return False
-        known = ENCODERS.get(self.mark.spec) or self._of_model()
+        known = ENCODERS.get(self.mark.spec) or self._load(None)
         return known.kind == "text"
-
-
-def _loading(encoder: Any) -> str:
-    """Return what is being done while a network is imported and read."""
-    return f"Loading the encoder {encoder}" if isinstance(encoder, str) else "Loading the encoder"
 
 
 def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded | None:
@@ -115,9 +115,6 @@ def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded |
     named, when the model was fitted to texts, or when its only column beside label and id holds
     words.
     """
-    from firthshot.backbones.datasets import TABLES
-    from firthshot.backbones.images import ENDINGS as PICTURES
-
     path = Path(source)
     if path.is_dir() or path.suffix.lower() in PICTURES:
         return "image"
@@ -125,7 +122,9 @@ def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded |
         return None
     if columns.text is not None or embedder.takes_texts:
         return "text"
-    return "text" if _table_of_texts(path, columns) else None
+    with suppress(FirthshotError):  # the reader of tables has its own words for it
+        return "text" if looks_like_texts(load_table(path, rows=_SAMPLE), columns) else None
+    return None
 
 
 def read_encoded(
@@ -142,9 +141,6 @@ def read_encoded(
     ``needs_label`` refuses pictures that are not in class folders, and a table without labels;
     ``skip_bad`` leaves out pictures that cannot be read.
     """
-    from firthshot.backbones.datasets import load_table
-    from firthshot.own_data._files import embed_files
-
     if kind == "image":
         _refuse_without_pictures(Path(source))
     mark = embedder.mark
@@ -173,60 +169,98 @@ def embed_lines(
 
     With ``columns``, lines that are JSON objects or begin with a header are read as a table.
     """
-    from firthshot.backbones.embed import embed
-
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise FirthshotError(f"{source} is empty: give one text per line.")
     table = None if columns is None else lines_table(text, columns, source)
     if columns is not None and table is not None:
         return embed_table_texts(table, source, columns, embedder, needs_label)
-    features = embed(lines, embedder.encoder("text"), listener=embedder.listener)
-    return Examples(source, features, ids=np.array(lines), id_name="text", kind="text")
+    return embed_texts(lines, source, embedder)
+
+
+def embed_texts(texts: list[str], source: str, embedder: Embedder) -> Examples:
+    """Embed texts, which name themselves."""
+    rows = Examples(source, _NONE, ids=np.array(texts), id_name="text", texts=tuple(texts))
+    return embedder.examples("text", texts, rows)
 
 
 def embed_table_texts(
     table: pl.DataFrame, source: str, columns: Columns, embedder: Embedder, needs_label: bool
 ) -> Examples:
     """Embed the texts of a table, with what else it says of each row."""
-    from firthshot.backbones.embed import embed
-
     texts, rows = table_texts(table, source, columns, needs_label=needs_label)
-    encoder = embedder.encoder("text")
-    return replace(
-        rows,
-        features=embed(texts, encoder, listener=embedder.listener),
-        encoder=encoder.spec or encoder.name,
-        fingerprint=encoder.fingerprint,
-        texts=tuple(texts),
-    )
+    return embedder.examples("text", texts, replace(rows, texts=tuple(texts)))
 
 
 def embed_picture(content: bytes, embedder: Embedder, source: str = "Standard input") -> Examples:
     """Embed one picture, given as the bytes of its file, with the encoder of a model."""
-    from firthshot.backbones.embed import embed
     from firthshot.backbones.images import PictureError
 
-    encoder = embedder.encoder("image")
+    rows = Examples(source, _NONE, ids=np.array([source]), id_name="picture")
     try:
-        features = embed([content], encoder)
+        return embedder.examples("image", [content], rows)
     except PictureError:
         raise FirthshotError(
             f"{source} is neither a picture nor text in UTF-8: give the content of one picture."
         ) from None
-    return Examples(source, features, ids=np.array([source]), id_name="picture", kind="image")
+
+
+def embed_files(
+    paths: Sequence[Path],
+    labels: Array | None,
+    source: str,
+    embedder: Embedder,
+    *,
+    skip_bad: bool | None = False,
+) -> Examples:
+    """Embed picture files; those that cannot be read are left out, or refused together.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    labels : (n,) or None
+    source : what the user calls the files
+    skip_bad : leave bad files out: they are named in `Examples.bad`; None leaves it to the caller
+        what to do about them
+    """
+    bad: list[int] = []
+    rows = Examples(source, _NONE, id_name="picture")
+    found = embedder.examples("image", paths, rows, bad)
+    names = [path.as_posix() for path in paths]
+    told = tuple(str(paths[row]) for row in bad)
+    if skip_bad is not None:
+        refuse_bad(told, len(paths), skip_bad=skip_bad)
+    kept = np.setdiff1d(np.arange(len(paths)), np.array(bad, np.intp))
+    return replace(
+        found,
+        labels=None if labels is None else labels[kept],
+        ids=np.array(names)[kept],
+        bad=told,
+    )
+
+
+def refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
+    """Refuse bad files unless they are to be left out, and then only if nothing is left."""
+    if bad and total == 1:
+        raise FirthshotError(f"{bad[0]} cannot be read as a picture: mend it or take another.")
+    if len(bad) == total:
+        raise FirthshotError(f"None of {total} files can be read as a picture: {listed(bad)}.")
+    if bad and not skip_bad:
+        are = "1 file is no picture" if len(bad) == 1 else f"{len(bad)} files are no pictures"
+        raise FirthshotError(
+            f"{are} that can be read: {listed(bad, most=20)}. Mend or remove them, or leave such "
+            "files out.",
+            "skip_bad",
+        )
 
 
 def _refuse_without_pictures(source: Path) -> None:
     """Refuse a picture that is not there, and a folder in which there are none."""
-    from firthshot.backbones.datasets import pickles_in
-    from firthshot.backbones.images import ENDINGS
-
     if not source.exists():
         raise FirthshotError(f"There is no file {source}: check the path.")
     if not source.is_dir() or pickles_in(source):
         return
-    if not any(path.suffix.lower() in ENDINGS for path in source.rglob("*")):
+    if not any(path.suffix.lower() in PICTURES for path in source.rglob("*")):
         raise FirthshotError(
             f"{source} holds no pictures: give a folder of them, or the name of a file."
         )
@@ -234,26 +268,13 @@ def _refuse_without_pictures(source: Path) -> None:
 
 def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
     """Return the picture files of a source, and their class folders if it has any."""
-    from firthshot.backbones.images import ENDINGS
-
     _refuse_without_pictures(source)
-    if source.is_file() or not source.is_dir():
+    if not source.is_dir():
         if needs_label:
             raise FirthshotError(f"{source} is one picture: give a folder of class folders.")
         return [source], None
-    flat = sorted(path for path in source.iterdir() if path.suffix.lower() in ENDINGS)
+    flat = sorted(path for path in source.iterdir() if path.suffix.lower() in PICTURES)
     if flat and not needs_label:
         return flat, None
-    from firthshot.backbones.datasets import open_dataset
-
     data = open_dataset(source)
     return list(data.contents), np.array(data.classes)[data.labels]
-
-
-def _table_of_texts(path: Path, columns: Columns) -> bool:
-    from firthshot.backbones.datasets import load_table
-
-    try:
-        return looks_like_texts(load_table(path, rows=_SAMPLE), columns)
-    except FirthshotError:
-        return False  # the reader of tables has its own words for it

@@ -102,8 +102,6 @@ class Examples:
         The texts that were embedded.
     bad : tuple of str
         Files that were left out because they cannot be read.
-    taken : (n,) or None
-        Which of the given files the rows are, where some were left out.
     """
 
     source: str
@@ -122,7 +120,6 @@ class Examples:
     notes: tuple[str, ...] = ()
     texts: tuple[str, ...] | None = None
     bad: tuple[str, ...] = ()
-    taken: Array | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -152,11 +149,16 @@ class Examples:
 
     def as_input(self) -> Any:
         """Return the features as estimators take them: with their names, if they have any."""
-        if self.names is None:
-            return self.features
-        import polars as pl
+        return named_rows(self.features, self.names)
 
-        return pl.DataFrame(self.features, schema=list(self.names))
+
+def named_rows(rows: Array, names: Sequence[str] | None) -> Any:
+    """Return rows (n, d) as a data frame under their names, if they have any."""
+    if names is None:
+        return rows
+    import polars as pl
+
+    return pl.DataFrame(rows, schema=[str(name) for name in names])
 
 
 def join_examples(parts: Sequence[Examples]) -> Examples:
@@ -177,7 +179,6 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
         files=None if named else _files(parts),
         texts=None,
         bad=tuple(name for part in parts for name in part.bad),
-        taken=None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.own_data._examples import named_rows
 
 if TYPE_CHECKING:
     from firthshot.own_data._model import FittedModel
@@ -74,15 +75,7 @@ def _affine(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
     unit = np.eye(d)
     names = getattr(estimator, "feature_names_in_", None)
     plus, minus = (
-        np.asarray(estimator.predict_log_proba(_named(rows, names))) for rows in (unit, -unit)
+        np.asarray(estimator.predict_log_proba(named_rows(rows, names))) for rows in (unit, -unit)
     )
     plus, minus = (one - one.mean(axis=1, keepdims=True) for one in (plus, minus))
     return np.asarray((plus - minus).T / 2), np.asarray((plus + minus).mean(axis=0) / 2)
-
-
-def _named(rows: np.ndarray, names: Any) -> Any:
-    if names is None:
-        return rows
-    import polars as pl
-
-    return pl.DataFrame(rows, schema=[str(name) for name in names])

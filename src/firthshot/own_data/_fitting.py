@@ -11,9 +11,9 @@ from firthshot.errors import FirthshotError, ScaleWarning
 from firthshot.own_data._encoded import Embedder
 from firthshot.own_data._examples import Columns, Examples, refuse_contradictions
 from firthshot.own_data._heads import AUTO, make_head
-from firthshot.own_data._inputs import take_examples
 from firthshot.own_data._model import FittedModel
 from firthshot.own_data._report import report_fit
+from firthshot.own_data._sources import read_examples
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def fit(
     make_head(head, parameters)  # refuses before anything is read
     columns = Columns(label, id, tuple(drop), text=text)
     embedder = Embedder(encoder, listener=ambient_listener())
-    examples = take_examples(source, y, columns, embedder, split=split, skip_bad=skip_bad)
+    examples = read_examples(
+        source, columns, y=y, split=split, embedder=embedder, skip_bad=skip_bad
+    )
     return fit_examples(examples, head, parameters, embedder)
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.errors import FirthshotError
-from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._inputs import take_examples
+from firthshot.own_data._examples import Examples
+from firthshot.own_data._predictions import matched_features
+from firthshot.own_data._sources import read_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firthshot.own_data._model import FittedModel
 
 
@@ -65,34 +64,32 @@ def grown(
 
 
 def _new_rows(model: FittedModel, source: Any, y: Any, reading: dict[str, Any]) -> Examples:
-    own = model.estimator
     split, skip_bad = reading.pop("split", None), reading.pop("skip_bad", False)
-    columns = Columns(
-        reading.pop("label", None) or own.label_name_ or "label",
-        reading.pop("id", None),
-        tuple(reading.pop("drop", ())),
-        features=model.columns().features,
-        text=reading.pop("text", None),
-        model_text=own.text_name_,
-    )
+    named = {name: reading.pop(name, None) for name in ("label", "id", "text")}
+    columns = model.columns(**named, drop=tuple(reading.pop("drop", ())))
     if reading:
         raise FirthshotError(f"An update takes no {', '.join(reading)}: it keeps the old settings.")
-    new = take_examples(source, y, columns, model.embedder, split=split, skip_bad=skip_bad)
-    wanted, found = int(own.n_features_in_), new.features.shape[1]
-    if found != wanted:
-        raise FirthshotError(f"{new.source} has {found} features a row, but the model {wanted}.")
+    new = read_examples(
+        source,
+        replace(columns, classes=frozenset()),  # there may be new ones
+        y=y,
+        split=split,
+        embedder=model.embedder,
+        skip_bad=skip_bad,
+    )
+    matched_features(new, model.estimator)
     return new
 
 
 def _fresh(old: Examples, new: Examples) -> np.ndarray:
     """Return which new rows the model does not have with the same label."""
-    known = set(_contents(old))
-    return np.flatnonzero([content not in known for content in _contents(new)])
 
+    def contents(examples: Examples) -> list[tuple[bytes, str]]:
+        rows = zip(examples.features.astype(np.float32), examples.given_labels(), strict=True)
+        return [(row.tobytes(), str(label)) for row, label in rows]
 
-def _contents(examples: Examples) -> Iterator[tuple[bytes, str]]:
-    rows = zip(examples.features.astype(np.float32), examples.given_labels(), strict=True)
-    return ((row.tobytes(), str(label)) for row, label in rows)
+    known = set(contents(old))
+    return np.flatnonzero([content not in known for content in contents(new)])
 
 
 def _joined(old: Examples, new: Examples, fresh: np.ndarray) -> Examples:

@@ -1,21 +1,18 @@
-"""From what a user holds in Python to `Examples`: names of sources, lists, frames, arrays."""
+"""From what a user holds in Python to `Examples`: lists, frames, arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.backbones.images import ENDINGS as PICTURES
 from firthshot.errors import FirthshotError
-from firthshot.own_data._encoded import Embedder, embed_table_texts
+from firthshot.own_data._encoded import Embedder, embed_files, embed_table_texts, embed_texts
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._files import embed_files
-from firthshot.own_data._sources import read_examples
-from firthshot.own_data._tables import table_examples
+from firthshot.own_data._tables import finite_features, table_examples
 from firthshot.own_data._texts import looks_like_texts
 
 if TYPE_CHECKING:
@@ -25,55 +22,27 @@ PYTHON = "the given table"
 KINDS_OF_DATA = "an array of shape (rows, features), a data frame, texts or pictures"
 
 
-def take_examples(
+def held_examples(
     data: Any,
     y: Any,
     columns: Columns,
     embedder: Embedder,
     *,
-    split: str | None = None,
-    needs_label: bool = True,
-    skip_bad: bool = False,
+    needs_label: bool,
+    skip_bad: bool,
 ) -> Examples:
-    """Return the rows of anything: a source, a list of pictures or texts, a frame, an array.
-
-    Parameters
-    ----------
-    data : str, Path, sequence of them, data frame or array
-    y : array-like or None
-        The labels, where the data do not hold them.
-    columns, embedder, split, needs_label, skip_bad : as for `read_examples`
-    """
-    if isinstance(data, str | Path):
-        if y is not None:
-            raise FirthshotError(f"{data} holds its own labels: leave out y.")
-        return read_examples(
-            str(data),
-            columns,
-            split=split,
-            needs_label=needs_label,
-            embedder=embedder,
-            skip_bad=skip_bad,
-        )
-    with _whole_sentences():
-        return _taken(data, y, columns, embedder, needs_label, skip_bad)
-
-
-@contextmanager
-def _whole_sentences() -> Iterator[None]:
-    """Let an error that begins with the name of the rows begin with a capital letter."""
+    """Return the rows of what is held in memory, as `read_examples` does."""
     try:
-        yield
+        return _held(data, y, columns, embedder, needs_label, skip_bad)
     except FirthshotError as error:
         if not str(error).startswith(PYTHON):
             raise
         raise error.reworded(str(error)[0].upper() + str(error)[1:]) from None
 
 
-def _taken(
+def _held(
     data: Any, y: Any, columns: Columns, embedder: Embedder, needs_label: bool, skip_bad: bool
 ) -> Examples:
-    """Return the rows of what is held in memory."""
     if data is None:
         raise FirthshotError(f"The data are None: give {KINDS_OF_DATA}.")
     data = data.toarray() if hasattr(data, "toarray") else data  # of scipy
@@ -82,11 +51,12 @@ def _taken(
     elif not hasattr(data, "__len__") or not len(data):
         raise FirthshotError(f"The data are empty or no sequence: give {KINDS_OF_DATA}.")
     elif all(isinstance(one, str | Path) for one in data):
-        found = _listed_examples(list(data), embedder, skip_bad)
+        labels = None if y is None else _labels(y, len(data))
+        found = _listed_examples(list(data), labels, embedder, skip_bad)
     else:
         found = Examples(PYTHON, _numbers(data))
-    if y is not None:
-        found = replace(found, labels=_labels(y, found))
+    if y is not None and found.kind != "image":  # of which some may be left out
+        found = replace(found, labels=_labels(y, len(found)))
     if needs_label and found.labels is None:
         raise FirthshotError("The rows have no labels: give y.")
     return found
@@ -127,52 +97,36 @@ def _frame_examples(
     return table_examples(frame, PYTHON, columns, needs_label=needs)
 
 
-def _listed_examples(items: list[str | Path], embedder: Embedder, skip_bad: bool) -> Examples:
+def _listed_examples(
+    items: list[str | Path], labels: np.ndarray | None, embedder: Embedder, skip_bad: bool
+) -> Examples:
     """Return pictures or texts of a list: files of pictures by their names, else texts."""
-    from firthshot.backbones.embed import embed
-    from firthshot.backbones.images import ENDINGS
-
     pictures = not embedder.takes_texts and all(
-        Path(one).suffix.lower() in ENDINGS for one in items
+        Path(one).suffix.lower() in PICTURES for one in items
     )
     if pictures:
-        return embed_files([Path(one) for one in items], None, PYTHON, embedder, skip_bad=skip_bad)
-    texts, encoder = [str(one) for one in items], embedder.encoder("text")
-    return Examples(
-        PYTHON,
-        embed(texts, encoder, listener=embedder.listener),
-        ids=np.array(texts),
-        id_name="text",
-        kind="text",
-        encoder=encoder.spec or encoder.name,
-        fingerprint=encoder.fingerprint,
-        texts=tuple(texts),
-    )
+        paths = [Path(one) for one in items]
+        return embed_files(paths, labels, PYTHON, embedder, skip_bad=skip_bad)
+    return embed_texts([str(one) for one in items], PYTHON, embedder)
 
 
 def _numbers(data: Any) -> np.ndarray:
-    from firthshot.own_data._tables import refuse_not_finite
-
     try:
         features = np.asarray(data)
-        if features.dtype not in (np.float32, np.float64):
-            features = features.astype(np.float64)
+        if features.ndim != 2 or not features.size:
+            raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
+        return finite_features(features, PYTHON)
+    except FirthshotError:
+        raise
     except (TypeError, ValueError):
         raise FirthshotError(f"The rows are no numbers: give {KINDS_OF_DATA}.") from None
-    if features.ndim != 2 or not features.size:
-        raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
-    refuse_not_finite(features, PYTHON)
-    return features
 
 
-def _labels(y: Any, found: Examples) -> np.ndarray:
+def _labels(y: Any, rows: int) -> np.ndarray:
     labels = np.asarray(y)
     gaps = [row for row, one in enumerate(labels.ravel().tolist(), 1) if one is None or one != one]
     if gaps:
         raise FirthshotError(f"y has no label in row {gaps[0]}: fill it in or remove the row.")
-    wanted = len(found) + len(found.bad)
-    if labels.shape != (wanted,):
-        raise FirthshotError(
-            f"y has shape {labels.shape}: give one label for each of {wanted} rows."
-        )
-    return labels[found.taken] if found.bad else labels
+    if labels.shape != (rows,):
+        raise FirthshotError(f"y has shape {labels.shape}: give one label for each of {rows} rows.")
+    return labels

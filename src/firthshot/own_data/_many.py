@@ -9,19 +9,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from firthshot.own_data._encoded import pictures_of
-from firthshot.own_data._files import PART, Counting, embed_files, refuse_bad
-from firthshot.own_data._predictions import Predictions, as_predictions, render
+from firthshot.own_data._encoded import embed_files, pictures_of, refuse_bad
+from firthshot.own_data._predictions import as_predictions, render
+from firthshot.progress import SILENT
 
 if TYPE_CHECKING:
     from firthshot.own_data._encoded import Embedder
     from firthshot.own_data._examples import Array, Examples
     from firthshot.own_data._model import FittedModel
 
+PART = 64  # files that are embedded together
 KINDS_IN_PARTS = (".csv", ".tsv", ".jsonl")
 
 
@@ -78,29 +79,29 @@ class PictureRun:
         for name, predicted in done.items():
             self._count(predicted, truth.get(name))
         left = [path for path in paths if path.as_posix() not in done]
-        listener, self.model.embedder.listener = (
-            self.model.embedder.listener,
-            Counting(self.model.embedder.listener),
-        )
+        embedder = self.model.embedder
+        listener, embedder.listener = embedder.listener, SILENT
         listener.start(len(paths), "pictures", done=len(done))
         with part.open("ab") as file:
             for start in range(0, len(left), PART):
-                for predictions in self._predicted(left[start : start + PART]):
-                    text = render(predictions, self.out.suffix.lower())
-                    file.write(text if not file.tell() else _without_header(text, self.out))
-                    file.flush()
-                    for name, predicted in zip(predictions.ids, predictions.predicted, strict=True):
-                        self._count(predicted, truth.get(str(name)))
-        self.model.embedder.listener = listener
+                chosen = left[start : start + PART]
+                found = embed_files(chosen, None, str(self.out), embedder, skip_bad=None)
+                self.bad += found.bad
+                if len(found):
+                    self._write(found, file, truth)
+                listener.advance(len(chosen))
+        embedder.listener = listener
         refuse_bad(self.bad, len(paths), skip_bad=self.skip_bad)
         part.replace(self.out)
 
-    def _predicted(self, paths: list[Path]) -> Iterator[Predictions]:
-        """Yield the predictions of a part, unless none of its files can be read."""
-        found = embed_files(paths, None, str(self.out), self.model.embedder, collect=self.bad)
-        if len(found):
-            answer = self.model.predict_examples(found, unknown=self.unknown)
-            yield as_predictions(found, self.model.classes_, *answer)
+    def _write(self, found: Examples, file: BinaryIO, truth: dict[str, object]) -> None:
+        answer = self.model.predict_examples(found, unknown=self.unknown)
+        predictions = as_predictions(found, self.model.classes_, *answer)
+        text = render(predictions, self.out.suffix.lower())
+        file.write(text if not file.tell() else _without_header(text, self.out))
+        file.flush()
+        for name, predicted in zip(predictions.ids, predictions.predicted, strict=True):
+            self._count(predicted, truth.get(str(name)))
 
     def _count(self, predicted: object, truth: object) -> None:
         self.rows += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,9 +13,8 @@ from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder
 from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._heads import AUTO, HEADS
-from firthshot.own_data._inputs import take_examples
 from firthshot.own_data._predictions import matched_features, model_features
-from firthshot.own_data._sources import is_text
+from firthshot.own_data._sources import is_text, read_examples
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
@@ -55,7 +53,9 @@ class FittedModel:
         self.changes: Changes | None = None
         self.file_digest = ""
         if examples is not None:
-            _remember_origin(estimator, examples)
+            estimator.encoder_name_ = examples.encoder
+            estimator.encoder_fingerprint_ = examples.fingerprint
+            estimator.label_name_, estimator.text_name_ = examples.label_name, examples.text_name
 
     @classmethod
     def load(cls, path: str | Path, encoder: Any = None) -> Self:
@@ -75,11 +75,10 @@ class FittedModel:
             estimator.encoder_name_ or "a table of them", estimator.encoder_fingerprint_
         )
         embedder = Embedder(encoder, mark, ambient_listener())
-        record = estimator.record_
         kinds = {name: head for head, name in HEADS.items()}
         head = kinds.get(type(estimator).__name__, AUTO)
-        parameters = record.get("parameters", {})
-        model = cls(estimator, _kept_examples(estimator), head, dict(parameters), embedder)
+        parameters = dict(estimator.record_.get("parameters", {}))
+        model = cls(estimator, _kept_examples(estimator), head, parameters, embedder)
         model.file_digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         return model
 
@@ -115,7 +114,7 @@ class FittedModel:
         """Return data as rows of the model's features."""
         if isinstance(data, str) and self._takes_texts and is_text(data):
             data = [data]
-        found = take_examples(data, None, self.columns(), self.embedder, needs_label=False)
+        found = read_examples(data, self.columns(), needs_label=False, embedder=self.embedder)
         for note in found.notes:
             warnings.warn(note, stacklevel=3)
         return found
@@ -232,23 +231,22 @@ class FittedModel:
                 "linear head.",
                 "head=linear",
             )
-        self.estimator.support_, self.estimator.record_ = {}, {}
+        support, record = {}, {}
         if rows and self.examples is not None and self.examples.labels is not None:
-            labels = np.searchsorted(self.classes_, self.examples.labels)
-            self.estimator.support_ = {
-                "features": self.examples.features,
-                "labels": labels.astype(np.float64),
-            }
-            self.estimator.record_ = self._record(self.examples)
+            labels = np.searchsorted(self.classes_, self.examples.labels).astype(np.float64)
+            support = {"features": self.examples.features, "labels": labels}
+            record = self._record(self.examples)
+        self.estimator.support_, self.estimator.record_ = support, record
         self.estimator.save(path)
 
     def _record(self, examples: Examples) -> dict[str, Any]:
-        named = examples.ids is not None and examples.id_name != "text" and examples.texts is None
+        kept = examples.id_name != "text" and examples.texts is None
+        ids = examples.ids if kept else None
         return {
             "source": examples.source,
             "kind": examples.kind,
-            "ids": None if not named else [str(one) for one in examples.ids.tolist()],  # type: ignore[union-attr]
-            "id_name": examples.id_name if named else "row",
+            "ids": None if ids is None else [str(one) for one in ids.tolist()],
+            "id_name": "row" if ids is None else examples.id_name,
             "parameters": self.parameters,
         }
 
@@ -282,14 +280,6 @@ class FittedModel:
         return grown(self, self._rows("grow"), source, y, reading)
 
 
-def _remember_origin(estimator: Any, examples: Examples) -> None:
-    estimator.encoder_name_, estimator.encoder_fingerprint_ = (
-        examples.encoder,
-        examples.fingerprint,
-    )
-    estimator.label_name_, estimator.text_name_ = examples.label_name, examples.text_name
-
-
 def _kept_examples(estimator: Any) -> Examples | None:
     """Return the rows that a model file kept, if any."""
     kept, record = estimator.support_, estimator.record_
@@ -299,7 +289,7 @@ def _kept_examples(estimator: Any) -> Examples | None:
     sound = ids is None or (isinstance(ids, list) and len(ids) == len(kept["labels"]))
     if not sound or record.get("kind") not in ("features", "image", "text"):
         raise FirthshotError("The model's record of its rows is damaged: fit and save it again.")
-    examples = Examples(
+    return Examples(
         str(record.get("source", "the model")),
         kept["features"],
         np.asarray(estimator.classes_)[kept["labels"].astype(np.intp)],
@@ -307,9 +297,6 @@ def _kept_examples(estimator: Any) -> Examples | None:
         None if ids is None else np.array([str(one) for one in ids]),
         str(record.get("id_name", "row")),
         record["kind"],
-    )
-    return replace(
-        examples,
         encoder=estimator.encoder_name_,
         fingerprint=estimator.encoder_fingerprint_,
         label_name=estimator.label_name_,

@@ -11,13 +11,12 @@ import numpy as np
 
 from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
+from firthshot.own_data._examples import Array, Examples, named_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
-
-    from firthshot.own_data._examples import Array, Examples
 
 RESERVED = ("file", "prediction", "confidence")
 KINDS = (".csv", ".tsv", ".parquet", ".jsonl")
@@ -97,23 +96,15 @@ def model_features(model: Any) -> tuple[str, ...] | None:
 def matched_features(examples: Examples, model: Any) -> Any:
     """Return the features as the model takes them, or refuse rows of another size."""
     wanted, found = int(model.n_features_in_), examples.features.shape[1]
-    if found != wanted and model.encoder_fingerprint_ is not None and examples.kind == "features":
-        raise FirthshotError(
-            f"{examples.source} holds {found} feature{'s' * (found != 1)} a row, but this model "
-            f"takes {_taken(model)}: give those, or {wanted} features of its encoder "
-            f"{model.encoder_name_}."
-        )
     if found != wanted:
+        out = "rows from the same encoder or with the same columns"
+        if model.encoder_fingerprint_ is not None and examples.kind == "features":
+            out = f"{_taken(model)}, or {wanted} features of its encoder {model.encoder_name_}"
         raise FirthshotError(
             f"{examples.source} has {found} feature{'s' * (found != 1)}, but the model was fitted "
-            f"to {wanted}: give rows from the same encoder or with the same columns."
+            f"to {wanted}: give {out}."
         )
-    names = model_features(model)
-    if names is None:
-        return examples.features
-    import polars as pl
-
-    return pl.DataFrame(examples.features, schema=list(names))
+    return named_rows(examples.features, model_features(model))
 
 
 def _taken(model: Any) -> str:
@@ -149,6 +140,8 @@ def as_predictions(
 
 def render(predictions: Predictions, kind: str) -> bytes:
     """Return predictions as the content of a file of one of `KINDS`."""
+    import polars as pl
+
     if kind == ".jsonl":
         return "".join(line + "\n" for line in _json_lines(predictions)).encode()
     table, content = predictions.table(), io.BytesIO()
@@ -156,8 +149,10 @@ def render(predictions: Predictions, kind: str) -> bytes:
         table.write_parquet(content)
     else:
         shown = [f"p_{name}" for name in predictions.classes]
-        plain = [_plain_column(table[name]) for name in ("confidence", *shown)]
-        table.with_columns(plain).write_csv(content, separator="\t" if kind == ".tsv" else ",")
+        plain = {name: list(map(_plain, table[name].to_list())) for name in ("confidence", *shown)}
+        table.with_columns(pl.Series(name, each) for name, each in plain.items()).write_csv(
+            content, separator="\t" if kind == ".tsv" else ","
+        )
     return content.getvalue()
 
 
@@ -189,12 +184,6 @@ def _json_lines(predictions: Predictions) -> list[str]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _plain_column(column: pl.Series) -> pl.Series:
-    import polars as pl
-
-    return pl.Series(column.name, [_plain(value) for value in column.to_list()])
 
 
 def _plain(probability: float) -> str:

@@ -9,37 +9,51 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.banks import load_bank
-from firthshot.errors import FirthshotError
+from firthshot.backbones.images import ENDINGS as PICTURES
+from firthshot.banks import (
+    READERS,
+    list_banks,
+    load_bank,
+    naming_errors,
+    read_npy,
+    read_npz,
+    read_source,
+)
+from firthshot.errors import FirthshotError, refusing
 from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
 from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
-from firthshot.own_data._stdin import parse_items
-from firthshot.own_data._tables import read_examples_table, refuse_not_finite
+from firthshot.own_data._inputs import held_examples
+from firthshot.own_data._stdin import decode, parse_items
+from firthshot.own_data._tables import finite_features, read_examples_table
 from firthshot.tables import TABLES, refuse_foreign
 
 JSON_LINES = (".jsonl", ".ndjson")
+FEATURES = (".npy", *READERS)
 
 
 def read_examples(
-    source: str,
+    source: Any,
     columns: Columns | None = None,
     *,
+    y: Any = None,
     split: str | None = None,
     needs_label: bool = True,
     embedder: Embedder | None = None,
     skip_bad: bool = False,
 ) -> Examples:
-    """Read the rows of a source.
+    """Read the rows of anything: a source, a list of pictures or texts, a frame, an array.
 
     Parameters
     ----------
-    source : str
-        A folder of class folders of pictures or one picture, a table of texts or of features
-        (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes them (.npz
-        with X and y, features.npy,labels.npy, …), or the name or path of a bank; for a model of
-        texts that asks for no labels, also a text.
+    source : str, Path, sequence of them, data frame or array
+        By name: a folder of class folders of pictures or one picture, a table of texts or of
+        features (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes
+        them (.npz with X and y, features.npy,labels.npy, …), or the name or path of a bank; for a
+        model of texts that asks for no labels, also a text.
     columns : Columns
         What the columns of a table mean.
+    y : array-like, optional
+        The labels, where the data do not hold them.
     split : str or None
         Only this split of a bank; all its classes otherwise.
     needs_label : bool
@@ -55,6 +69,13 @@ def read_examples(
         For anything that is missing, damaged or not a finite number, in one sentence.
     """
     columns, embedder = columns or Columns(), embedder or Embedder()
+    if not isinstance(source, str | Path):
+        return held_examples(
+            source, y, columns, embedder, needs_label=needs_label, skip_bad=skip_bad
+        )
+    source = str(source)
+    if y is not None:
+        raise FirthshotError(f"{source} holds its own labels: leave out y.")
     kind = Path(source).suffix.lower()
     if embedder.takes_texts and not needs_label and split is None and is_text(source):
         return _text_example(source, embedder)
@@ -97,26 +118,23 @@ def _refuse_for_features(source: str, encoder: Any, columns: Columns) -> None:
 
 
 def _content(source: str) -> str:
-    try:
-        return Path(source).read_text("utf-8")
-    except OSError as error:
-        raise FirthshotError(f"{source} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise FirthshotError(f"{source} cannot be read: it is not in UTF-8.") from None
+    with refusing(f"{source} cannot be read", OSError):
+        content = Path(source).read_bytes()
+    return decode(content, source)
 
 
 def _refuse_unknown(source: str, embedder: Embedder) -> None:
     """Refuse a file of no known kind, naming those that the model takes."""
-    from firthshot.backbones.images import ENDINGS as PICTURES
-
     if _known_ending(source) and not Path(source).exists() and "," not in source:
         raise FirthshotError(f"There is no file {source}: check the path.")
     if _known_ending(source) or Path(source).is_dir() or _may_be_bank(source):
         return
-    kind, tables, files = Path(source).suffix.lower(), (*TABLES, *JSON_LINES), _feature_files()
+    kind, tables = Path(source).suffix.lower(), (*TABLES, *JSON_LINES)
     mark = embedder.mark
     if mark is None or mark.fingerprint is None:
-        taken = f"a table ({', '.join(tables)}), a file of features ({', '.join(files)}) or a bank"
+        taken = (
+            f"a table ({', '.join(tables)}), a file of features ({', '.join(FEATURES)}) or a bank"
+        )
         if mark is None:
             taken = f"a folder of pictures, {taken}"
     elif embedder.takes_texts:
@@ -135,23 +153,12 @@ def _text_example(text: str, embedder: Embedder) -> Examples:
     return replace(found, notes=(f"There is no file {text!r}, so that it was taken for a text.",))
 
 
-def _feature_files() -> tuple[str, ...]:
-    from firthshot.banks import READERS
-
-    return (".npy", *READERS)
-
-
 def _known_ending(source: str) -> bool:
-    from firthshot.backbones.images import ENDINGS as PICTURES
-
-    known = {*TABLES, *JSON_LINES, *_feature_files(), *PICTURES}
-    return Path(source).suffix.lower() in known
+    return Path(source).suffix.lower() in {*TABLES, *JSON_LINES, *FEATURES, *PICTURES}
 
 
 def is_text(source: str) -> bool:
     """Tell whether a source is a text itself: it names no file and no bank, nor looks like one."""
-    from firthshot.banks import list_banks
-
     if os.path.exists(source):  # noqa: PTH110 - a long text is no path at all
         return False
     if _known_ending(source) or Path(source).suffix.lower() in (".bank", ".txt"):
@@ -177,30 +184,23 @@ def _may_be_bank(source: str) -> bool:
 def _bank_examples(source: str, split: str | None) -> Examples:
     bank = load_bank(source)
     rows = np.arange(len(bank.labels)) if split is None else bank.rows(split)
-    with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
-        features = np.asarray(bank.features[rows], np.float32)
     labels = np.array(bank.meta.classes)[bank.labels[rows]]
-    refuse_not_finite(features, source)
+    features = finite_features(bank.features[rows], source)
     return Examples(source, features, labels, encoder=bank.meta.backbone or None)
 
 
 def _file_examples(source: str, needs_label: bool) -> Examples:
     """Read a feature file through the importers of banks."""
-    from firthshot.banks import read_source
-
     bare = None if needs_label else _bare_features(source)
     if bare is not None:
-        return _finite_examples(source, bare, None)
+        return Examples(source, finite_features(bare, source))
     found = read_source(source)
-    names = None if found.names is None else np.array(found.names)
-    labels = found.owners if names is None else names[found.owners]
-    return _finite_examples(source, np.asarray(found.features), labels)
+    labels = found.owners if found.names is None else np.array(found.names)[found.owners]
+    return Examples(source, finite_features(found.features, source), labels)
 
 
 def _bare_features(source: str) -> np.ndarray | None:
     """Return the rows of a .npy file, or of a .npz file without y; None for any other source."""
-    from firthshot.banks import naming_errors, read_npy, read_npz
-
     path = Path(source)
     kind = path.suffix.lower()
     if kind not in (".npy", ".npz") or ("," in source and not path.is_file()):
@@ -221,11 +221,3 @@ def _bare_features(source: str) -> np.ndarray | None:
                 "numbers"
             )
     return np.asarray(features)
-
-
-def _finite_examples(source: str, features: np.ndarray, labels: np.ndarray | None) -> Examples:
-    if features.dtype not in (np.float32, np.float64):
-        with np.errstate(invalid="ignore"):
-            features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
-    refuse_not_finite(features, source)
-    return Examples(source, features, labels)

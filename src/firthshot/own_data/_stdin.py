@@ -50,9 +50,15 @@ def parse_items(
     """
     if not text.strip():
         raise FirthshotError(f"{source} is empty: give a JSON array or a line of numbers.")
-    if text.lstrip()[0] in "[{":  # the lines before it count for messages
-        return _json_examples(parse_json(text, source), columns, source, needs_label)
-    return _line_examples(text, columns, source, needs_label)
+    if text.lstrip()[0] not in "[{":  # the lines before it count for messages
+        return _line_examples(text, columns, source, needs_label)
+    rows = parse_json(text, source)
+    if all(isinstance(row, dict) for row in rows):
+        table = objects_table(rows, source)
+        return table_examples(table, source, columns, needs_label=needs_label)
+    if not all(isinstance(row, list) for row in rows):
+        raise FirthshotError(f"{source} mixes arrays and objects: give one kind.")
+    return _rows(rows, source, needs_label)
 
 
 def parse_json(text: str, source: str) -> list[Any]:
@@ -82,15 +88,6 @@ def _json_lines(text: str, source: str, whole: json.JSONDecodeError) -> list[Any
 
 def _no_json(source: str, words: str) -> FirthshotError:
     return FirthshotError(f"{source} is no valid JSON ({words}): mend it.")
-
-
-def _json_examples(rows: list[Any], columns: Columns, source: str, needs_label: bool) -> Examples:
-    if all(isinstance(row, dict) for row in rows):
-        table = objects_table(rows, source)
-        return table_examples(table, source, columns, needs_label=needs_label)
-    if not all(isinstance(row, list) for row in rows):
-        raise FirthshotError(f"{source} mixes arrays and objects: give one kind.")
-    return _rows(rows, source, needs_label)
 
 
 def objects_table(rows: list[Any], source: str) -> pl.DataFrame:
@@ -131,38 +128,21 @@ def _is_finite(value: Any) -> bool:
 
 def _line_examples(text: str, columns: Columns, source: str, needs_label: bool) -> Examples:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = _cells(lines[0])
-    if all(_is_number(cell) for cell in first):
-        rows = [[_number(cell) for cell in _cells(line)] for line in lines]
+    separator = next((mark for mark in ",;\t" if mark in lines[0]), None)  # or any white space
+    first = [_number(cell) for cell in lines[0].split(separator)]
+    words = [cell for cell in first if isinstance(cell, str)]
+    if not words:
+        rows = [[_number(cell) for cell in line.split(separator)] for line in lines]
         return _rows(rows, source, needs_label)
     if len(lines) == 1:
-        word = next(cell for cell in first if not _is_number(cell))
         raise FirthshotError(
-            f"{source} holds {word.strip()!r} where a number is expected: give numbers, a JSON "
+            f"{source} holds {words[0]!r} where a number is expected: give numbers, a JSON "
             "array or object, or a header with rows below."
         )
-    return _table_examples(lines, columns, source, needs_label)
-
-
-def _table_examples(lines: list[str], columns: Columns, source: str, needs_label: bool) -> Examples:
-    separator = _separator(lines[0])
     if separator is None:
         lines, separator = ["\t".join(line.split()) for line in lines], "\t"
     table = parse_separated("\n".join(lines), separator, [columns.label], source)
     return table_examples(table, source, columns, needs_label=needs_label)
-
-
-def _separator(line: str) -> str | None:
-    """Return what stands between the cells of a line; None is any white space."""
-    return next((mark for mark in ",;\t" if mark in line), None)
-
-
-def _cells(line: str) -> list[str]:
-    return line.split(_separator(line))
-
-
-def _is_number(cell: str) -> bool:
-    return not isinstance(_number(cell), str)
 
 
 def _number(cell: str) -> float | str:

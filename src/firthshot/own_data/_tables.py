@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Array, Columns, Examples, unknown_column
-from firthshot.own_data._labels import read_ids, read_labels
-from firthshot.tables import load_table, naming_table
+from firthshot.tables import are_fractional, class_labels, load_table, naming_table, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,6 +195,16 @@ def _short(word: str) -> str:
     return repr(word if len(word) <= 40 else word[:39] + "…")
 
 
+def finite_features(data: Any, source: str) -> Array:
+    """Return rows of numbers as float32 or float64; a row that is not finite is refused."""
+    features = np.asarray(data)
+    if features.dtype not in (np.float32, np.float64):
+        with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+            features = features.astype(np.float32 if features.dtype == np.float16 else np.float64)
+    refuse_not_finite(features, source)
+    return features
+
+
 def refuse_not_finite(features: Array, source: str, names: Sequence[str] | None = None) -> None:
     """Refuse features of which one is no finite number, naming the first; columns may be named."""
     bad = ~np.isfinite(features)
@@ -207,4 +216,56 @@ def refuse_not_finite(features: Array, source: str, names: Sequence[str] | None 
         raise FirthshotError(
             f"{source} has no finite number in row {row + 1}, column {where}{more}: fill it in or "
             "remove the row."
+        )
+
+
+def read_labels(column: pl.Series, source: str, classes: frozenset[str] = frozenset()) -> Array:
+    """Return the labels of a column as `class_labels` does, or refuse what are no classes.
+
+    Parameters
+    ----------
+    column : Series
+        As text where it comes from a text file.
+    source : str
+    classes : frozenset of str
+        What a model tells apart, as text: a label that is one of them stays as it is.
+    """
+    if column.null_count():
+        row = int(column.is_null().arg_max() or 0) + 1
+        raise FirthshotError(
+            f"{source} has no label in row {row} of column {column.name!r}: fill it in or remove "
+            "the row."
+        )
+    _refuse_nested(column, source, "label")
+    texts = [str(value) for value in column.to_list()]
+    if not classes and are_fractional(texts):
+        raise FirthshotError(
+            f"Column {column.name!r} of {source} holds fractional numbers, which are no classes: "
+            "write them as words or whole numbers, or name another column.",
+            "label",
+        )
+    return as_classes(texts, classes)
+
+
+def as_classes(texts: list[str], classes: frozenset[str] = frozenset()) -> Array:
+    """Return labels as a model writes them, or else as `class_labels` does."""
+    if not classes:
+        return class_labels(texts)
+    plain = [plain_number(text) for text in texts]  # it may have read 1.0 as 1
+    pairs = zip(texts, plain, strict=True)
+    return np.array([p if text not in classes and p in classes else text for text, p in pairs])
+
+
+def read_ids(column: pl.Series, source: str) -> Array:
+    """Return what a column calls the rows, or refuse what cannot name them."""
+    _refuse_nested(column, source, "id")
+    return np.array(column.to_list())
+
+
+def _refuse_nested(column: pl.Series, source: str, role: str) -> None:
+    if column.dtype.is_nested() or column.dtype.is_object():
+        raise FirthshotError(
+            f"Column {column.name!r} of {source} holds lists or objects where words or numbers are "
+            f"expected: name another {role}.",
+            role,
         )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firthshot.backbones.datasets import text_column
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._labels import as_classes, read_ids
 from firthshot.own_data._stdin import objects_table, parse_json
-from firthshot.own_data._tables import index_column
+from firthshot.own_data._tables import as_classes, index_column, read_ids
 from firthshot.tables import parse_separated
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ def looks_like_texts(table: pl.DataFrame, columns: Columns) -> bool:
     """Tell whether the only column beside label and id holds words, or that called text does."""
     import polars as pl
 
-    special = {columns.label, columns.id or "id", *columns.drop}
-    special |= {name for name in table.columns if name.lower() == "id" or index_column(name)}
-    rest = [name for name in table.columns if name not in special]
+    rest = [name for name in table.columns if name not in _others(table, columns)]
     named = rest if len(rest) == 1 else [name for name in rest if name == "text"]
     return bool(named) and table.schema[named[0]] == pl.String and not numeric(table[named[0]])
 
@@ -88,8 +86,6 @@ def _column(
     table: pl.DataFrame, source: str | Path, columns: Columns
 ) -> tuple[str, tuple[str, ...]]:
     """Return the column of texts, and what is to be said of the choice."""
-    from firthshot.backbones.datasets import text_column
-
     model = columns.model_text
     if columns.text is not None or model in table.columns:
         return text_column(table, source, columns.text or model, ()), ()

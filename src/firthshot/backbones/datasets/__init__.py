@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firthshot.backbones.datasets._csv_splits import read_csv_splits, split_files
 from firthshot.backbones.datasets._examples import Dataset, Example, Found, arrange
-from firthshot.backbones.datasets._folders import read_folder
+from firthshot.backbones.datasets._folders import read_folder, split_lists
 from firthshot.backbones.datasets._pickles import ENDINGS as PICKLES
 from firthshot.backbones.datasets._pickles import pickles_in, read_pickles
 from firthshot.backbones.datasets._splits import (
@@ -24,6 +23,7 @@ from firthshot.errors import FirthshotError
 
 __all__ = [
     "TABLES",
+    "TITLES",
     "Dataset",
     "Example",
     "load_table",
@@ -73,9 +73,7 @@ def open_dataset(
 
 def _read(source: Path, text: str | None, label: str) -> Found:
     if source.is_dir():
-        if split_files(source):
-            return read_csv_splits(source)
-        pickles = pickles_in(source)
+        pickles = [] if split_lists(source) else pickles_in(source)
         return read_pickles(pickles) if pickles else read_folder(source)
     if not source.is_file():
         raise FirthshotError(f"There is nothing at {source}: check the path.")
@@ -100,8 +98,8 @@ def _choose_homes(
         return read_homes(Path(split_file)), known, f"as in {Path(split_file).name}"
     if dataset is not None and dataset != "tiered-imagenet":
         return published_homes(dataset), dataset, str(published()[dataset]["source"])
-    if found.homes is not None:
-        return found.homes, known, "as the source is laid out"
+    if homes := found.homes():
+        return homes, known, "as the source is laid out"
     if known in published():
         return published_homes(known), known, str(published()[known]["source"])
     return dict.fromkeys(classes, "novel"), known, f"none given, so all of {source.name} is novel"

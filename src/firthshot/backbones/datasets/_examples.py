@@ -16,12 +16,16 @@ _ORDER = {str(split): place for place, split in enumerate(SPLITS)}
 
 
 class Example(NamedTuple):
-    """One picture or text: its class, its name there, and the part of the source it is in."""
+    """One picture or text: its class, its name there, and the part of the source it is in.
+
+    ``split`` is that of the class, where the source says it.
+    """
 
     owner: str
     name: str
     content: Any
     part: str = ""
+    split: str = ""
 
     @property
     def place(self) -> str:
@@ -31,15 +35,22 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader found: examples in any order, perhaps the split of each class.
-
-    ``layout`` says in words how the source was read.
-    """
+    """What a reader found: examples in any order, and in words how the source was read."""
 
     examples: list[Example]
     layout: str
-    homes: Homes | None = None
     kind: Kind = "image"
+
+    def homes(self) -> Homes:
+        """Return the split of each class; empty where the source says none."""
+        homes: Homes = {}
+        for one in self.examples:
+            if one.split and homes.setdefault(one.owner, one.split) != one.split:
+                raise FirthshotError(
+                    f"{one.place} is of class {one.owner!r} in {homes[one.owner]} and in "
+                    f"{one.split}: a class belongs to one split."
+                )
+        return homes
 
 
 @dataclass(frozen=True)

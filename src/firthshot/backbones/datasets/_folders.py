@@ -1,13 +1,14 @@
-"""Folders of class folders, alone or under train, val, test."""
+"""Folders of pictures: class folders, alone or under train, val, test, or lists in CSV files."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 from firthshot.backbones.datasets._examples import Example, Found
-from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
+from firthshot.backbones.datasets._splits import SPLIT_OF
 from firthshot.backbones.images import ENDINGS
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, listed, refusing
 
 _INNER = ("images", "data")  # where CUB and CIFAR-FS keep their class folders
 
@@ -19,9 +20,12 @@ def read_folder(folder: Path) -> Found:
     - ``train/``, ``val/``, ``test/`` (or base, val, novel) of class folders: with the same
       classes in each, the parts are put together; with different classes, the folders are the
       class split;
-    - an ``images/`` or ``data/`` folder that holds the class folders.
+    - an ``images/`` or ``data/`` folder that holds the class folders;
+    - ``train.csv``, ``val.csv``, ``test.csv`` beside ``images/``.
     """
     inside = _folders(folder)
+    if lists := split_lists(folder):
+        return _read_lists(folder, lists)
     parts = [path for path in inside if path.name.lower() in SPLIT_OF and _folders(path)]
     if len(parts) >= 2:
         return _read_parts(parts)
@@ -33,27 +37,22 @@ def read_folder(folder: Path) -> Found:
 
 
 def _read_parts(parts: list[Path]) -> Found:
-    examples = {part.name: _read_classes(part) for part in parts}
-    classes = {name: {one.owner for one in own} for name, own in examples.items()}
-    together = [one for own in examples.values() for one in own]
-    words = ", ".join(examples)
-    if len({frozenset(own) for own in classes.values()}) == 1:
-        return Found(together, f"class folders, the same in {words}")
-    return Found(together, f"class folders in {words}", _homes(classes))
-
-
-def _homes(classes: dict[str, set[str]]) -> Homes:
-    homes: Homes = {}
-    owner: dict[str, str] = {}
-    for folder, names in classes.items():
-        for name in names:
-            if owner.setdefault(name, folder) != folder:
-                raise FirthshotError(
-                    f"Class {name!r} is in {owner[name]}/ and {folder}/ but other classes are in "
-                    "one of them only: give every folder the same classes, or each its own."
-                )
-            homes[name] = SPLIT_OF[folder.lower()]
-    return homes
+    """Read folders named after splits: these count unless all hold the same classes."""
+    examples = [one for part in parts for one in _read_classes(part)]
+    homes: dict[str, list[str]] = {}
+    for one in examples:
+        homes.setdefault(one.owner, []).append(one.part)
+    words = ", ".join(part.name for part in parts)
+    if all(len(set(own)) == len(parts) for own in homes.values()):
+        return Found(examples, f"class folders, the same in {words}")
+    for name, own in homes.items():
+        if len(set(own)) > 1:
+            raise FirthshotError(
+                f"Class {name!r} is in {own[0]}/ and {own[-1]}/ but other classes are in one of "
+                "them only: give every folder the same classes, or each its own."
+            )
+    split = [one._replace(split=SPLIT_OF[one.part.lower()]) for one in examples]
+    return Found(split, f"class folders in {words}")
 
 
 def _read_classes(folder: Path) -> list[Example]:
@@ -86,3 +85,44 @@ def _pictures(folder: Path) -> list[Path]:
         for path in folder.iterdir()
         if path.suffix.lower() in ENDINGS and path.name[0] != "." and path.is_file()
     ]
+
+
+def split_lists(folder: Path) -> list[Path]:
+    """Return the CSV files named after splits; beside class folders they are somebody's tables."""
+    if _folders(folder) and not (folder / "images").is_dir():
+        return []
+    return [path for path in sorted(folder.glob("*.csv")) if path.stem.lower() in SPLIT_OF]
+
+
+def _read_lists(folder: Path, lists: list[Path]) -> Found:
+    """Read the layout of Ravi and Larochelle: columns filename and label, pictures in images/."""
+    examples = [
+        Example(label, name, _place(folder, name, label, path), split=SPLIT_OF[path.stem.lower()])
+        for path in lists
+        for name, label in read_rows(path)
+    ]
+    return Found(examples, f"pictures listed in {', '.join(path.name for path in lists)}")
+
+
+def read_rows(path: Path) -> list[tuple[str, str]]:
+    """Return the file name and the label of each row."""
+    with refusing(f"{path} cannot be read", (OSError, csv.Error, UnicodeDecodeError)):
+        text = path.read_text("utf-8")
+        reader = csv.DictReader(text.splitlines(keepends=True))
+        columns, lines = list(reader.fieldnames or ()), list(reader)
+    if not {"filename", "label"} <= set(columns):
+        raise FirthshotError(
+            f"{path} has the columns {listed(columns)}: filename and label are needed."
+        )
+    rows = [(line["filename"] or "", line["label"] or "") for line in lines]
+    if not rows or not all(name and label for name, label in rows):
+        raise FirthshotError(f"{path} has no rows, or rows without a filename or a label.")
+    return rows
+
+
+def _place(folder: Path, name: str, label: str, listed_in: Path) -> Path:
+    tried = [folder / "images" / name, folder / "images" / label / name, folder / name]
+    found = next((path for path in tried if path.is_file()), None)
+    if found is None:
+        raise FirthshotError(f"{listed_in} lists {name}, which is not at {tried[0]}.")
+    return found

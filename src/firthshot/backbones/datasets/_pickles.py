@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from firthshot.backbones.datasets._examples import Example, Found
-from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
+from firthshot.backbones.datasets._splits import SPLIT_OF
 from firthshot.banks import read_data_pickle
 from firthshot.errors import FirthshotError, refusing
 
@@ -45,16 +45,11 @@ def read_pickles(paths: list[Path]) -> Found:
         with refusing(f"{folder} {_STRANGE}"):
             return Found(_cifar100_examples(folder), _CIFAR100)
     examples: list[Example] = []
-    homes: Homes = {}
     for path in paths:
         split = _split(path)
         with refusing(f"{path} {_STRANGE}"):
-            own = _known_cache(path, split)
-        examples += own
-        for name in {one.owner for one in own}:
-            if homes.setdefault(name, split) != split:
-                raise FirthshotError(f"{path} has class {name!r}, which another split has too.")
-    return Found(examples, f"cache pickles {', '.join(p.name for p in paths)}", homes)
+            examples += [one._replace(split=split) for one in _known_cache(path, split)]
+    return Found(examples, f"cache pickles {', '.join(p.name for p in paths)}")
 
 
 def _split(path: Path) -> str:

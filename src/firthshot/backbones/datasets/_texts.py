@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firthshot.backbones.datasets._examples import Example, Found
-from firthshot.backbones.datasets._splits import SPLIT_OF, Homes
+from firthshot.backbones.datasets._splits import SPLIT_OF
 from firthshot.errors import FirthshotError, listed
 from firthshot.tables import SEPARATORS, naming_table, read_parquet, refuse_foreign
 
@@ -32,20 +32,22 @@ def read_texts(
             "label",
         )
     column = text_column(table, path, text, (label, split))
-    owners = [str(value) for value in table[label].to_list()]
-    texts = table[column].to_list()
-    for row, (owner, words) in enumerate(zip(owners, texts, strict=True), start=1):
+    splits = table[split].to_list() if split in table.columns else [None] * len(table)
+    width = len(str(len(table)))
+    examples = []
+    for row, (words, value, home) in enumerate(
+        zip(table[column].to_list(), table[label].to_list(), splits, strict=True), start=1
+    ):
+        owner = str(value)
         if words is None or not words.strip() or owner in ("", "None"):
             raise FirthshotError(
                 f"{path} has no text or no label in row {row}: fill it or drop it."
             )
-    width = len(str(len(texts)))
-    examples = [
-        Example(owner, f"row {row:0{width}d}", words)
-        for row, (owner, words) in enumerate(zip(owners, texts, strict=True), start=1)
-    ]
-    homes = _homes(path, owners, table[split].to_list()) if split in table.columns else None
-    return Found(examples, f"column {column!r} of a table", homes, "text")
+        if split in table.columns and str(home).lower() not in SPLIT_OF:
+            raise FirthshotError(f"{path} has the split {home!r}: use base, val, novel.")
+        named = SPLIT_OF.get(str(home).lower(), "")
+        examples.append(Example(owner, f"row {row:0{width}d}", words, split=named))
+    return Found(examples, f"column {column!r} of a table", "text")
 
 
 def load_table(path: Path, rows: int | None = None) -> pl.DataFrame:
@@ -85,17 +87,3 @@ def text_column(
         )
         raise FirthshotError(f"{path} has {found}: name the column of texts.", "text")
     return rest[0]
-
-
-def _homes(path: Path, owners: list[str], splits: list[object]) -> Homes:
-    homes: Homes = {}
-    for owner, word in zip(owners, splits, strict=True):
-        split = SPLIT_OF.get(str(word).lower())
-        if split is None:
-            raise FirthshotError(f"{path} has the split {word!r}: use base, val, novel.")
-        if homes.setdefault(owner, split) != split:
-            raise FirthshotError(
-                f"{path} has class {owner!r} in {homes[owner]} and in {split}: a class belongs to "
-                "one split."
-            )
-    return homes

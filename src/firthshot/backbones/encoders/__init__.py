@@ -5,31 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network
-from firthshot.backbones.encoders._cards import recall_card, remember_card
-from firthshot.backbones.encoders._devices import DEVICES
-from firthshot.backbones.encoders._hub import Loading
-from firthshot.backbones.encoders._names import (
-    DEFAULTS,
-    ENCODERS,
-    RECOMMENDED,
-    KnownEncoder,
-    hub_name,
-)
+from firthshot import __version__
+from firthshot.backbones.cache import recall_note, remember_note
+from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network, check_kind
+from firthshot.backbones.encoders._hub import hub_name
+from firthshot.backbones.encoders._names import DEFAULTS, ENCODERS, RECOMMENDED, KnownEncoder
 from firthshot.backbones.encoders._options import (
     EncoderOptions,
+    Loading,
     join_spec,
-    refuse_for_texts,
-    refuse_others,
     split_spec,
     three_numbers,
 )
-from firthshot.backbones.encoders._packages import installed
-from firthshot.backbones.encoders._torch import digest_module, torch_encoder
+from firthshot.backbones.encoders._packages import installed, load_packaged
+from firthshot.backbones.encoders._torch import DEVICES, digest_module, torch_encoder
 from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
 from firthshot.progress import ProgressListener
@@ -45,6 +39,7 @@ __all__ = [
     "Kind",
     "KnownEncoder",
     "Network",
+    "check_kind",
     "digest_module",
     "encoding",
     "installed",
@@ -56,6 +51,13 @@ __all__ = [
 ]
 
 
+_MODULES = {
+    "hf": "_transformers",
+    "st": "_sentence_transformers",
+    "timm": "_timm",
+    "open-clip": "_open_clip",
+}
+_KEPT = tuple(one.name for one in fields(Encoder) if one.name != "source")
 _ALONE = Loading()
 _usual: ContextVar[Loading] = ContextVar("loading", default=_ALONE)
 
@@ -123,29 +125,27 @@ def load_encoder(
         from firthshot.backbones.encoders._objects import wrap
 
         encoder = wrap(spec, kind, loading)
-    if kind not in (None, encoder.kind):
-        assert kind is not None
-        raise FirthshotError(
-            f"Encoder {encoder.name} takes {WORDS[encoder.kind]}, not {WORDS[kind]}: choose "
-            "another; `firthshot backbone list` lists some."
-        )
+    check_kind(encoder.name, encoder.kind, kind)
     return encoder
 
 
 def _options(kind: Kind | None, given: dict[str, Any]) -> EncoderOptions:
-    colours = {name: three_numbers(given.get(name), name) for name in ("mean", "std")}
-    try:
-        return EncoderOptions(**{"takes": kind, **given, **colours})
-    except TypeError:
-        strange = ", ".join(sorted(set(given) - set(EncoderOptions.__dataclass_fields__)))
-        raise FirthshotError(f"An encoder has no option {strange}.") from None
+    strange = set(given) - {one.name for one in fields(EncoderOptions)}
+    if strange:
+        raise FirthshotError(f"An encoder has no option {', '.join(sorted(strange))}.")
+    return EncoderOptions(**{"takes": kind, **given})
 
 
 def _named(spec: str, loading: Loading) -> Encoder:
-    """Return the encoder of a name or path; one that is known from before is not loaded yet."""
+    """Return the encoder of a name or path; one that is known from before is not loaded yet.
+
+    What is known of it is kept in the cache by the line that names it. That holds while its files
+    have the sizes and times that they had, and the version of firthshot is the same.
+    """
     text, told = split_spec(spec)
     path = _path(text)
-    place = _whole(text, path)
+    # a name that means the same in every folder
+    place = text if path is None else f"{'st:' * text.startswith('st:')}{path.resolve()}"
     options = replace(told, **loading.options.given)
     loading = replace(loading, options=options)
 
@@ -155,13 +155,25 @@ def _named(spec: str, loading: Loading) -> Encoder:
         return replace(own, spec=own.spec or join_spec(named, replace(options, takes=None)))
 
     line = join_spec(place, options)
-    card = recall_card(line)
-    if card is not None:
-        return Encoder(**card, source=lambda: load().network)
+    note = recall_note(line)
+    if note and note.get("state") == _state(note.get("files")) and set(_KEPT) <= set(note):
+        card = {name: note[name] for name in _KEPT}
+        return Encoder(**{**card, "files": tuple(card["files"])}, source=lambda: load().network)
     encoder = load()
-    for name in {line, encoder.spec}:  # a model file keeps the latter
-        remember_card(name, encoder)
+    if encoder.files:  # others cannot be known again
+        card = {name: getattr(encoder, name) for name in _KEPT}
+        for name in {line, encoder.spec}:  # a model file keeps the latter
+            remember_note(name, {**card, "state": _state(encoder.files)}, encoder.fingerprint)
     return encoder
+
+
+def _state(files: Any) -> list[Any] | None:
+    """Return our version with size and time of each file; None where one is gone."""
+    try:
+        found = [Path(name).stat() for name in files]
+    except (OSError, TypeError):
+        return None
+    return [__version__, *([one.st_size, one.st_mtime_ns] for one in found)]
 
 
 def _path(text: str) -> Path | None:
@@ -178,47 +190,26 @@ def _path(text: str) -> Path | None:
     return path
 
 
-def _whole(text: str, path: Path | None) -> str:
-    """Return a name that means the same in every folder."""
-    if path is None:
-        return text
-    library = "st:" if text.startswith("st:") else ""
-    return f"{library}{path.resolve()}"
-
-
 def _load(text: str, path: Path | None, loading: Loading) -> Encoder:
     name = hub_name(text)
     if name is not None:
-        from importlib import import_module
-
-        home = {"hf": "_transformers", "st": "_sentence_transformers"}
-        module = home.get(name.family, f"_{name.family.replace('-', '_')}")
-        loaded: Encoder = import_module(f"{__name__}.{module}").load_hub(name, loading)
+        module = import_module(f"{__name__}.{_MODULES[name.family]}")
+        loaded: Encoder = module.load_hub(name, loading)
         return loaded
     if path is None:
-        return _load_known(text, loading)
+        return load_packaged(text, loading)
     if path.is_dir():
-        return _load_folder(path, loading, library=text.partition(":")[0])
+        return _load_folder(path, loading, text.partition(":")[0])
     return _load_file(path, loading)
-
-
-def _load_known(name: str, loading: Loading) -> Encoder:
-    from firthshot.backbones.encoders import _efficientnet, _transformers
-
-    if ENCODERS[name].kind == "text":
-        refuse_for_texts(name, loading.options)
-        refuse_others(name, loading.options)
-        return _transformers.load_minilm(loading)
-    return _efficientnet.load(int(name[-1]), loading.options, loading.device)
 
 
 def _load_folder(path: Path, loading: Loading, library: str) -> Encoder:
     from firthshot.backbones.encoders import _checkpoints, _sentence_transformers, _transformers
 
     if library == "st":
-        return _sentence_transformers.load_folder(path, loading, path.resolve().name)
+        return _sentence_transformers.load_folder(path, loading)
     if (path / BEST).is_file():
-        return _checkpoints.load_checkpoint(path / BEST, loading.options, loading.device)
+        return _checkpoints.load_checkpoint(path / BEST, loading)
     if (path / "config.json").is_file():
         return _transformers.load_folder(path, loading)
     raise FirthshotError(
@@ -230,13 +221,13 @@ def _load_folder(path: Path, loading: Loading, library: str) -> Encoder:
 def _load_file(path: Path, loading: Loading) -> Encoder:
     from firthshot.backbones.encoders import _checkpoints, _files
 
-    ending, asked = path.suffix.lower(), (path, loading.options, loading.device)
+    ending = path.suffix.lower()
     if ending == ".onnx":
-        return _files.load_onnx(*asked)
+        return _files.load_onnx(path, loading)
     if ending in (".pt", ".pth", ".ts") and _files.is_torchscript(path):
-        return _files.load_torchscript(*asked)
+        return _files.load_torchscript(path, loading)
     if ending in (".pt", ".pth", ".safetensors"):
-        return _checkpoints.load_checkpoint(*asked)
+        return _checkpoints.load_checkpoint(path, loading)
     raise FirthshotError(
         f"{path} has the ending {path.suffix!r}: .safetensors, .pth, .pt, .ts, .onnx can be read."
     )

@@ -45,7 +45,7 @@ class Encoder:
     name : str
         Short name.
     dim : int
-        Width of a row of features.
+        Width of a row of features; 0 where only a call can tell.
     fingerprint : str
         Digest of weights and preparation: the same fingerprint, the same features.
     source : Network or callable
@@ -61,7 +61,8 @@ class Encoder:
     files : tuple of str
         The files that it was made of: while they stay as they are, so does the encoder.
     cacheable : bool
-        Whether the fingerprint says enough to keep its features for the next time.
+        Whether the fingerprint says enough to keep its features for the next time. A function of
+        the user's has none that does: it is given the items as they are, all at once.
     """
 
     kind: Kind
@@ -86,10 +87,9 @@ class Encoder:
     @property
     def preparation(self) -> Preparation | LibraryPreparation:
         """How a picture becomes the network's input."""
-        found = self.network.preparation
-        if found is None:
-            raise FirthshotError(f"Encoder {self.name} takes texts, not pictures.")
-        return found
+        check_kind(self.name, self.kind, "image")
+        assert self.network.preparation is not None
+        return self.network.preparation
 
     def encode(self, items: Any) -> np.ndarray:
         """Return features (n, dim) float32.
@@ -102,6 +102,8 @@ class Encoder:
         """
         if isinstance(items, str | Path | bytes):
             raise FirthshotError(f"Encoder {self.name} takes a list of {WORDS[self.kind]}.")
+        if not self.cacheable:
+            return self._run(list(items), len(items))
         if self._prepared(items):
             return self._run(self.preparation.normalise(items), len(items))
         out = np.empty((len(items), self.dim), np.float32)
@@ -115,23 +117,29 @@ class Encoder:
             return False
         return isinstance(self.preparation, Preparation) or items.dtype != np.uint8
 
-    def encode_ahead(self, items: Sequence[Any]) -> Iterator[tuple[list[int], np.ndarray]]:
+    def encode_ahead(
+        self, items: Sequence[Any], *, skip_bad: bool = False
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
         """Yield rows and their features, batch by batch; pictures are decoded ahead in threads.
 
-        Texts of like length are encoded together: little is padded.
+        Texts of like length are encoded together: little is padded. With ``skip_bad``, pictures
+        that cannot be read are left out.
         """
         order = list(range(len(items)))
         if self.kind == "text":
             order.sort(key=lambda row: len(items[row]))
             inputs: Iterator[Any] = iter([items[row] for row in order])
         else:
-            inputs = self.prepared(items)
+            inputs = self.prepared(items, skip_bad=skip_bad)
         for start in range(0, len(order), BATCH):
-            rows = order[start : start + BATCH]
-            batch: Any = [next(inputs) for _ in rows]
+            batch = {row: next(inputs) for row in order[start : start + BATCH]}
+            good = {row: one for row, one in batch.items() if one is not None}
+            if not good:
+                continue
+            given: Any = list(good.values())
             if self.kind == "image":
-                batch = self.preparation.normalise(np.stack(batch))
-            yield rows, self._run(batch, len(rows))
+                given = self.preparation.normalise(np.stack(given))
+            yield list(good), self._run(given, len(good))
 
     def prepared(
         self,
@@ -164,7 +172,18 @@ class Encoder:
         failing = f"Encoder {self.name} fails on a batch of {count}"  # such as statistics of one
         with refusing(failing, (RuntimeError, ValueError, TypeError)):
             features = np.asarray(self.network.run(batch), np.float32)
-        return _checked(features, (count, self.dim), self.name)
+        due = (count, self.dim or features.shape[-1])
+        if features.shape != due:
+            raise FirthshotError(
+                f"Encoder {self.name} returned {features.shape} for {count} {WORDS[self.kind]}: it "
+                f"shall return an array (n, {self.dim or 'dim'})."
+            )
+        if not np.isfinite(features).all():
+            raise FirthshotError(
+                f"Encoder {self.name} returned NaN or infinite features: its weights or its input "
+                "normalisation are wrong."
+            )
+        return features
 
     def with_batch_statistics(self) -> Encoder:
         """Return the encoder with BatchNorm layers that use the statistics of each batch.
@@ -172,40 +191,33 @@ class Encoder:
         The published ResNet features were taken so, from class-sorted batches of 32: the network
         had been left in training mode.
         """
-        if self.kind == "text":
-            raise FirthshotError(
-                f"Encoder {self.name} reads texts and has no batch statistics: leave them out.",
-                "bn_train_sorted",
-            )
         from torch.nn.modules.batchnorm import _BatchNorm
 
+        from firthshot.backbones.encoders._torch import torch_runner
+
         module, embed = copy.deepcopy(self.network.module), self.network.embed
-        known = [] if module is None else module.modules()
+        known = module.modules() if hasattr(module, "modules") else []
         layers = [layer for layer in known if isinstance(layer, _BatchNorm)]
-        if not layers or embed is None:
+        if self.kind == "text" or not layers or embed is None:
             raise FirthshotError(
                 f"Encoder {self.name} shows no BatchNorm layers: batch statistics need a torch "
-                "network with such layers.",
+                "network of pictures with such layers.",
                 "bn_train_sorted",
             )
         module.eval()
         for layer in layers:
             layer.train()
-        from firthshot.backbones.encoders._torch import torch_runner
-
         run = torch_runner(module, embed)
         return replace(self, source=replace(self.network, module=module, run=run))
 
 
-def _checked(features: np.ndarray, shape: tuple[int, int], name: str) -> np.ndarray:
-    if features.shape != shape:
-        raise FirthshotError(f"Encoder {name} returned {features.shape} where {shape} was due.")
-    if not np.isfinite(features).all():
+def check_kind(name: str, takes: Kind, wanted: str | None) -> None:
+    """Refuse an encoder of texts for pictures, or the reverse."""
+    if wanted not in (None, takes):
         raise FirthshotError(
-            f"Encoder {name} returned NaN or infinite features: its weights or its input "
-            "normalisation are wrong."
+            f"Encoder {name} takes {WORDS[takes]}, not {WORDS[str(wanted)]}: `firthshot backbone "
+            f"list` lists some that take {WORDS[str(wanted)]}."
         )
-    return features
 
 
 def fingerprint(*parts: object) -> str:

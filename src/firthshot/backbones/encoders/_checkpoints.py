@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from firthshot.backbones.encoders._base import Encoder
-from firthshot.backbones.encoders._options import OF_PICTURES, EncoderOptions, refuse_others
+from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.encoders._packages import load_weights
 from firthshot.backbones.encoders._torch import digest_module, torch_encoder
 from firthshot.backbones.images import Preparation
@@ -15,25 +18,45 @@ from firthshot.errors import FirthshotError, reason
 
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
 _USUAL = 84
-_ALWAYS_BUILT = 100_000_000  # weights: a network below this may say itself what is missing
 
 
-def load_checkpoint(path: Path, options: EncoderOptions, device: str) -> Encoder:
+@dataclass(frozen=True)
+class _Setup:
+    """What a checkpoint says of its training."""
+
+    architecture: str
+    size: int
+    recipe: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Epoch:
+    monitored_accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class _Notes:
+    setup: _Setup
+    classes: list[str]
+    epoch: _Epoch = field(default_factory=_Epoch)
+
+
+def load_checkpoint(path: Path, loading: Loading) -> Encoder:
     """Load weights: a safetensors checkpoint of `firthshot backbone train`, or any state dict.
 
     The options must name the architecture where the file does not. The side of the input is theirs,
     else that of the training, else 84.
     """
-    refuse_others(path.name, options, *OF_PICTURES)
+    options = loading.options
+    options.check(path.name, "image", "size", "resize", "mean", "std", "architecture")
     weights, notes = _read(path)
-    setup = notes.get("setup", {})
-    name = options.architecture or setup.get("architecture")
+    name = options.architecture or (None if notes is None else notes.setup.architecture)
     if name is None:
         raise FirthshotError(
             f"{path} holds weights but not the name of their network: name the architecture, as "
             f"in {path.name}?architecture=resnet18."
         )
-    prepared = options.prepare(Preparation(int(setup.get("size", _USUAL))))
+    prepared = options.prepare(Preparation(_USUAL if notes is None else notes.setup.size))
     network = _network(path, name, weights)
     return torch_encoder(
         network,
@@ -41,68 +64,54 @@ def load_checkpoint(path: Path, options: EncoderOptions, device: str) -> Encoder
         name=path.parent.name if path.name == BEST else path.stem,
         weights=digest_module(network),  # notes and a head in the file do not matter
         embed=lambda network, pictures: network.embed(pictures),
-        device=device,
+        device=loading.device,
         files=(str(path),),
         description=f"{name} at {prepared.size} px",
-        provenance=_provenance(path, name, notes),
+        provenance=(
+            f"{name} with the weights of {path.name}" if notes is None else _trained(name, notes)
+        ),
     )
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: Path) -> tuple[dict[str, Any], _Notes | None]:
+    """Return the weights, and the notes that a training of ours has left; others have none."""
     if path.suffix == ".safetensors":
         from firthshot.backbones.training._files import read_tensors
 
         tensors, notes = read_tensors(path)
-        _check_notes(path, notes)
-        return tensors, notes
+        try:
+            return tensors, msgspec.convert(notes, _Notes) if notes else None
+        except msgspec.ValidationError:
+            raise FirthshotError(
+                f"{path} has notes that are not of a firthshot training: train anew."
+            ) from None
     content = load_weights(path)
     for key in ("state_dict", "state", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise FirthshotError(f"{path} does not hold a dict of weights.")
-    return content, {}
+    return content, None
 
 
-def _check_notes(path: Path, notes: dict[str, Any]) -> None:
-    """Refuse notes that no training of firthshot writes; a foreign file has none."""
-    setup, epoch, classes = notes.get("setup"), notes.get("epoch", {}), notes.get("classes")
-    if notes and not (
-        isinstance(setup, dict)
-        and isinstance(setup.get("architecture"), str)
-        and type(setup.get("size")) is int
-        and isinstance(epoch, dict)
-        and type(epoch.get("monitored_accuracy", 0.0)) in (int, float)
-        and isinstance(classes, list)
-        and all(isinstance(name, str) for name in classes)
-    ):
-        raise FirthshotError(f"{path} has notes that are not of a firthshot training: train anew.")
+def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
+    """Build the network of the file's weights; a classifier on top is left out.
 
-
-def _refuse_larger(path: Path, name: str, weights: dict[str, Any]) -> None:
-    """Refuse a network that the file cannot fill, before memory is reserved for it."""
+    No memory is reserved for weights that the file lacks, whatever network it names.
+    """
     import torch
 
     from firthshot.backbones.architectures import make_backbone
 
     with torch.device("meta"):  # shapes only
-        needed = sum(value.numel() for value in make_backbone(name).state_dict().values())
-    given = sum(value.numel() for value in weights.values() if isinstance(value, torch.Tensor))
-    if needed > max(given, _ALWAYS_BUILT):
-        raise FirthshotError(
-            f"{path} does not fit {name}, which has {needed:,} weights: the file has {given:,}."
-        )
-
-
-def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
-    """Build the network and fill it; a classifier on top is left out, nothing may be missing."""
-    from firthshot.backbones.architectures import make_backbone
-
-    _refuse_larger(path, name, weights)
-    network = make_backbone(name)
-    own = _strip(weights, set(network.state_dict()))
+        network = make_backbone(name)
+    wanted = network.state_dict()
+    own = {
+        key: value.to(wanted[key].dtype) if torch.is_tensor(value) and key in wanted else value
+        for key, value in _strip(weights, set(wanted)).items()
+    }
     try:
-        outcome = network.load_state_dict(own, strict=False)
+        outcome = network.load_state_dict(own, strict=False, assign=True)
     except RuntimeError as error:
         raise _misfit(path, name, reason(error)) from None
     if outcome.missing_keys:
@@ -110,7 +119,7 @@ def _network(path: Path, name: str, weights: dict[str, Any]) -> Any:
         more = f" and {len(others)} more weights" if others else ""
         raise _misfit(path, name, f"it lacks {first}{more}")
     # Whatever is too many must be a classifier: other layers mean another network.
-    layers = {key.split(".")[0] for key in network.state_dict()}
+    layers = {key.split(".")[0] for key in wanted}
     strange = [key for key in outcome.unexpected_keys if key.split(".")[0] in layers]
     if strange:
         raise _misfit(path, name, f"which has no {strange[0]}")
@@ -133,28 +142,19 @@ def _strip(weights: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
     return weights
 
 
-def _provenance(path: Path, name: str, notes: dict[str, Any]) -> str:
-    if not notes:
-        return f"{name} with the weights of {path.name}"
-    setup = notes["setup"]
-    recipe = setup.get("recipe", {})
-    epoch = notes.get("epoch", {})
-    words = f"{name} trained with firthshot on {_base_words(notes['classes'])}"
-    if isinstance(recipe, dict) and recipe.get("name"):
-        words += f", recipe {recipe['name']}"
-    if "monitored_accuracy" in epoch:
-        words += (
-            f", best checkpoint by accuracy on the monitored tenth of the base pictures "
-            f"({100 * epoch['monitored_accuracy']:.1f} %)"
-        )
-    return words
+def _trained(name: str, notes: _Notes) -> str:
+    """Return on what a network was trained, how, and how well it did."""
+    from firthshot.backbones.datasets import TITLES, published
 
-
-def _base_words(classes: list[str]) -> str:
-    """Say on which classes a network was trained, by the name of the data set if it is known."""
-    from firthshot.backbones.datasets import published
-    from firthshot.backbones.datasets._splits import TITLES
-
+    classes, accuracy = notes.classes, notes.epoch.monitored_accuracy
     known = [name for name, own in published().items() if set(own["base"]) == set(classes)]
     owner = f" of {TITLES[known[0]]}" if known else ""
-    return f"the {len(classes)} base classes{owner}"
+    words = f"{name} trained with firthshot on the {len(classes)} base classes{owner}"
+    if recipe := notes.setup.recipe.get("name"):
+        words += f", recipe {recipe}"
+    if accuracy is not None:
+        words += (
+            f", best checkpoint by accuracy on the monitored tenth of the base pictures "
+            f"({100 * accuracy:.1f} %)"
+        )
+    return words

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
-from firthshot.backbones.encoders._options import EncoderOptions
+from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.encoders._packages import require
-from firthshot.backbones.encoders._torch import torch_encoder
+from firthshot.backbones.encoders._torch import probed, torch_encoder
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, refusing
 from firthshot.guard import zip_members
@@ -20,8 +20,9 @@ from firthshot.guard import zip_members
 _USUAL = 224
 
 
-def load_onnx(path: Path, options: EncoderOptions, device: str) -> Encoder:
+def load_onnx(path: Path, loading: Loading) -> Encoder:
     """Load an ONNX file: input (n, 3, size, size), first output (n, dim) or (n, dim, h, w)."""
+    options, device = loading.options, loading.device
     if device not in ("auto", "cpu"):
         raise FirthshotError(f"{path} runs on the CPU: leave out the device {device}.", "device")
     runtime = require("onnxruntime", str(path), "onnx")
@@ -38,15 +39,11 @@ def load_onnx(path: Path, options: EncoderOptions, device: str) -> Encoder:
         )
     prepared = options.prepare(Preparation(side or _USUAL))
     run = _onnx_runner(session, shape[0] if isinstance(shape[0], int) else None)
-    dim = int(run(np.zeros((1, 3, prepared.size, prepared.size), np.float32)).shape[1])
-    return Encoder(
+    return probed(
         "image",
         path.stem,
-        dim,
         fingerprint(digest_files([path]), prepared),
         Network(run, prepared),
-        side=prepared.size,
-        pictures=prepared.words,
         files=(str(path),),
         description=f"{path.name} (ONNX)",
         provenance=f"the ONNX file {path.name}",
@@ -71,7 +68,7 @@ def _onnx_runner(session: Any, fixed: int | None) -> Callable[[np.ndarray], np.n
     return run
 
 
-def load_torchscript(path: Path, options: EncoderOptions, device: str) -> Encoder:
+def load_torchscript(path: Path, loading: Loading) -> Encoder:
     """Load a TorchScript file."""
     torch = require("torch", str(path), "torch")
     unusable = refusing(f"{path} is not a usable TorchScript file", (RuntimeError, ValueError))
@@ -80,10 +77,10 @@ def load_torchscript(path: Path, options: EncoderOptions, device: str) -> Encode
         module = torch.jit.load(str(path), map_location="cpu")
     return torch_encoder(
         module,
-        options.prepare(Preparation(_USUAL)),
+        loading.options.prepare(Preparation(_USUAL)),
         name=path.stem,
         weights=digest_files([path]),
-        device=device,
+        device=loading.device,
         files=(str(path),),
         description=f"{path.name} (TorchScript)",
         provenance=f"the TorchScript file {path.name}",

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from firthshot.backbones.encoders._options import EncoderOptions, join_spec
+from firthshot.backbones.encoders._options import EncoderOptions, Loading, join_spec
 from firthshot.backbones.encoders._packages import installed, require
 from firthshot.errors import FirthshotError, reason
 
+FAMILIES = ("hf", "st", "timm", "open-clip")
 _SECONDS = 10  # until the hub must have answered
 _READ = (".json", ".txt", ".model", ".jinja")
 _CONFIGS = ("config.json", "open_clip_config.json", "modules.json")
+_SAYS_HOW = ("README.md", "modules.json")  # other programs leave out how to pool
 _MODULE = re.compile(r"\.|\d+_\w+")  # a folder of sentence-transformers, such as 1_Pooling
-SAFE = ("model.safetensors", "model-*.safetensors")
-PICKLED = ("pytorch_model.bin", "pytorch_model-*.bin")
-
-
-@dataclass(frozen=True)
-class Loading:
-    """How an encoder is to be loaded."""
-
-    options: EncoderOptions = field(default_factory=EncoderOptions)
-    device: str = "auto"  # one of DEVICES
-    offline: bool = False  # whether the hub may not be asked
-    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)  # told of downloads
+# file names of weights by family, the preferred kind first
+_WEIGHTS = {
+    "st": (("*.safetensors",), ("*.bin",)),
+    "open-clip": (
+        ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors"),
+        ("open_clip_pytorch_model.bin",),
+    ),
+}
+_USUAL_WEIGHTS = (
+    ("model.safetensors", "model-*.safetensors"),
+    ("pytorch_model.bin", "pytorch_model-*.bin"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,11 @@ class HubName:
     name: str
     repo: str  # owner and name on the hub
     revision: str | None = None  # branch, tag or commit
-    # file names of weights, the preferred kind first
-    weights: tuple[tuple[str, ...], ...] = (SAFE, PICKLED)
+
+    @property
+    def weights(self) -> tuple[tuple[str, ...], ...]:
+        """File names of weights, the preferred kind first."""
+        return _WEIGHTS.get(self.family, _USUAL_WEIGHTS)
 
     def __str__(self) -> str:
         at = f"@{self.revision}" if self.revision else ""
@@ -58,16 +62,13 @@ class HubName:
         for folder, held in folders.items():
             if _MODULE.fullmatch(folder) is None:  # onnx, openvino and the like
                 continue
-            weights += self._preferred(held)
+            names_of = (
+                [n for n in held if any(fnmatch(PurePosixPath(n).name, one) for one in kind)]
+                for kind in self.weights
+            )
+            weights += next(filter(None, names_of), [])
             others += [n for n in held if n.endswith(_READ) or n == "README.md"]
         return weights, others
-
-    def _preferred(self, names: list[str]) -> list[str]:
-        for kind in self.weights:
-            own = [n for n in names if any(fnmatch(PurePosixPath(n).name, one) for one in kind)]
-            if own:
-                return own
-        return []
 
 
 @dataclass(frozen=True)
@@ -79,28 +80,20 @@ class Snapshot:
     licence: str
 
     @property
-    def commit(self) -> str:
-        """The commit."""
-        return self.folder.name
-
-    @property
     def mark(self) -> str:
-        """What identifies the weights."""
-        return f"{self.name.repo}@{self.commit}"
+        """What identifies the weights: the repository and the commit."""
+        return f"{self.name.repo}@{self.folder.name}"
 
     def words(self, options: EncoderOptions) -> dict[str, Any]:
         """Return the fields of an encoder that say where it comes from."""
         ref = self.folder.parents[1] / "refs" / (self.name.revision or "main")
         weights, _ = self.name.select(_held(self.folder))
         watched = [*(self.folder / one for one in weights), *([ref] if ref.is_file() else [])]
-        spec = f"{self.name.family}:{self.name.name}@{self.commit}"
+        model, commit = f"{self.name.family}:{self.name.name}", self.folder.name
         return {
-            "spec": join_spec(spec, options),
+            "spec": join_spec(f"{model}@{commit}", options),
             "licence": f"encoder {self.licence}" if self.licence else "",
-            "provenance": (
-                f"{self.name.family}:{self.name.name}, commit {self.commit} of {self.name.repo} "
-                "on the Hugging Face hub"
-            ),
+            "provenance": (f"{model}, commit {commit} of {self.name.repo} on the Hugging Face hub"),
             "files": tuple(map(str, watched)),
         }
 
@@ -117,12 +110,25 @@ def fetch(name: HubName, loading: Loading) -> Snapshot:
         )
     if folder is None:
         folder = _download(hub, name, loading)
-    elif not offline and not _complete(folder):
-        folder = _completed(hub, name, loading, folder)
+    elif not offline and not any((folder / one).is_file() for one in _SAYS_HOW):
+        try:
+            folder = _download(hub, name, loading)
+        except FirthshotError:
+            loading.say(f"{name} is used as it is on this machine: the hub did not give the rest.")
     weights, _ = name.select(_held(folder))
-    if weights and any(one.endswith(".bin") for one in weights):
+    if any(one.endswith(".bin") for one in weights):
         loading.say(f"{name} has its weights as pickles: only their tensors are read, no code.")
     return Snapshot(name, folder, _licence(hub, folder))
+
+
+def hub_name(text: str) -> HubName | None:
+    """Return the model of the hub that a name means; None for files, folders and other names."""
+    family, colon, rest = text.partition(":")
+    if not colon or family not in FAMILIES or Path(rest).is_dir() or Path(text).exists():
+        return None
+    name, _, revision = rest.partition("@")
+    owner = {"timm": "timm/", "st": "" if "/" in name else "sentence-transformers/"}
+    return HubName(family, name, owner.get(family, "") + name, revision or None)
 
 
 def is_here(name: HubName) -> bool:
@@ -151,20 +157,6 @@ def _local(hub: Any, name: HubName) -> Path | None:
 
 def _held(folder: Path) -> list[str]:
     return [p.relative_to(folder).as_posix() for p in sorted(folder.rglob("*")) if p.is_file()]
-
-
-def _complete(folder: Path) -> bool:
-    """Tell whether all was fetched: other programs leave out what says how to pool."""
-    return (folder / "README.md").is_file() or (folder / "modules.json").is_file()
-
-
-def _completed(hub: Any, name: HubName, loading: Loading, folder: Path) -> Path:
-    """Fetch what is missing of a model; without the hub, what there is must do."""
-    try:
-        return _download(hub, name, loading)
-    except FirthshotError:
-        loading.say(f"{name} is used as it is on this machine: the hub did not give the rest.")
-        return folder
 
 
 def _licence(hub: Any, folder: Path) -> str:

@@ -9,10 +9,8 @@ from pathlib import Path
 import msgspec
 
 from firthshot.backbones.encoders._base import Kind
-from firthshot.backbones.encoders._hub import PICKLED, SAFE, HubName, is_here
+from firthshot.backbones.encoders._hub import HubName, hub_name, is_here
 from firthshot.backbones.encoders._packages import installed
-
-FAMILIES = ("hf", "st", "timm", "open-clip")
 
 
 @dataclass(frozen=True)
@@ -56,21 +54,3 @@ _KNOWN = msgspec.convert(tomllib.loads(_TEXT)["encoder"], list[KnownEncoder])
 ENCODERS = {one.name: one for one in _KNOWN if ":" not in one.name}
 RECOMMENDED = tuple(one for one in _KNOWN if ":" in one.name)
 DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm-l6-v2"}
-
-
-def hub_name(text: str) -> HubName | None:
-    """Return the model of the hub that a name means; None for files, folders and other names."""
-    family, colon, rest = text.partition(":")
-    if not colon or family not in FAMILIES or Path(rest).is_dir() or Path(text).exists():
-        return None
-    name, _, revision = rest.partition("@")
-    if family == "timm":
-        return HubName(family, name, f"timm/{name}", revision or None)
-    if family == "open-clip":
-        from firthshot.backbones.encoders._open_clip import WEIGHTS
-
-        return HubName(family, name, name, revision or None, WEIGHTS)
-    if family == "st":
-        repo = name if "/" in name else f"sentence-transformers/{name}"
-        return HubName(family, name, repo, revision or None, (("*.safetensors",), ("*.bin",)))
-    return HubName(family, name, name, revision or None, (SAFE, PICKLED))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network, fingerprint
-from firthshot.backbones.encoders._hub import Loading
+from firthshot.backbones.encoders._base import Encoder, Kind, Network, fingerprint
+from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.encoders._torch import digest_module, torch_encoder
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError
@@ -28,10 +25,9 @@ def wrap(thing: Any, kind: Kind | None, loading: Loading) -> Encoder:
     if _is_a(thing, "sentence_transformers", "SentenceTransformer"):
         from firthshot.backbones.encoders import _sentence_transformers
 
-        name = f"SentenceTransformer ({digest_module(thing)[:8]})"
-        return _sentence_transformers.wrap(
-            thing, loading.options, name=name, weights=digest_module(thing)
-        )
+        weights = digest_module(thing)
+        name = f"SentenceTransformer ({weights[:8]})"
+        return _sentence_transformers.wrap(thing, loading.options, name=name, weights=weights)
     if _is_a(thing, "torch.nn", "Module") and kind != "text":
         prepared = loading.options.prepare(Preparation(_SIDE))
         name, weights = type(thing).__name__, digest_module(thing)
@@ -54,30 +50,15 @@ def _from_function(function: Any, kind: Kind) -> Encoder:
     """Return a function as an encoder; what it computes is not known, so nothing is cached."""
     named = getattr(function, "__qualname__", type(function).__qualname__)
     name = f"{getattr(function, '__module__', '')}.{named}".lstrip(".")
-    return FunctionEncoder(
+    told = f"the Python function {name}"
+    return Encoder(
         kind,
         name,
         0,
         fingerprint("function", name),
         Network(function),
         spec=f"python:{name}",
-        description=f"the Python function {name}",
-        provenance=f"the Python function {name}",
+        description=told,
+        provenance=told,
         cacheable=False,
     )
-
-
-class FunctionEncoder(Encoder):
-    """Encode with a function of a user, which is given the items as they are, all at once."""
-
-    def encode(self, items: Sequence[Any]) -> np.ndarray:
-        """Return features (n, dim) float32."""
-        features = np.asarray(self.network.run(list(items)), np.float32)
-        if features.ndim != 2 or len(features) != len(items):
-            raise FirthshotError(
-                f"The encoder {self.name} returned {features.shape} for {len(items)} "
-                f"{WORDS[self.kind]}: it shall return an array (n, dim)."
-            )
-        if not np.isfinite(features).all():
-            raise FirthshotError(f"The encoder {self.name} returned NaN or infinite features.")
-        return features

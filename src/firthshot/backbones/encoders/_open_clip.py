@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, fingerprint
-from firthshot.backbones.encoders._devices import inference, place_for
-from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import refuse_for_texts, refuse_others
+from firthshot.backbones.encoders._hub import HubName, fetch
+from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.encoders._packages import require
-from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
+from firthshot.backbones.encoders._torch import inference, place_for, text_encoder, torch_encoder
 from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, refusing
-
-WEIGHTS = (
-    ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors"),
-    ("open_clip_pytorch_model.bin",),
-)
 
 
 def load_hub(name: HubName, loading: Loading) -> Encoder:
     """Load a model by architecture and tag, ``ViT-B-32/laion2b_s34b_b79k``, or by hub id."""
-    library = require("open_clip", str(name), "open-clip")
-    options, takes = loading.options, loading.options.takes
+    library, options = require("open_clip", str(name), "open-clip"), loading.options
+    if options.takes == "text":
+        options.check(str(name), "text")
+    else:
+        options = replace(options, takes=None)
+        options.check(str(name), "image", "size", "mean", "std")
     snapshot = fetch(_on_hub(library, name), loading)
     place = f"local-dir:{snapshot.folder}"
     given = {"force_image_size": options.size, "image_mean": options.mean, "image_std": options.std}
@@ -34,20 +31,12 @@ def load_hub(name: HubName, loading: Loading) -> Encoder:
         model, _, transform = library.create_model_and_transforms(
             place, **{key: value for key, value in given.items() if value is not None}
         )
-    if takes != "text":
-        refuse_others(str(name), options, "size", "mean", "std")
-        words = snapshot.words(replace(options, takes=None))
-        return _pictures(model, transform, name, loading, snapshot.mark, words)
-    refuse_for_texts(str(name), options)
-    refuse_others(str(name), options)
-    return text_encoder(
-        _text_runner(model.eval(), library.get_tokenizer(place), loading.device),
-        name=str(name),
-        mark=fingerprint("open_clip", snapshot.mark, "text"),
-        module=model,
-        description=f"{name.name} (open_clip, texts)",
-        **snapshot.words(options),
-    )
+    words = snapshot.words(options)
+    if options.takes == "text":
+        tokenizer = library.get_tokenizer(place)
+        mark = fingerprint("open_clip", snapshot.mark, "text")
+        return _texts(model.eval(), tokenizer, name, loading.device, mark, words)
+    return _pictures(model, transform, name, loading.device, options.mark(snapshot.mark), words)
 
 
 def _on_hub(library: Any, name: HubName) -> HubName:
@@ -59,12 +48,11 @@ def _on_hub(library: Any, name: HubName) -> HubName:
         raise FirthshotError(f"open_clip has no {tag!r} of {architecture}: choose from {tags}.")
     if found and not found.get("hf_hub"):
         raise FirthshotError(f"{name} is not on the Hugging Face hub: choose another tag.")
-    repo = "/".join(found["hf_hub"].split("/")[:2]) if found else name.name
-    return HubName(name.family, name.name, repo, name.revision, name.weights)
+    return replace(name, repo="/".join(found["hf_hub"].split("/")[:2])) if found else name
 
 
 def _pictures(
-    model: Any, transform: Any, name: HubName, loading: Loading, mark: str, words: dict[str, Any]
+    model: Any, transform: Any, name: HubName, device: str, weights: str, words: dict[str, Any]
 ) -> Encoder:
     from PIL import Image
 
@@ -74,15 +62,17 @@ def _pictures(
         model,
         LibraryPreparation(side, f"open_clip's transform {told}", transform),
         name=str(name),
-        weights=loading.options.mark(mark),
+        weights=weights,
         embed=lambda network, pictures: network.encode_image(pictures),
-        device=loading.device,
+        device=device,
         description=f"{name.name} (open_clip, pictures)",
         **words,
     )
 
 
-def _text_runner(model: Any, tokenizer: Any, device: str) -> Callable[[list[str]], np.ndarray]:
+def _texts(
+    model: Any, tokenizer: Any, name: HubName, device: str, mark: str, words: dict[str, Any]
+) -> Encoder:
     place = place_for(device)
     model = model.to(place)
 
@@ -91,4 +81,7 @@ def _text_runner(model: Any, tokenizer: Any, device: str) -> Callable[[list[str]
             rows = model.encode_text(tokenizer(texts).to(place), normalize=True)
         return np.asarray(rows.float().cpu().numpy())
 
-    return run
+    description = f"{name.name} (open_clip, texts)"
+    return text_encoder(
+        run, name=str(name), mark=mark, module=model, description=description, **words
+    )

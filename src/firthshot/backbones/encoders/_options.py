@@ -6,18 +6,19 @@ one of its predictions.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from firthshot.backbones.encoders._base import WORDS, Kind
+from firthshot.backbones.encoders._base import WORDS, Kind, check_kind
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, check_choice
 
 Three = tuple[float, float, float]
 POOLINGS = ("pooler", "cls", "mean")
-OF_PICTURES = ("size", "resize", "mean", "std", "architecture")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class EncoderOptions:
     prompt: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, three_numbers(getattr(self, name), name))
+        for name in {"size", "resize"} & set(self.given):
+            if not str(getattr(self, name)).isdigit():
+                raise FirthshotError(f"{name}={getattr(self, name)} of an encoder is not a number.")
+            object.__setattr__(self, name, int(getattr(self, name)))
         if self.takes is not None:
             check_choice("What the encoder takes", self.takes, ("image", "text"))
         if self.pooling is not None:
@@ -61,9 +68,19 @@ class EncoderOptions:
         """The options that were given, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
+    def check(self, name: str, takes: Kind, *known: str) -> None:
+        """Refuse the other kind of input, and options that the encoder of this name lacks."""
+        check_kind(name, takes, self.takes)
+        foreign = [one for one in self.given if one not in (*known, "takes")]
+        if foreign:
+            raise FirthshotError(
+                f"Encoder {name} takes {WORDS[takes]} and has no such options: leave out "
+                f"{' and '.join(foreign)}."
+            )
+
     def mark(self, weights: str) -> str:
         """Return what identifies weights together with the options, but for the half taken."""
-        own = {name: value for name, value in self.given.items() if name != "takes"}
+        own = replace(self, takes=None).given
         return f"{weights} {own}" if own else weights
 
     def prepare(self, usual: Preparation) -> Preparation:
@@ -72,30 +89,14 @@ class EncoderOptions:
         return replace(usual.sized(self.size, self.resize), **colours)
 
 
-def refuse_for_texts(name: str, options: EncoderOptions) -> None:
-    """Refuse options of pictures for an encoder of texts."""
-    _refuse(name, "reads texts", [one for one in options.given if one in OF_PICTURES])
+@dataclass(frozen=True)
+class Loading:
+    """How an encoder is to be loaded."""
 
-
-def wrong_kind(name: str, *, reads: Kind) -> FirthshotError:
-    """Return the refusal of an encoder that reads texts for pictures, or the reverse."""
-    asked = WORDS["text" if reads == "image" else "image"]
-    return FirthshotError(
-        f"Encoder {name} reads {WORDS[reads]}, not {asked}: `firthshot backbone list` lists some "
-        f"that read {asked}."
-    )
-
-
-def refuse_others(name: str, options: EncoderOptions, *known: str) -> None:
-    """Refuse options that an encoder does not have."""
-    foreign = [one for one in options.given if one not in (*known, "takes")]
-    _refuse(name, "has no such options", foreign)
-
-
-def _refuse(name: str, why: str, options: list[str]) -> None:
-    if options:
-        named = " and ".join(options)
-        raise FirthshotError(f"Encoder {name} {why}: leave out {named}.")
+    options: EncoderOptions = field(default_factory=EncoderOptions)
+    device: str = "auto"  # one of DEVICES
+    offline: bool = False  # whether the hub may not be asked
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)  # told of downloads
 
 
 def three_numbers(values: str | float | tuple[float, ...] | None, name: str) -> Three | None:
@@ -142,10 +143,4 @@ def split_spec(spec: str) -> tuple[str, EncoderOptions]:
     if strange or not told:
         unknown = ", ".join(sorted(strange)) or tail
         raise FirthshotError(f"There is no file {spec}, and an encoder has no option {unknown}.")
-    for name in {"size", "resize"} & set(told):
-        if not told[name].isdigit():
-            raise FirthshotError(f"{name}={told[name]} of the encoder {place} is not a number.")
-        told[name] = int(told[name])
-    for name in {"mean", "std"} & set(told):
-        told[name] = three_numbers(told[name], name)
     return place, EncoderOptions(**told)

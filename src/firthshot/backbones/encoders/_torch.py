@@ -1,29 +1,41 @@
-"""Torch networks as encoders: run in evaluation mode on a device, digested by their weights."""
+"""Torch networks as encoders: in evaluation mode, on a device, in batches that fit its memory."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import Encoder, Network, fingerprint
-from firthshot.backbones.encoders._devices import Shrinking, inference, place_for
+from firthshot.backbones.encoders._base import Encoder, Kind, Network, fingerprint
 from firthshot.backbones.images import LibraryPreparation, Preparation
-from firthshot.errors import FirthshotError, refusing
+from firthshot.errors import FirthshotError, check_choice, refusing
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+_FULL = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+def probed(kind: Kind, name: str, mark: str, network: Network, **words: Any) -> Encoder:
+    """Return an encoder whose width a first call tells.
+
+    ``mark`` is what identifies weights and options; ``words`` are other fields of `Encoder`.
+    """
+    first: Any = ["a"]
+    if kind == "image":
+        assert network.preparation is not None
+        size = network.preparation.size
+        first = np.zeros((1, 3, size, size), np.float32)
+        words |= {"side": size, "pictures": network.preparation.words}
+    return Encoder(kind, name, int(network.run(first).shape[1]), mark, network, **words)
 
 
 def text_encoder(
     run: Callable[[list[str]], np.ndarray], *, name: str, mark: str, module: Any, **words: Any
 ) -> Encoder:
-    """Return a function from texts to rows as an encoder; batches shrink when memory runs out.
-
-    ``mark`` is what identifies weights and options; ``words`` are other fields of `Encoder`.
-    """
-    careful = Shrinking(run)
-    dim = int(careful(["a"]).shape[1])
-    return Encoder("text", name, dim, mark, Network(careful, module=module), **words)
+    """Return a function from texts to rows as an encoder; batches shrink when memory runs out."""
+    return probed("text", name, mark, Network(Shrinking(run), module=module), **words)
 
 
 def torch_encoder(
@@ -60,12 +72,9 @@ def torch_encoder(
     run = torch_runner(module, _in_evaluation_mode(call), device)
     size = preparation.size
     unable = f"Encoder {name} cannot take pictures of {size} px (give another: {name}?size=224)"
-    with refusing(unable, (RuntimeError, ValueError, IndexError)):
-        dim = int(run(np.zeros((1, 3, size, size), np.float32)).shape[1])
-    mark = fingerprint(weights, preparation)
     network = Network(run, preparation, module, call)
-    words |= {"side": preparation.size, "pictures": preparation.words}
-    return Encoder("image", name, dim, mark, network, **words)
+    with refusing(unable, (RuntimeError, ValueError, IndexError)):
+        return probed("image", name, fingerprint(weights, preparation), network, **words)
 
 
 def torch_runner(
@@ -129,3 +138,79 @@ def digest_module(module: Any) -> str:
         state.update(f"{name} {array.dtype} {tuple(array.shape)}\n".encode())
         state.update(array.flatten().view(-1).numpy().tobytes())
     return state.hexdigest()
+
+
+def place_for(device: str) -> Any:
+    """Return the torch device of a name; "auto" takes an accelerator where there is one."""
+    import torch
+
+    check_choice("The device", device, DEVICES)
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        return torch.device(next((name for name, usable in there.items() if usable), "cpu"))
+    if not there.get(device, True):
+        raise FirthshotError(
+            f"torch sees no {device} device on this machine: use the device cpu, or auto, which "
+            "takes what there is.",
+            "device",
+        )
+    return torch.device(device)
+
+
+@contextmanager
+def inference(place: Any) -> Iterator[None]:
+    """Compute without gradients; matrix products in half precision on accelerators."""
+    import torch
+
+    half = torch.autocast(place.type, torch.float16, enabled=runs_in_half(place))
+    with torch.inference_mode(), half:
+        yield
+
+
+def runs_in_half(place: Any) -> bool:
+    """Tell whether a device computes in float16.
+
+    A CPU does not: bfloat16, the half that some CPUs are quick at, moves rows of MiniLM by more
+    than 1e-3, so that a model would depend on the machine; float16 moves them by 2e-4.
+    """
+    return bool(place.type != "cpu")
+
+
+class Shrinking:
+    """Run a network on batches that its device's memory holds.
+
+    A batch that does not fit is halved, and later ones are cut to the length that did.
+    """
+
+    def __init__(self, run: Callable[[Any], np.ndarray]) -> None:
+        self._run = run
+        self.most: int | None = None
+
+    def __call__(self, batch: Any) -> np.ndarray:
+        """Return the features of a batch, a list or an array."""
+        parts, start = [], 0
+        while start < len(batch):
+            part = batch[start : start + (self.most or len(batch))]
+            try:
+                parts.append(self._run(part))
+            except (RuntimeError, MemoryError) as error:
+                words = str(error).lower()
+                if not isinstance(error, MemoryError) and not any(sign in words for sign in _FULL):
+                    raise
+                self._shrink(len(part))
+                continue
+            start += len(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _shrink(self, length: int) -> None:
+        import torch
+
+        if length == 1:
+            raise FirthshotError(
+                "The memory of the device does not hold the network and one input: use another "
+                "device, or a smaller encoder.",
+                "device",
+            )
+        self.most = length // 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()

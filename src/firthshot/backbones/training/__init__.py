@@ -3,13 +3,17 @@
 from firthshot.backbones.training._curves import draw_curves, write_history
 from firthshot.backbones.training._files import export_weights, read_notes, read_tensors
 from firthshot.backbones.training._loop import TrainingRun
-from firthshot.backbones.training._recipes import RECIPES, Recipe, Stage, s2m2, standard
-from firthshot.backbones.training._setup import (
+from firthshot.backbones.training._recipes import (
     PRECISIONS,
+    RECIPES,
     EpochRecord,
+    Recipe,
     Setup,
+    Stage,
     best_precision,
     best_record,
+    s2m2,
+    standard,
 )
 
 __all__ = [

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firthshot.backbones.training._setup import EpochRecord, best_record
+from firthshot.backbones.training._recipes import EpochRecord, best_record
 from firthshot.files import replacing
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from firthshot.backbones.training._files import (
 )
 from firthshot.backbones.training._lanes import Lanes
 from firthshot.backbones.training._losses import OBJECTIVES, Learner
-from firthshot.backbones.training._recipes import Stage
-from firthshot.backbones.training._setup import (
+from firthshot.backbones.training._recipes import (
     EpochRecord,
     Setup,
+    Stage,
     best_record,
     setup_differences,
 )

@@ -1,4 +1,4 @@
-"""What is odd in the rows themselves: near copies, and columns that say nothing or too much."""
+"""What is odd in the rows themselves: near copies, and columns that say too much."""
 
 from __future__ import annotations
 
@@ -57,11 +57,6 @@ def _squared_distances(X: Array) -> Array:
     squares[squares < 1e-9 * (1 + own.max())] = 0.0  # rounding
     np.fill_diagonal(squares, np.inf)
     return np.asarray(squares)
-
-
-def constant_columns(features: Array) -> Array:
-    """Return the columns that have one value in all rows."""
-    return np.flatnonzero(np.ptp(features, axis=0) == 0)
 
 
 def leaking_columns(features: Array, labels: Array) -> Array:

@@ -14,13 +14,8 @@ from firthshot.own_data.assessment import Assessment, binned
 WIDTH, HEIGHT = 640.0, 440.0
 LEFT, RIGHT, TOP, BOTTOM = 74.0, 20.0, 44.0, 64.0  # room for names of axes on a phone
 CURVE_STEPS = 40
-FRAME = {
-    "width": WIDTH,
-    "height": HEIGHT,
-    "left": LEFT,
-    "right": WIDTH - RIGHT,
-    "bottom": HEIGHT - BOTTOM,
-}
+SIDES = {"left": LEFT, "right": WIDTH - RIGHT, "bottom": HEIGHT - BOTTOM}
+FRAME = {"width": WIDTH, "height": HEIGHT, **SIDES}
 
 
 class Frame:

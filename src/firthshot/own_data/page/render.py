@@ -20,7 +20,7 @@ from firthshot.own_data._answer import (
     one_row,
     title_line,
 )
-from firthshot.own_data.assessment.checks import constant_columns, leaking_columns, near_copies
+from firthshot.own_data.assessment.checks import leaking_columns, near_copies
 from firthshot.own_data.page.charts import FRAME, curve_chart, gain_bars, reliability_chart
 from firthshot.own_data.page.rows import RowViews
 from firthshot.pages import content_policy, own_script, page_style, page_templates, script_json
@@ -114,7 +114,6 @@ def matrix_view(found: Assessment) -> dict[str, Any]:
     lines = [
         {
             "name": str(found.classes[i]),
-            "total": int(totals[i]),
             "cells": [_cell(table, int(i), int(j), int(totals[i])) for j in order],
         }
         for i in order
@@ -131,7 +130,6 @@ def _cell(table: Any, i: int, j: int, total: int) -> dict[str, Any]:
     return {
         "key": f"{i}-{j}",
         "count": count,
-        "right": i == j,
         "shade": round(100 * count / total) if total and count else 0,
         "kind": ("right" if i == j else "wrong") + (" full" if 2 * count > total else ""),
     }
@@ -143,8 +141,11 @@ def class_table(report: FitReport, found: Assessment) -> list[dict[str, Any]]:
     for k, name in enumerate(found.classes):
         row = found.confusion[k]
         tested, right = int(row.sum()), int(row[k])
-        mean = found.left.probabilities[found.left.labels == k].mean(axis=0) if tested else None
-        nearest = "" if mean is None else str(found.classes[_next(mean, k)])
+        nearest = chance = ""
+        if tested:
+            mean = found.left.probabilities[found.left.labels == k].mean(axis=0)
+            mean[k] = -1.0  # the nearest of the others
+            nearest, chance = str(found.classes[mean.argmax()]), f"{100 * mean.max():.0f} %"
         lines.append(
             {
                 "name": str(name),
@@ -153,16 +154,10 @@ def class_table(report: FitReport, found: Assessment) -> list[dict[str, Any]]:
                 "right": right,
                 "share": round(100 * right / tested) if tested else None,
                 "nearest": nearest,
-                "chance": "" if mean is None else f"{100 * mean[_next(mean, k)]:.0f} %",
+                "chance": chance,
             }
         )
     return lines
-
-
-def _next(mean: Any, k: int) -> int:
-    others = mean.copy()
-    others[k] = -1.0
-    return int(others.argmax())
 
 
 def _checks(examples: Examples) -> list[str]:
@@ -171,16 +166,11 @@ def _checks(examples: Examples) -> list[str]:
         return []
     labels = examples.coded_labels()[1]
     names = examples.names or tuple(str(j + 1) for j in range(examples.features.shape[1]))
-    constant = [
-        f"Column {names[j]!r} has the same value in every row."
-        for j in constant_columns(examples.features)
-    ]
-    leaking = [
+    return [
         f"Column {names[j]!r} tells all classes apart by itself: make sure that it is known before "
         "the label is."
         for j in leaking_columns(examples.features, labels)
     ]
-    return [*constant, *leaking]
 
 
 def _copies(examples: Examples) -> dict[str, Any]:
@@ -192,15 +182,13 @@ def _copies(examples: Examples) -> dict[str, Any]:
             "other": names[pair.other],
             "torn": pair.torn,
             "labels": (str(classes[labels[pair.one]]), str(classes[labels[pair.other]])),
-            "words": "equal" if not pair.distance else _share_of_usual(pair.distance),
+            "words": f"{100 * pair.distance:.0f} % of the usual distance to the nearest row"
+            if pair.distance
+            else "equal",
         }
         for pair in pairs[:MOST_COPIES]
     ]
     return {"shown": shown, "hidden": len(pairs) - len(shown)}
-
-
-def _share_of_usual(distance: float) -> str:
-    return f"{100 * distance:.0f} % of the usual distance to the nearest row"
 
 
 def _facts(report: FitReport) -> list[tuple[str, str]]:
