@@ -274,3 +274,19 @@ def used_rows(weights: Array, classes: Array, labels: Array) -> Array:
             f"The class {missing[0]} has no row of positive weight: remove its rows or weigh them."
         )
     return used
+
+
+def rank_in_class(along: Array, labels: Array, apart: float) -> Array:
+    """Return the position of every row among the distinct rows of its class, (N,).
+
+    Rows lie at ``along`` on some direction; two of a class are distinct where they are farther
+    apart than this share of the largest.
+    """
+    order = np.lexsort((along, labels))
+    labels, along = labels[order], along[order]
+    new_class = np.diff(labels, prepend=-1) != 0
+    new_row = new_class | (np.diff(along, prepend=0.0) > apart * np.abs(along).max())
+    number = np.cumsum(new_row)
+    rank = np.empty(len(labels), np.int64)
+    rank[order] = number - np.maximum.accumulate(np.where(new_class, number, 0))
+    return rank

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.estimators._support import Support
+from firthshot.estimators._support import Support, rank_in_class
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
@@ -76,17 +76,8 @@ def _rank_in_class(support: Support) -> Array:
     along = np.asarray(support.X @ np.sin(np.arange(1, support.X.shape[1] + 1)), np.float64)
     if support.far:
         along -= along.mean()  # else what is small beside the mean would count as equal
-    order = np.lexsort((along, support.labels))
-    labels, along = support.labels[order], along[order]
     apart = 1e-6 if support.X.dtype == np.float32 else 1e-12
-    new_class = np.diff(labels, prepend=-1) != 0
-    new_row = new_class | (np.diff(along, prepend=0.0) > apart * np.abs(along).max())
-    number = np.cumsum(new_row)
-    rank = np.empty(len(labels), np.int64)
-    rank[order] = number - np.repeat(
-        number[new_class], np.diff(np.flatnonzero(np.append(new_class, True)))
-    )
-    return rank
+    return rank_in_class(along, support.labels, apart)
 
 
 def support_temperature(logits: Array, plain: Array | None, labels: Array, weights: Array) -> float:
