@@ -66,9 +66,14 @@ class Support:
 
     @cached_property
     def centred(self) -> tuple[Array, Array]:
-        """Return the rows as an ordinary array in float64 less their mean, and that mean."""
-        centre = centre_of(self.dense[0], self.weights)
-        return self.dense[0] - centre, centre
+        """Return the rows as an ordinary array in float64 less their mean, and that mean.
+
+        The mean of a constant column is its value.
+        """
+        X, share = self.dense[0], self.weights / self.weights.sum()
+        first = np.asarray(X[0], np.float64)
+        centre = first + share @ (X - first)
+        return X - centre, centre
 
     @property
     def work(self) -> float:
@@ -219,13 +224,6 @@ class Moments:
     spread: float  # mean squared distance from the mean of the rows
 
 
-def centre_of(X: Array, weights: Array) -> Array:
-    """Return the weighted mean of rows in float64; that of a constant column is its value."""
-    first = np.asarray(X[0], np.float64)
-    mean: Array = first + (weights / weights.sum()) @ (X - first)
-    return mean
-
-
 def scale_l2(support: Support) -> float:
     """Return the l2 of ``"scale"``, v max(¼, min(r / (N - 1), √(K / N))), from the rows alone.
 
@@ -237,10 +235,9 @@ def scale_l2(support: Support) -> float:
     """
     spread = support.moments.spread  # refuses rows whose squares overflow
     total, directions = float(support.weights.sum()), 1.0
-    if len(support.weights) > MANY_ROWS:
-        directions = 0.0
-    elif total > 2:
-        directions = min(1.0, _effective_directions(support) / (total - 1))
+    if total > 2:
+        few = len(support.weights) <= MANY_ROWS
+        directions = min(1.0, _effective_directions(support) / (total - 1)) if few else 0.0
     share = min(directions, np.sqrt(support.n_classes / total))
     return float(spread * max(LEAST_SHARE, share))
 
