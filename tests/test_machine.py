@@ -41,7 +41,7 @@ def test_every_blas_has_one_thread_also_within_a_thread() -> None:
 OVERLAPPING = """
 import threading
 import numpy
-from firthshot.machine import _few_rows, one_thread_for_few_rows
+from firthshot.machine import one_thread, one_thread_for_few_rows
 from threadpoolctl import threadpool_info
 
 counts = lambda: {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
@@ -55,7 +55,7 @@ before = counts()
 first = threading.Event(), threading.Event()
 
 def overlap():
-    with _few_rows:
+    with one_thread:
         first[0].set()
         first[1].wait()
 

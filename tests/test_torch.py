@@ -430,7 +430,10 @@ def test_class_weights_may_be_a_list():
         (lambda: EpisodeSampler([]), "takes trials of sample_episodes, not list"),
         (lambda: FirthLoss(1, prior=[0.5, 0.6]), "sums to 1.1"),
         (lambda: FirthLoss(1, prior=[[0.5, 0.5]]), r"shape \(1, 2\)"),
-        (lambda: FirthLoss(1, reduction="max"), "'max' is unknown"),
+        (
+            lambda: FirthLoss(1, reduction="max"),
+            "reduction is 'max'; choose one of 'none', 'mean', 'sum'",
+        ),
         (lambda: FirthLoss(1, prior=[0.5, 0.5])(torch.zeros(1, 3), torch.tensor([0])), "3 classes"),
         (lambda: firth_loss(torch.zeros(1, 3), torch.zeros(1, 3).long(), 1.0), "floating"),
         (lambda: firth_penalty(torch.zeros(1, 3), ["a"]), "prior = .'a'. is not a list"),

@@ -62,13 +62,13 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-_few_rows = _FewRows()
+one_thread = _FewRows()
 
 
 def one_thread_for_few_rows(X: Any) -> AbstractContextManager[None]:
     """Compute on one BLAS thread if the rows (n, …) are few."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
-    return _few_rows if len(shape) > 1 and shape[0] <= FEW_ROWS else nullcontext()
+    return one_thread if len(shape) > 1 and shape[0] <= FEW_ROWS else nullcontext()
 
 
 def keep_freed_memory() -> None:

@@ -148,9 +148,9 @@ def test_a_stalled_descent_ends():
     settings = {"tolerance": 1e-14, "max_iterations": 100_000}
     loose = minimise(theta, (4, 6, 3), X, targets, 0.01, stall=1e-3, **settings)
     tight = minimise(theta, (4, 6, 3), X, targets, 0.01, stall=1e-9, **settings)
-    assert loose.converged
-    assert tight.converged
-    assert loose.n_iter < tight.n_iter < 100_000
+    assert loose.success
+    assert tight.success
+    assert loose.nit < tight.nit < 100_000
 
 
 def test_nothing_depends_on_the_run_or_on_the_order_of_rows():

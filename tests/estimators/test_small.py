@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firthshot import FirthClassifier, FirthCosineClassifier, load_bank, sample_episodes
 from firthshot.estimators import _optimum
-from firthshot.estimators._optimum import solve_linear, variant_logits
+from firthshot.estimators._optimum import LinearSolver, solve_linear, variant_logits
 from firthshot.estimators._small import Variant
 from firthshot.estimators._support import Support
 
@@ -54,17 +54,20 @@ def test_numpy_and_the_kernels_find_the_same_optimum(
 ):
     support = problem(shape, n_classes, seed, weighted=weighted, dependent=dependent)
     path, left_out = [(lam, l2), (0.3, 2 * l2)], np.array([0, n_classes])
-    how = {"tol": 1e-9, "max_iter": 1000, "fit_intercept": intercept}
-    small = solve_linear(support, path, **how)
-    kernels = _optimum._solve_by_kernels(support, path, **how)
-    assume(small.starts is not None)  # rows that depend on each other may go to the kernels
+    solver = LinearSolver(1e-9, 1000, intercept)
+    small = solve_linear(support, path, solver)
+    kernels = _optimum._solve_by_kernels(support, path, solver)
+    start = small[0].start
+    assume(start is not None)  # rows that depend on each other may go to the kernels
     # A gradient of 1e-9 leaves this much where λ is large and l2 small: little curvature is left.
-    for ours, theirs in ((small.coef, kernels.coef), (small.intercept, kernels.intercept)):
-        np.testing.assert_allclose(ours, theirs, atol=2e-5 * max(1.0, np.abs(theirs).max()))
+    for one, other in zip(small, kernels, strict=True):
+        for name, theirs in other.parameters.items():
+            bound = 2e-5 * max(1.0, np.abs(theirs).max())
+            np.testing.assert_allclose(one.parameters[name], theirs, atol=bound)
     assume(lam > 0 or len(set(np.delete(support.labels, left_out))) == n_classes)
-    variant = Variant(lam, l2, left_out, small.starts[0])
-    (ours,) = variant_logits(support, [variant], **how)
-    theirs = _optimum._variant_logits(support, variant, **how)
+    variant = Variant(lam, l2, support.weights_without(left_out), start)
+    (ours,) = variant_logits(support, [variant], solver)
+    theirs = _optimum._variant_logits(support, variant, solver)
     centred = (z - z.mean(axis=1, keepdims=True) for z in (ours, theirs))
     np.testing.assert_allclose(*centred, atol=2e-5 * max(1.0, np.abs(theirs).max()))
 
@@ -77,9 +80,9 @@ def test_means_of_classes_stand_for_the_inverse_of_many_rows(intercept, monkeypa
 
     def fitted():
         support = Support(X, labels, weights, np.full(5, 0.2))
-        found = solve_linear(support, [(0.1, 10.0)], 1e-9, 1000, fit_intercept=intercept)
+        found = solve_linear(support, [(0.1, 10.0)], LinearSolver(1e-9, 1000, intercept))
         (metric,) = next(iter(support.prepared.values()))._metrics
-        return type(metric).__name__, found.coef
+        return type(metric).__name__, found[0].parameters["coef_"]
 
     by_means = fitted()
     monkeypatch.setattr("firthshot.engine.solvers.metric.MANY_ROWS", 1000)
@@ -90,11 +93,11 @@ def test_means_of_classes_stand_for_the_inverse_of_many_rows(intercept, monkeypa
 
 def test_what_numpy_does_not_solve_goes_to_the_kernels(monkeypatch):
     support = problem("few rows", 3, 0, weighted=False, dependent=False)
-    without_l2 = solve_linear(support, [(1.0, 0.0)], 1e-6, 200, fit_intercept=True)
-    assert without_l2.starts is None
-    monkeypatch.setattr("firthshot.estimators._small.SMALL", 100)
-    large = solve_linear(support, [(1.0, 1.0)], 1e-6, 200, fit_intercept=True)
-    assert large.starts is None
+    without_l2 = solve_linear(support, [(1.0, 0.0)], LinearSolver(1e-6))
+    assert without_l2[0].start is None
+    monkeypatch.setattr(_optimum, "SMALL", 100)
+    large = solve_linear(support, [(1.0, 1.0)], LinearSolver(1e-6))
+    assert large[0].start is None
 
 
 @pytest.mark.parametrize(("ways", "shots"), [(20, 5), (50, 5), (20, 20)])

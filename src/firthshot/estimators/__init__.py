@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from firthshot.estimators._distribution_calibration import DistributionCalibrationClassifier
     from firthshot.estimators._few_shot.classifier import FewShotClassifier
     from firthshot.estimators._input import check_coefficient
-    from firthshot.estimators._left_out import leaves_out_exactly
     from firthshot.estimators._linear import FirthClassifier
     from firthshot.estimators._loading import load_model
     from firthshot.estimators._mlp import FirthMLPClassifier, nets_of_search
@@ -27,7 +26,6 @@ __all__ = [
     "FirthCosineClassifier",
     "FirthMLPClassifier",
     "check_coefficient",
-    "leaves_out_exactly",
     "load_model",
     "nets_of_search",
     "offset_columns",
@@ -41,7 +39,6 @@ __getattr__, __dir__ = lazy_names(
         "_cosine": "FirthCosineClassifier",
         "_distribution_calibration": "DistributionCalibrationClassifier",
         "_few_shot.classifier": "FewShotClassifier",
-        "_left_out": "leaves_out_exactly",
         "_linear": "FirthClassifier",
         "_loading": "load_model",
         "_mlp": "FirthMLPClassifier nets_of_search",

@@ -1,7 +1,8 @@
 """What all few-shot estimators share: input, coefficients, probabilities, calibration.
 
-A head is a subclass of `HeadEstimator` with two methods of its own, ``_fit_path`` and
-``_logits``, and, where it knows a faster way than refitting, ``_left_out_logits``. All minimise
+A head is a subclass of `HeadEstimator` with a method of its own, ``_fit_path``; with ``_shapes``
+and ``_logits`` where it is not linear, and with ``_left_out_logits`` where it knows a faster way
+than refitting. All minimise
 
     Σ_i w_i [ CE(y_i‖p_i) + λ KL(u‖p_i) ] + (l2 / 2) ‖W‖²
 
@@ -14,26 +15,27 @@ loss is a sum.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from firthshot.arrays import Array
+from firthshot.errors import FirthshotError
 from firthshot.estimators._input import (
     COEFFICIENT_WORDS,
     Input,
     check_coefficient,
-    check_flag,
-    check_solver,
+    is_number,
 )
 from firthshot.estimators._left_out import LeftOut, choose, leavable_rows, left_out
-from firthshot.estimators._optimum import plain_logits
-from firthshot.estimators._saving import FITTED, Saving
-from firthshot.estimators._support import Candidates, Support, scale_l2
+from firthshot.estimators._optimum import FittedHead, logits, plain_logits
+from firthshot.estimators._saving import FITTED, Saving, Shapes
+from firthshot.estimators._support import Candidates, Support, scale_l2, shots_lam
 from firthshot.estimators._temperature import (
     fit_temperature,
     rounds,
@@ -43,27 +45,12 @@ from firthshot.estimators._temperature import (
 from firthshot.machine import one_thread_for_few_rows
 from firthshot.objective import log_softmax, softmax, theory_coefficient
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike
-
+Grid = tuple[float, ...]
 # Where "loo" looks, and what it falls back to when no row can be left out (one row per class).
 LAM_GRID = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 L2_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # times the spread of the rows
 LAM_FALLBACK = 1.0
 L2_FALLBACK = 1.0
-
-
-@dataclass(frozen=True)
-class FittedHead:
-    """A fitted head, and how the solver ended."""
-
-    parameters: dict[str, Array]  # by the name of the attribute that will hold them
-    n_iter: int
-    converged: bool
-    problem: str = ""  # why it has not converged and what to do, in one sentence
-    start: Any = None  # where the solver may start without some of the rows
 
 
 class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -75,6 +62,9 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
     lam: float | str
     l2: float | str
     calibrate: bool
+    fit_intercept: bool
+    tol: float
+    max_iter: int
 
     _length_says_something: ClassVar[bool] = True  # of the rows that the head sees
     _refit_work: ClassVar[float] = 0.0  # K N³ up to which `leave_one_out` fits again
@@ -85,9 +75,14 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         """Return the heads fitted to a support set for several pairs (λ, l2)."""
         raise NotImplementedError
 
+    def _shapes(self, d: int, n_classes: int) -> Shapes:
+        """Return the shapes of the parameters by attribute name; here of a linear head."""
+        rows = 1 if n_classes == 2 else n_classes
+        return {"coef_": (rows, d), "intercept_": (rows,)}
+
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
         """Return logits (n, K) of prepared rows X (n, d), also for two classes."""
-        raise NotImplementedError
+        return logits(X, parameters)
 
     def _left_out_logits(
         self, support: Support, rows: Array, path: Candidates, _fits: list[FittedHead]
@@ -115,14 +110,14 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         If wished, also those that plain regression gives its rows, (N, K). Override with something
         faster, which may start from the head fitted to all rows.
         """
-        logits = self._refitted_logits(support, parts, [(self.lam_, self.l2_)])[0]
-        return logits, plain_logits(support) if plainly else None
+        left = self._refitted_logits(support, parts, [(self.lam_, self.l2_)])[0]
+        return left, plain_logits(support) if plainly else None
 
     def _theory(self, support: Support) -> float:
         """Return λ = K rank(X) / (2N) of the support set; N is the sum of the weights."""
-        X = support.X.toarray() if hasattr(support.X, "toarray") else support.X
-        intercept = bool(getattr(self, "fit_intercept", False))
-        theory = theory_coefficient(X, support.n_classes, intercept=intercept)
+        theory = theory_coefficient(
+            support.dense[0], support.n_classes, intercept=self.fit_intercept
+        )
         return float(theory.value * theory.n_samples / support.weights.sum())
 
     # Fitting
@@ -142,10 +137,13 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         support = self._support(X, y, sample_weight)
         with one_thread_for_few_rows(support.X):
             head = self._choose(support)
-            self._publish(head)
+            self.__dict__.update(head.parameters)
+            self.n_iter_, self.converged_ = max(1, head.n_iter), not head.problem
             self.temperature_ = 1.0
             if self.calibrate and support.rows_differ:
                 self.temperature_ = self._fit_temperature(support, head)
+        if head.problem:
+            warnings.warn(head.problem, ConvergenceWarning, stacklevel=2)
         if "fallback" in (self.lam_source_, self.l2_source_):
             self._say_fallback()
         return self
@@ -157,11 +155,11 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         shots = float(support.weights.sum()) / support.n_classes
         share = share_of_support(float(support.weights[rows].sum()), shots)
         plainly = share > 0 and self._length_says_something
-        logits, plain = self._round_logits(support, parts, fit, plainly)
-        temperature = fit_temperature(left_out(support, rows, logits)) ** (1 - share)
+        of_parts, plain = self._round_logits(support, parts, fit, plainly)
+        temperature = fit_temperature(left_out(support, rows, of_parts)) ** (1 - share)
         if share:
-            logits = self._logits(support.X, fit.parameters)
-            own = support_temperature(logits, plain, support.labels, support.weights)
+            of_all = self._logits(support.X, fit.parameters)
+            own = support_temperature(of_all, plain, support.labels, support.weights)
             temperature *= own**share
         return float(temperature)
 
@@ -190,47 +188,46 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         for name in COEFFICIENT_WORDS:
             check_coefficient(name, getattr(self, name))
         for name in ("calibrate", "fit_intercept", "standardize"):
-            check_flag(name, getattr(self, name, False))
-        check_solver(getattr(self, "tol", 1.0), getattr(self, "max_iter", 1))
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool_):
+                raise FirthshotError(f"{name} is {value!r}; give True or False.")
+        tol: Any = self.tol
+        steps: Any = self.max_iter
+        if not is_number(tol) or not 0.0 < tol < np.inf:
+            raise FirthshotError(f"tol is {tol!r}; give a number above zero, such as 1e-6.")
+        if not is_number(steps) or not steps >= 1 or steps != int(steps):
+            raise FirthshotError(f"max_iter is {steps!r}; give a whole number, 1 or more.")
 
     def _choose(self, support: Support) -> FittedHead:
         """Settle λ and l2, and return the head fitted with them."""
         by_loo = "loo" in (self.lam, self.l2) and len(leavable_rows(support)) > 0
-        lams, lam_source = self._candidates(self.lam, LAM_GRID, LAM_FALLBACK, by_loo, support)
-        l2_grid, l2_fallback = self._l2_choices(support)
-        l2s, l2_source = self._candidates(self.l2, l2_grid, l2_fallback, by_loo, support)
+        lams, self.lam_source_ = self._candidates("lam", support, by_loo)
+        l2s, self.l2_source_ = self._candidates("l2", support, by_loo)
         path = [(lam, l2) for l2 in l2s for lam in lams]
         fits, best = self._fit_path(support, path), 0
         self.__dict__.pop("loo_path_", None)
         if by_loo:
             best, self.loo_path_ = choose(self._left_out(support, path, fits), path)
         self.lam_, self.l2_ = path[best]
-        self.lam_source_, self.l2_source_ = lam_source, l2_source
         return fits[best]
 
-    def _l2_choices(self, support: Support) -> tuple[tuple[float, ...], float]:
-        """Return the grid of l2 and what stands for it without rows to leave out."""
+    def _candidates(self, name: str, support: Support, by_loo: bool) -> tuple[Grid, str]:
+        """Return the values to try for a coefficient, and where they come from."""
+        value = getattr(self, name)
+        if not isinstance(value, str):
+            return (float(value),), "given"
+        if value == "loo":
+            grid, fallback = self._grid(name, support)
+            return (grid, "loo") if by_loo else ((fallback,), "fallback")
+        rules = {"theory": self._theory, "shots": shots_lam, "scale": scale_l2}
+        return (rules[value](support),), value
+
+    def _grid(self, name: str, support: Support) -> tuple[Grid, float]:
+        """Return where "loo" looks for a coefficient, and what stands for it without such rows."""
+        if name == "lam":
+            return LAM_GRID, LAM_FALLBACK
         spread = support.moments.spread
         return tuple(spread * l2 for l2 in L2_GRID), spread * L2_FALLBACK
-
-    def _candidates(
-        self,
-        value: float | str,
-        grid: tuple[float, ...],
-        fallback: float,
-        by_loo: bool,
-        support: Support,
-    ) -> tuple[tuple[float, ...], str]:
-        """Return the values to try for a coefficient, and where they come from."""
-        if value == "theory":
-            return (self._theory(support),), "theory"
-        if value == "shots":
-            return ((support.n_classes / float(support.weights.sum())) ** 2,), "shots"
-        if value == "scale":
-            return (scale_l2(support),), "scale"
-        if value == "loo":
-            return (grid, "loo") if by_loo else ((fallback,), "fallback")
-        return (float(value),), "given"
 
     def _left_out(
         self, support: Support, path: Candidates, fits: list[FittedHead] | None
@@ -238,28 +235,18 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
         """Return left-out predictions for every pair of the path; without ``fits`` by refitting."""
         rows = leavable_rows(support)
         if fits is None or not len(rows):
-            logits = self._refitted_logits(support, rows[:, None], path)
+            of_rows = self._refitted_logits(support, rows[:, None], path)
         else:
-            logits = self._left_out_logits(support, rows, path, fits)
-        return [left_out(support, rows, one) for one in logits]
-
-    def _publish(self, fit: FittedHead) -> None:
-        for name, value in fit.parameters.items():
-            setattr(self, name, value)
-        self._fitted_names = tuple(fit.parameters)
-        self.n_iter_, self.converged_ = max(1, fit.n_iter), fit.converged
-        if not fit.converged:
-            warnings.warn(fit.problem, ConvergenceWarning, stacklevel=3)
+            of_rows = self._left_out_logits(support, rows, path, fits)
+        return [left_out(support, rows, one) for one in of_rows]
 
     def _say_fallback(self) -> None:
-        taken = [
-            f"{name} = {getattr(self, name + '_'):g}"
-            for name in ("lam", "l2")
-            if getattr(self, name + "_source_") == "fallback"
-        ]
+        sources = {"lam": self.lam_source_, "l2": self.l2_source_}
+        taken = [name for name, source in sources.items() if source == "fallback"]
+        values = " and ".join(f"{name} = {getattr(self, name + '_'):g}" for name in taken)
         warnings.warn(
-            f"Every class has one row, so that none can be left out: {' and '.join(taken)} "
-            "is used instead of leave-one-out.",
+            f"Every class has one row, so that none can be left out: {values} is used instead of "
+            "leave-one-out.",
             UserWarning,
             stacklevel=3,
         )
@@ -268,7 +255,8 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _fitted_parameters(self) -> dict[str, Array]:
         """Return the head's parameters by attribute name."""
-        return {name: getattr(self, name) for name in self._fitted_names}
+        names = self._shapes(self.n_features_in_, len(self.classes_))
+        return {name: getattr(self, name) for name in names}
 
     def _fitted_numbers(self) -> dict[str, Any]:
         """Return what else was settled, by attribute name."""
@@ -285,21 +273,8 @@ class HeadEstimator(Saving, Input, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _tempered(self, X: ArrayLike) -> Array:
         """Return logits (n, K) of new rows over the temperature."""
-        logits = self._scores(X)
-        return logits if self.temperature_ == 1.0 else logits / self.temperature_
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Return logits, (n_samples, n_classes), or for two classes their difference (n_samples,).
-
-        Calibration does not change them.
-        """
-        logits = self._scores(X)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the most probable class of each row."""
-        best = self._scores(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        found = self._scores(X)
+        return found if self.temperature_ == 1.0 else found / self.temperature_
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""

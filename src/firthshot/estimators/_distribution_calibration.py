@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from firthshot.arrays import Array
 from firthshot.engine import Status
 from firthshot.errors import FirthshotError
-from firthshot.estimators._base import FittedHead, HeadEstimator
+from firthshot.estimators._base import HeadEstimator
 from firthshot.estimators._linear import FirthClassifier
-from firthshot.estimators._optimum import logits, public, take_shared_away
+from firthshot.estimators._optimum import FittedHead, public, take_shared_away
 from firthshot.estimators._small import ridge_rows
 from firthshot.estimators._support import Candidates, Support
 from firthshot.objective import theory_lambda
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from firthshot.calibration import CalibratedLinear
+
+
+UNFINISHED = (
+    "The solver stopped before reaching tol: raise tol or max_iter; below about 1e-7 single "
+    "precision ends."
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -86,7 +90,7 @@ class DistributionCalibrationClassifier(HeadEstimator):
     tol: float = 3e-6
     max_iter: int = 200
 
-    fit_intercept: ClassVar[bool] = True
+    fit_intercept: ClassVar[bool] = True  # type: ignore[misc]
     class_weight = None
 
     def _prepare(self, X: Any) -> Any:
@@ -124,24 +128,18 @@ class DistributionCalibrationClassifier(HeadEstimator):
             CalibrationTerms(1.0 + lam, 1.0, lam * support.prior, l2 * share) for lam, l2 in path
         ]
         found = solve_path(rows, support.n_classes, terms, self.tol, self.max_iter)
-        return [
-            FittedHead(
-                _shared_by_none(*rows.weights(one.theta), support.X),
-                one.iterations,
-                one.status == Status.OK,
-                "The solver stopped before reaching tol: raise tol or max_iter; below about 1e-7 "
-                "single precision ends.",
-            )
-            for one in found
-        ]
+        heads = []
+        for one in found:
+            coef, intercept = map(np.array, rows.weights(one.theta))
+            take_shared_away(coef, intercept)
+            problem = "" if one.status == Status.OK else UNFINISHED
+            heads.append(FittedHead(public(coef, intercept, support), one.iterations, problem))
+        return heads
 
     def _theory(self, support: Support) -> float:
         shots = support.rows_per_class
         rows = int((shots + self.artificial // shots * shots).sum())
         return theory_lambda(support.n_classes, min(rows, support.X.shape[1] + 1), rows)
-
-    def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
-        return logits(X, parameters)
 
     def save(self, path: str | Path, **_more: Any) -> NoReturn:
         """Refuse: the base statistics it was made with are no part of a model file."""
@@ -149,10 +147,3 @@ class DistributionCalibrationClassifier(HeadEstimator):
             f"{path} is not written: a DistributionCalibrationClassifier cannot be saved; keep its "
             "coef_ and intercept_, which act on features under Tukey's transform."
         )
-
-
-def _shared_by_none(coef: Array, intercept: Array, X: Array) -> dict[str, Array]:
-    """Return the public coefficients without what all classes share."""
-    coef, intercept = np.array(coef), np.array(intercept)
-    take_shared_away(coef, intercept)
-    return public(coef, intercept, None, X)

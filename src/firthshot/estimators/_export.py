@@ -1,182 +1,132 @@
-"""Fitted heads as a torch module and as an ONNX file.
+"""What fitted heads compute, written once: a torch module and an ONNX file are made of it.
 
-What a head computes is written once, below, and recorded as a `Graph` of which both are made.
-Everything is computed in double precision, as here.
+Everything is computed in double precision, as in the estimators.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.estimators._graph import Graph, Value
 
 if TYPE_CHECKING:
-    import torch
-
     from firthshot.estimators._few_shot.gaussian import Gaussian
     from firthshot.estimators._few_shot.neighbours import Neighbours
     from firthshot.estimators._few_shot.rows import Coordinates
 
+
 TINY = 1e-300
 
 
-def to_torch(model: Any) -> torch.nn.Module:
-    """Return a fitted head as a module: rows (n, d) in, probabilities (n, K) out.
+def recorded(model: Any) -> tuple[Value, Array, int]:
+    """Return the probabilities of a fitted head in a graph, its classes, and d of the input."""
+    from firthshot.estimators import DistributionCalibrationClassifier, FewShotClassifier
 
-    Its numbers are buffers in double precision, so that it moves with ``.to(device)`` and is saved
-    with ``state_dict``; a cast of the network around it leaves them. The order of the classes is
-    that of ``classes_``, the module's list ``classes``.
-    """
-    from firthshot.estimators._module import FittedModule
-
-    return FittedModule(*_recorded(model), model.classes_, model.n_features_in_)
-
-
-def to_onnx(model: Any, path: str | Path) -> Path:
-    """Write a fitted head as an ONNX file and return its path.
-
-    The input ``features`` is (n, d) in float32. The outputs are ``label`` (n,), of the labels
-    themselves, and ``probabilities`` (n, K) in float32 in the order of ``classes_``. onnxruntime
-    agrees with `predict_proba` to 1e-5.
-    """
-    from firthshot.estimators._onnx import write_graph
-
-    return write_graph(*_recorded(model), model.classes_, model.n_features_in_, Path(path))
-
-
-def _recorded(model: Any) -> tuple[Graph, Value]:
-    """Return what a head computes, and its probabilities."""
-    _require_exportable(model)
-    graph = Graph()
-    return graph, probabilities(model, graph.input(), graph)
-
-
-def _require_exportable(model: Any) -> None:
-    """Refuse what is not fitted, or has no form below."""
-    from firthshot.estimators import FewShotClassifier, FirthClassifier, FirthMLPClassifier
-
-    kinds = (FirthClassifier, FirthMLPClassifier, FewShotClassifier)
-    if not isinstance(model, kinds):  # FirthCosineClassifier is a FirthClassifier
+    if isinstance(model, DistributionCalibrationClassifier):
         raise FirthshotError(
             f"{type(model).__name__} cannot be exported: fit a FewShotClassifier, FirthClassifier, "
             "FirthCosineClassifier or FirthMLPClassifier."
         )
     check_is_fitted(model)
+    probabilities = _blended if isinstance(model, FewShotClassifier) else _head_probabilities
+    return probabilities(model, Graph().input()), model.classes_, model.n_features_in_
 
 
-def probabilities(model: Any, x: Any, ops: Graph) -> Any:
-    """Record what ``predict_proba`` computes of rows ``x``."""
-    from firthshot.estimators import FewShotClassifier
-
-    if isinstance(model, FewShotClassifier):
-        return _blended(model, x, ops)
-    logits = _logits(model, _seen(model, x, ops), ops) / model.temperature_
-    if model._prior_shift is not None:
-        logits = logits + ops.constant(model._prior_shift)
-    return ops.softmax(logits)
-
-
-def _seen(model: Any, x: Any, ops: Graph) -> Any:
-    """Return rows as the head sees them: columns on one scale, unit length for the cosine head."""
+def _head_probabilities(model: Any, x: Value) -> Any:
+    """Record what ``predict_proba`` of an explicit head computes of rows ``x``."""
     from firthshot.estimators import FirthCosineClassifier
 
     if model.column_scale_ is not None:
-        scale = model.column_scale_
-        x = (x - ops.constant(scale.mean)) / ops.constant(scale.spread)
+        x = (x - model.column_scale_.mean) / model.column_scale_.spread
     if isinstance(model, FirthCosineClassifier):
-        x = x * (model.scale_ / (ops.sqrt(ops.row_sum(x * x)) + 1e-5))
-    return x
+        x = x * (model.scale_ / ((x * x).node("row_sum").node("sqrt") + 1e-5))
+    logits = _logits(model._fitted_parameters(), x) / model.temperature_
+    if model._prior_shift is not None:
+        logits = logits + model._prior_shift
+    return logits.node("softmax")
 
 
-def _logits(model: Any, x: Any, ops: Graph) -> Any:
-    parameters = model._fitted_parameters()
+def _logits(parameters: dict[str, Array], x: Value) -> Any:
     if "coef_" in parameters:
         coef, intercept = parameters["coef_"], parameters["intercept_"]
         if len(coef) == 1:  # two classes
             coef = np.concatenate([-coef / 2, coef / 2])
             intercept = np.concatenate([-intercept / 2, intercept / 2])
-        return x @ ops.constant(coef.T) + ops.constant(intercept)
+        return x @ coef.T + intercept
     for number in range(len(parameters) // 2):
-        x = ops.at_least(x, 0.0) if number else x
-        weights, bias = (parameters[f"{name}_{number}_"] for name in ("coef", "intercept"))
-        x = x @ ops.constant(weights) + ops.constant(bias)
+        x = x.node("maximum", 0.0) if number else x
+        x = x @ parameters[f"coef_{number}_"] + parameters[f"intercept_{number}_"]
     return x
 
 
-def _blended(model: Any, x: Any, ops: Graph) -> Any:
-    """Return the mixture of the kinds of columns, as `blend.mixed` does."""
+def _blended(model: Any, x: Value) -> Any:
+    """Record the mixture of the kinds of columns, as `blend.mixed` does."""
     from firthshot.estimators._few_shot.blend import left_to_nothing
 
-    blend, n_rows = model._blend, float(model._sets.weights[0].sum())
-    used = x if model._columns is None else ops.columns(x, model._columns)
+    blend, n_rows, K = model._blend, float(model._sets.weights[0].sum()), len(model.classes_)
+    used = x if model._columns is None else x.node("columns", model._columns)
     nothing = left_to_nothing(blend.weights, n_rows)
-    found = ops.constant(np.full(len(model.classes_), nothing / len(model.classes_)))
+    found = x.graph.constant(np.full(K, nothing / K))
     for number, weight in enumerate(blend.weights):
         if weight > 0:
-            rows = _placed(model._places[number], x, used, ops)
+            rows = _placed(model._places[number], x, used)
             heads, sharpness = model._heads[number].values(), blend.sharpness[number]
-            logits = ops.constant(np.zeros(len(model.classes_)))
+            logits = x.graph.constant(np.zeros(K))
             for a, scaled in zip(sharpness, heads, strict=True):
                 if scaled.margin > 0:
-                    found_logits = _head_logits(scaled.head, rows, ops)
-                    logits = found_logits * float(a / scaled.margin) + logits
+                    logits = _head_logits(scaled.head, rows) * float(a / scaled.margin) + logits
             share = (1 - nothing) * weight / blend.weights.sum()
-            found = ops.softmax(logits) * float(share) + found
-    raised = found * ops.constant(model.class_prior_)
-    return raised / ops.row_sum(raised)
+            found = logits.node("softmax") * float(share) + found
+    raised = found * model.class_prior_
+    return raised / raised.node("row_sum")
 
 
-def _placed(place: Coordinates, x: Any, used: Any, ops: Graph) -> Any:
+def _placed(place: Coordinates, x: Value, used: Value) -> Any:
     """Return the coordinates of rows, as `Coordinates.apply` does."""
-    outside = ops.row_sum(x * x) - ops.row_sum(used * used)
+    outside = (x * x).node("row_sum") - (used * used).node("row_sum")
     if place.kind == "unit":
-        squares = ops.at_least(ops.row_sum(x * x), TINY)
-        used, outside = used / ops.sqrt(squares), outside / squares
+        squares = (x * x).node("row_sum").node("maximum", TINY)
+        used, outside = used / squares.node("sqrt"), outside / squares
     elif place.kind == "scaled":
-        used = used / ops.constant(place.spread)
-    seen = (used - ops.constant(place.mean)) / place.size
-    inside = seen if place.basis is None else seen @ ops.constant(place.basis)
+        used = used / place.spread
+    seen = (used - place.mean) / place.size
+    inside = seen if place.basis is None else seen @ place.basis
     if not place.outside:
         return inside
     rest = outside / place.size**2
     if place.basis is not None:
-        rest = rest + ops.row_sum(seen * seen) - ops.row_sum(inside * inside)
-    return ops.joined([inside, ops.sqrt(ops.at_least(rest, 0.0))])
+        rest = rest + (seen * seen).node("row_sum") - (inside * inside).node("row_sum")
+    return inside.node("joined", rest.node("maximum", 0.0).node("sqrt"))
 
 
-def _head_logits(head: Any, rows: Any, ops: Graph) -> Any:
+def _head_logits(head: Any, rows: Value) -> Any:
     from firthshot.estimators._few_shot.gaussian import Gaussian
     from firthshot.estimators._few_shot.heads import FirthHead
 
     if isinstance(head, FirthHead):
-        return rows @ ops.constant(head.weights[:-1]) + ops.constant(head.weights[-1])
-    is_gaussian = isinstance(head, Gaussian)
-    return _gaussian(head, rows, ops) if is_gaussian else _neighbours(head, rows, ops)
+        return rows @ head.weights[:-1] + head.weights[-1]
+    return _gaussian(head, rows) if isinstance(head, Gaussian) else _neighbours(head, rows)
 
 
-def _gaussian(head: Gaussian, rows: Any, ops: Graph) -> Any:
+def _gaussian(head: Gaussian, rows: Value) -> Any:
     """Return log densities, up to a number for each row."""
-    width = head.centre.shape[1]
     is_sphere = head.whitening.shape[-1] == 1
-    whitening = head.whitening * np.eye(width) if is_sphere else head.whitening
+    whitening = head.whitening * np.eye(head.centre.shape[1]) if is_sphere else head.whitening
     means = head.away @ whitening
-    white = (rows - ops.constant(head.centre)) @ ops.constant(whitening)
-    squares = (means**2).sum(1)
-    distance = ops.row_sum(white * white) - white @ ops.constant(2 * means.T)
-    widening = head.widening
-    toll = head.directions * np.log(widening)
-    scaled = (distance + ops.constant(squares)) * ops.constant(-0.5 / widening)
-    return scaled - ops.constant(0.5 * toll)
+    white = (rows - head.centre) @ whitening
+    distance = (white * white).node("row_sum") - white @ (2 * means.T)
+    toll = head.directions * np.log(head.widening)
+    return (distance + (means**2).sum(1)) * (-0.5 / head.widening) - 0.5 * toll
 
 
-def _neighbours(head: Neighbours, rows: Any, ops: Graph) -> Any:
+def _neighbours(head: Neighbours, rows: Value) -> Any:
     """Return log densities, up to a number for each row."""
-    squares = ops.row_sum(rows * rows) - rows @ ops.constant(2 * head.known.T)
-    squares = squares + ops.constant((head.known**2).sum(1))
-    near = ops.exp((squares - ops.row_min(squares)) * (-0.5 / float(head.width[0, 0])))
-    return ops.log(ops.at_least(near @ ops.constant(head.averaging), TINY))
+    squares = (rows * rows).node("row_sum") - rows @ (2 * head.known.T)
+    squares = squares + (head.known**2).sum(1)
+    near = ((squares - squares.node("row_min")) * (-0.5 / float(head.width[0, 0]))).node("exp")
+    return (near @ head.averaging).node("maximum", TINY).node("log")

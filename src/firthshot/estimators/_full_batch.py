@@ -12,7 +12,7 @@ constant, and zero where nothing is left to learn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +23,13 @@ from firthshot.arrays import Array
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     Layers = list[tuple[Array, Array]]
+
 
 # A network has kinks, where the gradient jumps and need not become small. So a descent also ends
 # when this many steps together lower the objective by less than a share of it.
 STALL_STEPS = 10
 MEMORY = 10  # pairs of steps and gradients that L-BFGS keeps; more cost more than they save
-
-
-@dataclass(frozen=True)
-class Minimum:
-    """Where a descent ended: parameters, iterations, and whether by a tolerance."""
-
-    theta: Array
-    n_iter: int
-    converged: bool
 
 
 def layers_of(theta: Array, widths: Sequence[int]) -> Layers:
@@ -96,18 +86,16 @@ def value_and_gradient(
     return float(value), gradient
 
 
-class _Stall:
-    """Halt the descent when its last steps together gained too little."""
+def _halt_when_stalled(share: float) -> Callable[[Any], None]:
+    """Return what halts SciPy's descent when its last steps together gained too little."""
+    values = [np.inf] * STALL_STEPS
 
-    def __init__(self, share: float) -> None:
-        self.share, self.values, self.reached = share, [np.inf] * STALL_STEPS, False
-
-    def __call__(self, intermediate_result: Any) -> None:
-        value = float(intermediate_result.fun)
-        self.values.append(value)
-        if self.values.pop(0) - value <= self.share * value:
-            self.reached = True
+    def halt(intermediate_result: Any) -> None:
+        values.append(float(intermediate_result.fun))
+        if values.pop(0) - values[-1] <= share * values[-1]:
             raise StopIteration
+
+    return halt
 
 
 def minimise(
@@ -120,8 +108,8 @@ def minimise(
     tolerance: float,
     stall: float,
     max_iterations: int,
-) -> Minimum:
-    """Descend by L-BFGS from θ.
+) -> Any:
+    """Descend by L-BFGS from θ, and return SciPy's result; a stalled descent is a success.
 
     Parameters
     ----------
@@ -134,14 +122,13 @@ def minimise(
     """
     from scipy.optimize import minimize
 
-    halt = _Stall(stall)
     found = minimize(
         value_and_gradient,
         theta,
         (widths, X, targets, decay),
         jac=True,
         method="L-BFGS-B",
-        callback=halt,
+        callback=_halt_when_stalled(stall),
         options={
             "maxiter": max_iterations,
             "maxfun": 20 * max_iterations,
@@ -150,6 +137,6 @@ def minimise(
             "ftol": 0.0,
         },
     )
-    limit = 1  # SciPy's code for a descent that ran out of iterations
-    ended = halt.reached or found.status != limit
-    return Minimum(found.x, int(found.nit), ended and bool(np.isfinite(found.fun)))
+    out_of_iterations = found.status == 1
+    found.success = not out_of_iterations and bool(np.isfinite(found.fun))
+    return found

@@ -21,35 +21,39 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a graph; its operators add nodes to the graph."""
+    """A value of a graph; what is done to it becomes nodes of the graph."""
 
     graph: Graph
     name: str
 
+    def node(self, kind: str, *others: Any) -> Value:
+        """Add an operation; numbers and arrays become constants. Sums and minima are by row."""
+        return self.graph.node(kind, self, *others)
+
     def __add__(self, other: Any) -> Value:
-        return self.graph.node("add", self, other)
+        return self.node("add", other)
 
     def __sub__(self, other: Any) -> Value:
-        return self.graph.node("sub", self, other)
+        return self.node("sub", other)
 
     def __mul__(self, other: Any) -> Value:
-        return self.graph.node("mul", self, other)
+        return self.node("mul", other)
 
     def __truediv__(self, other: Any) -> Value:
-        return self.graph.node("div", self, other)
+        return self.node("div", other)
 
     def __rtruediv__(self, other: Any) -> Value:
-        return self.graph.node("div", self.graph.constant(other), self)
+        return self.graph.node("div", other, self)
 
     def __matmul__(self, other: Any) -> Value:
-        return self.graph.node("matmul", self, other)
+        return self.node("matmul", other)
 
 
 @dataclass
 class Graph:
     """Operations on rows (n, d) and the numbers they need, in the order they were asked for.
 
-    Sums and minima are by row and keep the axis. Numbers are in double precision.
+    Numbers are in double precision.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -62,47 +66,11 @@ class Graph:
     def constant(self, values: Any) -> Value:
         """Return numbers of the head."""
         array = np.asarray(values)
-        self.constants.append(array.astype(np.float64) if array.dtype.kind == "f" else array)
+        self.constants.append(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
         return Value(self, f"c{len(self.constants) - 1}")
 
     def node(self, kind: str, *inputs: Any) -> Value:
         """Add an operation; inputs that are numbers become constants."""
-        values = [one if isinstance(one, Value) else self.constant(float(one)) for one in inputs]
+        values = [one if isinstance(one, Value) else self.constant(one) for one in inputs]
         self.nodes.append(Node(kind, tuple(value.name for value in values)))
         return Value(self, f"v{len(self.nodes) - 1}")
-
-    def columns(self, x: Value, which: Array) -> Value:
-        """Return some of the columns."""
-        return self.node("columns", x, self.constant(np.asarray(which, np.int64)))
-
-    def joined(self, parts: list[Value]) -> Value:
-        """Return values side by side."""
-        return self.node("joined", *parts)
-
-    def row_sum(self, x: Value) -> Value:
-        """Return the sum of every row, (n, 1)."""
-        return self.node("row_sum", x)
-
-    def row_min(self, x: Value) -> Value:
-        """Return the least entry of every row, (n, 1)."""
-        return self.node("row_min", x)
-
-    def at_least(self, x: Value, least: float) -> Value:
-        """Return the larger of each entry and a number."""
-        return self.node("maximum", x, least)
-
-    def sqrt(self, x: Value) -> Value:
-        """Return square roots."""
-        return self.node("sqrt", x)
-
-    def exp(self, x: Value) -> Value:
-        """Return exponentials."""
-        return self.node("exp", x)
-
-    def log(self, x: Value) -> Value:
-        """Return logarithms."""
-        return self.node("log", x)
-
-    def softmax(self, x: Value) -> Value:
-        """Return probabilities from logits, row by row."""
-        return self.node("softmax", x)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from firthshot.arrays import FLOATS, Array, is_plain
@@ -23,10 +24,6 @@ from firthshot.estimators._support import (
 )
 from firthshot.objective import class_prior
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-
 # What a coefficient may be beside a number.
 COEFFICIENT_WORDS = {"lam": ("shots", "theory", "loo"), "l2": ("scale", "loo")}
 
@@ -36,29 +33,16 @@ def check_coefficient(name: str, value: Any) -> None:
     words = COEFFICIENT_WORDS[name]
     if isinstance(value, str) and value in words:
         return
-    if not _is_number(value) or not 0.0 <= value < np.inf:
+    if not is_number(value) or not 0.0 <= value < np.inf:
         allowed = " or ".join(f"'{word}'" for word in words)
         raise FirthshotError(
             f"{name} is {value!r}; give a number that is not negative, or {allowed}.", name
         )
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, Real)  # of Python or of NumPy
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
-    if not isinstance(value, bool | np.bool_):
-        raise FirthshotError(f"{name} is {value!r}; give True or False.")
-
-
-def check_solver(tol: Any, max_iter: Any) -> None:
-    """Refuse a tolerance or a number of iterations that no solver can stop at."""
-    if not _is_number(tol) or not 0.0 < tol < np.inf:
-        raise FirthshotError(f"tol is {tol!r}; give a number above zero, such as 1e-6.")
-    if not _is_number(max_iter) or not max_iter >= 1 or max_iter != int(max_iter):
-        raise FirthshotError(f"max_iter is {max_iter!r}; give a whole number, 1 or more.")
+def is_number(value: Any) -> TypeGuard[float]:
+    """Tell whether a value is a number of Python or of NumPy."""
+    return isinstance(value, Real)
 
 
 class Input:
@@ -81,42 +65,41 @@ class Input:
         """Return validated rows as the head sees them; ``support.X`` holds them so."""
         return X
 
-    def _support(
+    def _labelled(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, reset: bool = True
-    ) -> Support:
-        """Validate everything and set ``classes_`` and what describes the features."""
+    ) -> tuple[Any, Array, Array, Array]:
+        """Return validated rows of positive weight, the classes, class numbers and weights."""
         if is_plain(X, 2, "f") and is_plain(y, 1, "iubU") and len(X) == len(y):
             self._note_features(X, reset)
-            labels = y
         else:
-            X, labels = validate_data(
+            X, y = validate_data(
                 self, X, y, accept_sparse=self._sparse_format, dtype=FLOATS, reset=reset
             )
-            check_labels(labels)
-        classes, labels = encode(labels)
-        if reset:
-            self.classes_ = classes
+            check_labels(y)
+        classes, labels = encode(y)
         weights = check_weights(sample_weight, len(labels))
         if sample_weight is not None:
             used = used_rows(weights, classes, labels)
-            if len(used) < len(labels):
-                X, labels, weights = X[used], labels[used], weights[used]
+            X, labels, weights = X[used], labels[used], weights[used]
+        return X, classes, labels, weights
+
+    def _support(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, reset: bool = True
+    ) -> Support:
+        """Validate everything; with ``reset`` set what describes classes and features."""
+        X, classes, labels, given = self._labelled(X, y, sample_weight, reset)
+        weights = weigh_classes(self.class_weight, classes, labels, given)
         if reset:
+            self.classes_ = classes
             self._warn_of_columns(X)
-            self.column_scale_ = column_scale(X, weights) if self.standardize else None
-        shots = np.bincount(labels, weights)
-        weights = weigh_classes(self.class_weight, classes, labels, weights)
-        if reset:
-            self._note_prior(shots, np.bincount(labels, weights))
+            self.column_scale_ = column_scale(X, given) if self.standardize else None
+            self._prior_shift = None
+            if self.class_prior is not None:
+                wanted = class_frequencies(self.class_prior, classes, np.bincount(labels, given))
+                trained = np.bincount(labels, weights)
+                self._prior_shift = np.log(wanted) - np.log(trained / trained.sum())
         X = self._as_seen(X)
         return Support(X, labels, weights, class_prior(self.prior, labels, len(classes), weights))
-
-    def _note_prior(self, shots: Array, trained: Array) -> None:
-        """Keep what corrects logits trained on some weights of the classes for `class_prior`."""
-        self._prior_shift = None
-        if self.class_prior is not None:
-            wanted = class_frequencies(self.class_prior, self.classes_, shots)
-            self._prior_shift = np.log(wanted) - np.log(trained / trained.sum())
 
     def _as_seen(self, X: Any) -> Any:
         """Return validated rows with columns on one scale, if wished, as the head sees them."""
@@ -127,21 +110,15 @@ class Input:
         return [(wide_columns(X), "varies so much more than most that it decides alone")]
 
     def _warn_of_columns(self, X: Any) -> None:
-        if self.standardize:
-            return
-        for found, what in self._column_faults(X):
-            if not len(found):
-                continue
-            names = getattr(self, "feature_names_in_", range(X.shape[1]))
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            remedy = "put a StandardScaler in front"
-            if "standardize" in self.get_params():  # type: ignore[attr-defined]
-                remedy += ", or set standardize=True"
-            warnings.warn(
-                f"Column {names[found[0]]!r}{more} {what}: {remedy}.",
-                ScaleWarning,
-                stacklevel=4,  # where fit was called
-            )
+        faults = [] if self.standardize else self._column_faults(X)
+        for found, what in faults:
+            if len(found):
+                names = getattr(self, "feature_names_in_", range(X.shape[1]))
+                more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+                also = "standardize" in self.get_params()  # type: ignore[attr-defined]
+                remedy = "put a StandardScaler in front" + ", or set standardize=True" * also
+                fault = f"Column {names[found[0]]!r}{more} {what}: {remedy}."
+                warnings.warn(fault, ScaleWarning, stacklevel=4)  # where fit was called
 
     def _note_features(self, X: Array, reset: bool) -> None:
         """Do for a plain array what `validate_data` does: set, or compare, the features."""
@@ -155,9 +132,26 @@ class Input:
         """Validate rows to predict and return them as the head sees them."""
         if is_plain(X, 2, "f"):
             self._note_features(X, reset=False)
-            return self._as_seen(X)
-        rows = validate_data(self, X, accept_sparse=self._sparse_format, dtype=FLOATS, reset=False)
-        return self._as_seen(rows)
+        else:
+            X = validate_data(self, X, accept_sparse=self._sparse_format, dtype=FLOATS, reset=False)
+        return self._as_seen(X)
+
+    def _scores(self, X: ArrayLike) -> Array:
+        """Return logits (n, K) of new rows."""
+        raise NotImplementedError
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return logits, (n_samples, n_classes), or for two classes their difference (n_samples,).
+
+        Calibration does not change them.
+        """
+        logits = self._scores(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the most probable class of each row."""
+        best = self._scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     @property
     def _sparse_format(self) -> str | bool:

@@ -16,18 +16,16 @@ leverage of row i times the identity, which is the better, the more rows there a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from firthshot.arrays import Array
+from firthshot.estimators._small import ridge_rows
 from firthshot.estimators._support import Candidates, Support
 from firthshot.objective import log_softmax, softmax
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Operations (5 K N³) and numbers (K N²) that one pair of coefficients may take.
 MOST_OPERATIONS = 5e10
@@ -90,25 +88,37 @@ def choose(left: Sequence[LeftOut], path: Candidates) -> tuple[int, dict[str, Ar
     return int(np.argmin(nll)), {"lam": lam, "l2": l2, "nll": nll, "accuracy": accuracy}
 
 
-@dataclass(frozen=True)
-class LinearOptimum:
-    """A fitted linear head: what leaving a row out needs to know of it."""
+def posterior_kernel(
+    support: Support, gram: Array, lam: float, l2: float, *, intercept: bool
+) -> Array:
+    """Return X X' / l2 from X X', plus the prior variance of the intercept."""
+    curvature = (1 + lam) * support.weights.sum() / support.n_classes
+    least = RIDGE_SHARE * curvature * float(np.diag(gram).mean())
+    kernel = gram / (max(l2 * ridge_rows(support.n_classes), least) or 1.0)
+    return np.asarray(kernel + 1 / (INTERCEPT_SHARE * curvature) if intercept else kernel)
 
-    weights: Array  # (N,), of the rows
-    targets: Array  # (N, K), y + λ u
-    logits: Array  # (N, K)
-    scale: float  # 1 + λ
-    l2: float  # ridge on K rows of weights
 
+def left_out_logits(
+    support: Support, kernel: Array, logits: Array, lam: float, rows: Array
+) -> Array:
+    """Return logits (R, K) of some rows by the head without each, after one Newton step.
 
-def left_out_logits(gram: Array, optimum: LinearOptimum, rows: Array, intercept: bool) -> Array:
-    """Return logits (R, K) of some rows by the head without each, after one Newton step."""
-    p = softmax(optimum.logits)
-    kernel = _kernel(gram, optimum, intercept)
-    n, n_classes = p.shape
-    blocks_of = _exact if leaves_out_exactly(n, n_classes) else _equal_curvature
-    blocks = blocks_of(kernel, optimum, p, rows)
-    return _newton_step(optimum, p, blocks, rows)
+    Parameters
+    ----------
+    kernel : (N, N), of `posterior_kernel`
+    logits : (N, K), by the head of all rows
+    """
+    p, heavy = softmax(logits), (1 + lam) * support.weights
+    blocks_of = _exact if leaves_out_exactly(*p.shape) else _equal_curvature
+    blocks = blocks_of(kernel, heavy, p, rows)
+    p, heavy, n_classes = p[rows], heavy[rows, None], support.n_classes
+    targets = support.one_hot()[rows] + lam * support.prior
+    pull = support.weights[rows, None] * ((1 + lam) * p - targets)
+    curvature = -p[:, :, None] * p[:, None, :]
+    curvature[:, np.arange(n_classes), np.arange(n_classes)] += p
+    curvature *= heavy[:, :, None]
+    step = np.linalg.solve(np.eye(n_classes) - blocks @ curvature, blocks @ pull[:, :, None])
+    return np.asarray(logits[rows] + step[:, :, 0])
 
 
 def leaves_out_exactly(rows: int, classes: int) -> bool:
@@ -116,25 +126,14 @@ def leaves_out_exactly(rows: int, classes: int) -> bool:
     return 5 * classes * rows**3 <= MOST_OPERATIONS and classes * rows**2 <= MOST_NUMBERS
 
 
-def _kernel(gram: Array, optimum: LinearOptimum, intercept: bool) -> Array:
-    """Return X X' / l2, plus the prior variance of the intercept."""
-    n_classes = optimum.targets.shape[1]
-    curvature = optimum.scale * optimum.weights.sum() / n_classes
-    l2 = max(optimum.l2, RIDGE_SHARE * curvature * float(np.diag(gram).mean()))
-    kernel = gram / (l2 or 1.0)
-    if intercept:
-        kernel = kernel + 1 / (INTERCEPT_SHARE * curvature)
-    return np.asarray(kernel)
-
-
-def _exact(kernel: Array, optimum: LinearOptimum, p: Array, rows: Array) -> Array:
-    """Return J_i of some rows, (R, K, K).
+def _exact(kernel: Array, heavy: Array, p: Array, rows: Array) -> Array:
+    """Return J_i of some rows, (R, K, K), with weights ``heavy`` = w (1 + λ).
 
     With D_c = diag(w (1 + λ) p_c) and E_c = D_c^½ (I + D_c^½ k D_c^½)⁻¹ D_c^½, block (c, c') of
     the posterior covariance is δ_cc' (k − k E_c k) + k E_c (Σ_c E_c)⁻¹ E_c' k.
     """
     n, n_classes = p.shape
-    half = np.sqrt(np.maximum(optimum.scale * optimum.weights[:, None] * p, 1e-300)).T
+    half = np.sqrt(np.maximum(heavy[:, None] * p, 1e-300)).T
     taken = kernel[:, rows]
     total, along = np.zeros((n, n)), np.empty((n_classes, n, len(rows)))
     for c in range(n_classes):
@@ -154,27 +153,14 @@ def _exact(kernel: Array, optimum: LinearOptimum, p: Array, rows: Array) -> Arra
     return blocks
 
 
-def _equal_curvature(kernel: Array, optimum: LinearOptimum, p: Array, rows: Array) -> Array:
+def _equal_curvature(kernel: Array, heavy: Array, p: Array, rows: Array) -> Array:
     """Return J_i as if all samples had the mean curvature, (R, K, K)."""
     n_classes = p.shape[1]
     flat = (1 - (p**2).sum(1)) / (n_classes - 1)
-    half = np.sqrt(optimum.scale * float(np.average(flat, weights=optimum.weights)))
-    half = half * np.sqrt(optimum.weights)
+    half = np.sqrt(heavy * float(np.average(flat, weights=heavy)))
     inner = half[:, None] * kernel * half
     inner[np.diag_indices(len(p))] += 1.0
     factor = np.linalg.cholesky(inner)
     along = solve_triangular(factor, half[:, None] * kernel[:, rows], lower=True)
     leverage = kernel[rows, rows] - (along**2).sum(0)
     return np.asarray(leverage[:, None, None] * np.eye(n_classes))
-
-
-def _newton_step(optimum: LinearOptimum, p: Array, blocks: Array, rows: Array) -> Array:
-    """Return z + (I − J A)⁻¹ J w g of the rows."""
-    p, weights, n_classes = p[rows], optimum.weights[rows, None], p.shape[1]
-    g = optimum.scale * p - optimum.targets[rows]
-    curvature = -p[:, :, None] * p[:, None, :]
-    curvature[:, np.arange(n_classes), np.arange(n_classes)] += p
-    curvature *= optimum.scale * weights[:, :, None]
-    moved = blocks @ (weights * g)[:, :, None]
-    step = np.linalg.solve(np.eye(n_classes) - blocks @ curvature, moved)
-    return np.asarray(optimum.logits[rows] + step[:, :, 0])

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.engine.results import Status
-from firthshot.estimators._base import FittedHead, HeadEstimator
-from firthshot.estimators._left_out import LinearOptimum, left_out_logits
+from firthshot.estimators._base import HeadEstimator
+from firthshot.estimators._left_out import left_out_logits, posterior_kernel
 from firthshot.estimators._optimum import (
-    NEGLIGIBLE,
-    PLAIN,
     ROUGH,
     ROUGH_ALONE,
-    logits,
-    plain_logits,
-    public,
+    FittedHead,
+    LinearSolver,
+    logits_without,
     solve_linear,
-    variant_logits,
 )
-from firthshot.estimators._saving import Shapes
-from firthshot.estimators._small import Variant, ridge_rows
-from firthshot.estimators._support import Candidates, Support, centre_if_far
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from firthshot.estimators._support import Candidates, Support
 
 # Settled by studies/defaults.
 DEFAULT_LAM: float | str = "shots"
@@ -117,75 +109,30 @@ class FirthClassifier(HeadEstimator):
     _accepts_sparse: ClassVar[bool] = True
     _refit_work: ClassVar[float] = 5e7
 
+    def _solver(self, least_tol: float = 0.0) -> LinearSolver:
+        return LinearSolver(max(self.tol, least_tol), self.max_iter, self.fit_intercept)
+
     def _fit_path(self, support: Support, path: Candidates) -> list[FittedHead]:
-        found = solve_linear(
-            support, path, self.tol, self.max_iter, fit_intercept=self.fit_intercept
-        )
-        return [
-            FittedHead(
-                public(found.coef[l], found.intercept[l], support.dense[1], support.X),
-                int(found.iterations[l]),
-                status == Status.OK,
-                _problem(status),
-                None if found.starts is None else found.starts[l],
-            )
-            for l, status in enumerate(found.status.tolist())
-        ]
+        return solve_linear(support, path, self._solver())
 
     def _refitted_logits(self, support: Support, parts: Iterable[Array], path: Candidates) -> Array:
-        parts = list(parts)
-        variants = [Variant(lam, l2, part) for lam, l2 in path for part in parts]
-        each = iter(variant_logits(support, variants, self.tol, self.max_iter, self.fit_intercept))
-        found = np.empty((len(path), sum(map(len, parts)), support.n_classes))
-        for one in found:
-            one[:] = np.concatenate([next(each)[part] for part in parts]) if parts else 0.0
-        return found
+        solver, parts = self._solver(), list(parts)
+        return np.stack([logits_without(support, parts, pair, solver)[0] for pair in path])
 
     def _round_logits(
         self, support: Support, parts: list[Array], fit: FittedHead, plainly: bool
     ) -> tuple[Array, Array | None]:
-        variants = [Variant(self.lam_, self.l2_, part, fit.start) for part in parts]
-        with_plain = plainly and self.fit_intercept and support.moments.spread >= NEGLIGIBLE
-        if with_plain:
-            variants.append(PLAIN)
-        tol = max(self.tol, ROUGH if parts else ROUGH_ALONE)
-        each = variant_logits(support, variants, tol, self.max_iter, self.fit_intercept)
-        plain = each.pop() if with_plain else plain_logits(support) if plainly else None
-        found = [np.empty((0, support.n_classes))]
-        found += [z[part] for z, part in zip(each, parts, strict=True)]
-        return np.concatenate(found), plain
+        solver, pair = self._solver(ROUGH if parts else ROUGH_ALONE), (self.lam_, self.l2_)
+        return logits_without(support, parts, pair, solver, fit.start, plainly)
 
     def _left_out_logits(
         self, support: Support, rows: Array, path: Candidates, fits: list[FittedHead]
     ) -> Array:
-        X = np.asarray(support.dense[0], np.float64)
-        if self.fit_intercept:
-            X = centre_if_far(X, support.weights, support.moments)[0]
-        gram, labels = X @ X.T, support.one_hot()
-        found = np.empty((len(path), len(rows), support.n_classes))
-        for l, ((lam, l2), fit) in enumerate(zip(path, fits, strict=True)):
-            optimum = LinearOptimum(
-                support.weights,
-                labels + lam * support.prior,
-                np.asarray(self._logits(support.X, fit.parameters), np.float64),
-                1.0 + lam,
-                l2 * ridge_rows(support.n_classes),
-            )
-            found[l] = left_out_logits(gram, optimum, rows, self.fit_intercept)
-        return found
-
-    def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
-        return logits(X, parameters)
-
-    def _shapes(self, d: int, n_classes: int) -> Shapes:
-        rows = 1 if n_classes == 2 else n_classes
-        return {"coef_": (rows, d), "intercept_": (rows,)}
-
-
-def _problem(status: int) -> str:
-    if status == Status.NO_OPTIMUM:
-        return (
-            "The classes are separated and nothing holds the weights back, so that there is no "
-            "optimum: set lam or l2 above zero."
-        )
-    return "The solver stopped before reaching tol: raise max_iter, or scale the features."
+        X = support.near[0] if self.fit_intercept else support.dense[0]
+        X = np.asarray(X, np.float64)
+        gram, found = X @ X.T, []
+        for (lam, l2), fit in zip(path, fits, strict=True):
+            logits = np.asarray(self._logits(support.X, fit.parameters), np.float64)
+            kernel = posterior_kernel(support, gram, lam, l2, intercept=self.fit_intercept)
+            found.append(left_out_logits(support, kernel, logits, lam, rows))
+        return np.stack(found)

@@ -7,28 +7,23 @@ that these imply.
 from __future__ import annotations
 
 import json
-import math
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 
 from firthshot import __version__
 from firthshot.arrays import Array
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, refusing
 from firthshot.estimators._columns import ColumnScale
-from firthshot.estimators._input import COEFFICIENT_WORDS
 from firthshot.estimators._saving import (
     CHECKSUM,
-    CLASSES,
-    COLUMNS,
-    FITTED,
     FORMAT,
-    LOO_PATH,
     META_KEY,
     ORIGIN,
-    PARAMETERS,
-    SUPPORT,
     Shapes,
     checksum,
     class_of,
@@ -36,10 +31,36 @@ from firthshot.estimators._saving import (
     decode_classes,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+ILL_FORMED = (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
+GROUPS = ("parameters", "loo_path", "columns", "classes", "support")
 
-SOURCES = {"given", "fallback"}.union(*COEFFICIENT_WORDS.values())
+Coefficient = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+Source = Literal["given", "fallback", "shots", "theory", "scale", "loo"]
+
+
+class FittedNumbers(msgspec.Struct):
+    """What an explicit head has settled beside its arrays."""
+
+    lam_: Coefficient
+    l2_: Coefficient
+    lam_source_: Source
+    l2_source_: Source
+    temperature_: Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
+    n_iter_: int
+    converged_: bool
+
+
+class Description(msgspec.Struct):
+    """What a file says of its model beside class, parameters and labels."""
+
+    n_features: Annotated[int, msgspec.Meta(ge=1)]
+    feature_names: list[str] | None
+    fitted: dict[str, Any]
+    encoder: str | None
+    fingerprint: str | None
+    label_name: str | None = None  # older files have neither this nor what follows
+    text_name: str | None = None
+    record: dict[str, Any] = {}
 
 
 def load_model(path: str | Path) -> Any:
@@ -120,48 +141,48 @@ def _parse(text: str | None) -> dict[str, Any]:
 
 def _build(meta: Mapping[str, Any], tensors: dict[str, Array]) -> Any:
     """Return the estimator that metadata and tensors describe, or refuse them."""
-    try:
+    with refusing("its description is ill-formed", ILL_FORMED):
         model = _with_parameters(class_of(meta["class"]), meta["params"])
-        classes = decode_classes(meta["classes"])
-        d, names = _features(meta["n_features"], meta["feature_names"])
-        fitted = meta["fitted"]
-        described = {"label_name": None, "text_name": None, **meta}  # older files have neither
-        origin = {name: described[key] for key, name in ORIGIN.items()}
-        if not all(one is None or isinstance(one, str) for one in origin.values()):
-            raise FirthshotError("its encoder or one of its columns is not a name")
-    except FirthshotError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
-        raise FirthshotError("its description is incomplete or ill-formed") from None
-    groups = _grouped(tensors)
-    model.classes_, model.n_features_in_ = classes, d
+        model.classes_ = decode_classes(meta["classes"])
+        described = msgspec.convert(meta, Description)
+        if hasattr(model, "_shapes"):
+            vars(model).update(
+                msgspec.structs.asdict(msgspec.convert(meta["fitted"], FittedNumbers))
+            )
+    model.n_features_in_, names = described.n_features, described.feature_names
     if names is not None:
+        if len(names) != model.n_features_in_:
+            raise FirthshotError("the names of its features do not fit their number")
         model.feature_names_in_ = np.array(names, dtype=object)
-    vars(model).update(origin)
-    model.support_ = _support(groups[SUPPORT], d, len(classes))
-    model.record_ = _record(meta)
+    for key, attribute in ORIGIN.items():
+        setattr(model, attribute, getattr(described, key))
+    model.record_ = described.record
+    groups = _grouped(tensors)
+    model.support_ = _support(groups["support"], described.n_features, len(model.classes_))
     if hasattr(model, "_shapes"):
-        _restore_head(model, fitted, groups)
-    elif groups[LOO_PATH] or groups[COLUMNS] or groups[CLASSES]:
+        _restore_head(model, groups)
+    elif groups["loo_path"] or groups["columns"] or groups["classes"]:
         raise FirthshotError("it holds arrays that its kind of model does not have")
     else:
-        model._restore(fitted, groups[PARAMETERS])
+        model._restore(described.fitted, groups["parameters"])
     return model
 
 
-def _restore_head(model: Any, fitted: Any, groups: dict[str, dict[str, Array]]) -> None:
-    """Give one of the explicit heads its fitted numbers and arrays, or refuse them."""
-    parameters, path, d = groups[PARAMETERS], groups[LOO_PATH], model.n_features_in_
-    numbers = _fitted_numbers(fitted)
-    K = len(model.classes_)
+def _restore_head(model: Any, groups: dict[str, dict[str, Array]]) -> None:
+    """Give one of the explicit heads its arrays, or refuse them."""
+    parameters, columns, classes = (groups[name] for name in ("parameters", "columns", "classes"))
+    d, K = model.n_features_in_, len(model.classes_)
     _check_shapes(parameters, model._shapes(d, K))
-    model.column_scale_ = _column_scale(groups[COLUMNS], d, model.standardize)
-    _check_shapes(groups[CLASSES], {} if model.class_prior is None else {"shift": (K,)})
-    model._prior_shift = groups[CLASSES].get("shift")
-    if path:
-        model.loo_path_ = path
-    model._fitted_names = tuple(parameters)
-    vars(model).update(numbers | parameters)
+    _check_shapes(columns, {"mean": (d,), "spread": (d,)} if model.standardize else {})
+    _check_shapes(classes, {} if model.class_prior is None else {"shift": (K,)})
+    if columns:
+        if not (columns["spread"] > 0).all():
+            raise FirthshotError("its columns have a spread that is not above zero")
+        model.column_scale_ = ColumnScale(**columns)
+    model._prior_shift = classes.get("shift")
+    if groups["loo_path"]:
+        model.loo_path_ = groups["loo_path"]
+    vars(model).update(parameters)
 
 
 def _with_parameters(cls: Any, params: Any) -> Any:
@@ -174,71 +195,20 @@ def _with_parameters(cls: Any, params: Any) -> Any:
     return model
 
 
-def _features(n_features: Any, names: Any) -> tuple[int, list[str] | None]:
-    if type(n_features) is not int or n_features < 1:
-        raise FirthshotError("it has no features")
-    if names is not None and not (
-        isinstance(names, list)
-        and len(names) == n_features
-        and all(isinstance(name, str) for name in names)
-    ):
-        raise FirthshotError("the names of its features do not fit their number")
-    return n_features, names
-
-
-def _fitted_numbers(fitted: Any) -> dict[str, Any]:
-    """Return the fitted numbers, or refuse a set that no fit can give."""
-    try:
-        values = {name: fitted[name] for name in FITTED}
-    except (KeyError, TypeError):
-        raise FirthshotError("its description is incomplete or ill-formed") from None
-    coefficients = [values["lam_"], values["l2_"]]
-    sources = [values["lam_source_"], values["l2_source_"]]
-    sound = (
-        all(type(c) in (int, float) and 0 <= c < math.inf for c in coefficients)
-        and all(source in SOURCES for source in sources)
-        and type(values["temperature_"]) in (int, float)
-        and 0 < values["temperature_"] < math.inf
-        and type(values["n_iter_"]) is int
-        and type(values["converged_"]) is bool
-    )
-    if not sound:
-        raise FirthshotError("its fitted numbers are impossible")
-    return values
-
-
 def _support(arrays: dict[str, Array], d: int, n_classes: int) -> dict[str, Array]:
     """Return the rows that `firthshot.fit` kept, or refuse what are none."""
-    if not arrays:
-        return {}
-    features, labels = arrays.get("features"), arrays.get("labels")
-    sound = (
-        set(arrays) == {"features", "labels"}
-        and features is not None
-        and labels is not None
-        and features.ndim == 2
-        and features.shape[1] == d
-        and labels.shape == (len(features),)
-        and bool(np.isfinite(features).all())
-        and bool(np.isin(labels, np.arange(n_classes)).all())
-    )
-    if not sound:
-        raise FirthshotError("the rows that it keeps do not fit its classes and features")
+    if arrays:
+        labels = arrays.get("labels", np.empty(0))
+        what = "the rows that it keeps do not fit its classes and features"
+        _check_shapes(arrays, {"features": (labels.size, d), "labels": (labels.size,)}, what)
+        if not np.isin(labels, np.arange(n_classes)).all():
+            raise FirthshotError(what)
     return arrays
-
-
-def _record(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `firthshot.fit` noted of its rows; older files have nothing."""
-    record = meta.get("record", {})
-    if not isinstance(record, dict):
-        raise FirthshotError("its record of the fit is ill-formed")
-    return record
 
 
 def _grouped(tensors: dict[str, Array]) -> dict[str, dict[str, Array]]:
     """Return the tensors by group and name."""
-    kinds = (PARAMETERS, LOO_PATH, COLUMNS, CLASSES, SUPPORT)
-    groups: dict[str, dict[str, Array]] = {kind: {} for kind in kinds}
+    groups: dict[str, dict[str, Array]] = {kind: {} for kind in GROUPS}
     for whole, values in tensors.items():
         group, _, name = whole.partition("/")
         if group not in groups or not name:
@@ -247,20 +217,12 @@ def _grouped(tensors: dict[str, Array]) -> dict[str, dict[str, Array]]:
     return groups
 
 
-def _column_scale(columns: dict[str, Array], d: int, standardized: bool) -> ColumnScale | None:
-    """Return the scale of the columns, which a standardized model has and no other."""
-    expected: Shapes = {"mean": (d,), "spread": (d,)} if standardized else {}
-    _check_shapes(columns, expected)
-    if not columns:
-        return None
-    if not (columns["spread"] > 0).all():
-        raise FirthshotError("its columns have a spread that is not above zero")
-    return ColumnScale(**columns)
-
-
-def _check_shapes(parameters: dict[str, Array], expected: Shapes) -> None:
-    found = {name: values.shape for name, values in parameters.items()}
-    if found != expected:
-        raise FirthshotError("its arrays do not fit its classes, features and parameters")
-    if not all(np.isfinite(values).all() for values in parameters.values()):
+def _check_shapes(
+    arrays: dict[str, Array],
+    expected: Shapes,
+    otherwise: str = "its arrays do not fit its classes, features and parameters",
+) -> None:
+    if {name: values.shape for name, values in arrays.items()} != expected:
+        raise FirthshotError(otherwise)
+    if not all(np.isfinite(values).all() for values in arrays.values()):
         raise FirthshotError("its arrays hold a NaN or an infinity")

@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 
 from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-from firthshot.estimators._base import LAM_GRID, FittedHead, HeadEstimator
+from firthshot.estimators._base import LAM_GRID, Grid, HeadEstimator
 from firthshot.estimators._full_batch import forward, layers_of, minimise, xavier_start
 from firthshot.estimators._linear import DEFAULT_LAM
+from firthshot.estimators._optimum import FittedHead
 from firthshot.estimators._saving import Shapes
-from firthshot.estimators._support import Candidates, Support, centre_of, dense_columns
+from firthshot.estimators._support import Candidates, Support
 
 # λ as for one layer. l2 by a small probe on base classes of the embedded bank (5 and 20 ways, 1 and
 # 5 shots); without any penalty this head is lost at one shot.
@@ -83,7 +84,7 @@ class FirthMLPClassifier(HeadEstimator):
     random_state: Any = 0
 
     _accepts_sparse: ClassVar[bool] = True
-    fit_intercept: ClassVar[bool] = True  # every layer has a bias
+    fit_intercept: ClassVar[bool] = True  # type: ignore[misc]  # every layer has a bias
 
     @property
     def coefs_(self) -> list[Array]:
@@ -110,12 +111,11 @@ class FirthMLPClassifier(HeadEstimator):
 
     def _fit_path(self, support: Support, path: Candidates) -> list[FittedHead]:
         """Return heads that all start alike: they are as if fitted one by one."""
-        X, columns = varying_columns(support.X)
+        X, columns = varying_columns(support)
         merged = merge_equal_rows(replace(support, X=X))
-        centre = centre_of(merged.X, merged.weights)
-        centred = replace(merged, X=merged.X - centre)
-        unit = _coarse(float(np.sqrt(centred.moments.spread)))
-        rows, basis = rows_in_their_span(centred.X / unit, X.dtype)
+        away, centre = merged.centred
+        unit = _coarse(float(np.sqrt(merged.moments.spread)))
+        rows, basis = rows_in_their_span(away / unit, X.dtype)
         found = []
         for lam, l2 in path:
             layers, n_iter, problem = self._descend(replace(merged, X=rows), basis, lam, l2)
@@ -123,34 +123,37 @@ class FirthMLPClassifier(HeadEstimator):
             varying, whole = basis @ W / unit, np.zeros((support.X.shape[1], W.shape[1]))
             whole[columns] = varying
             layers[0] = whole, b - centre @ varying
-            parameters = _parameters(layers, support.X.dtype)
-            found.append(FittedHead(parameters, n_iter, not problem, problem))
+            found.append(FittedHead(_parameters(layers, support.X.dtype), n_iter, problem))
         return found
 
-    def _l2_choices(self, support: Support) -> tuple[tuple[float, ...], float]:  # noqa: ARG002
-        return L2_GRID, L2_FALLBACK
+    def _grid(self, name: str, support: Support) -> tuple[Grid, float]:
+        return (L2_GRID, L2_FALLBACK) if name == "l2" else super()._grid(name, support)
 
     def _descend(
         self, support: Support, basis: Array, lam: float, l2: float
     ) -> tuple[list[tuple[Array, Array]], int, str]:
-        """Return layers fitted to rows in a basis of their span, iterations, and what is wrong."""
-        widths, theta = self._start(basis, support.n_classes)
-        total = support.weights.sum()
-        targets = (support.one_hot() + lam * support.prior) * (support.weights / total)[:, None]
-        found = minimise(
-            theta, widths, support.X, targets, l2 / total, tolerance=self.tol * (1 + lam),
-            stall=self.tol, max_iterations=self.max_iter,
-        )  # fmt: skip
-        layers = layers_of(found.theta, widths)
-        return layers, found.n_iter, _problem(forward(support.X, layers)[-1], lam, found.converged)
+        """Return layers fitted to rows in a basis of their span, iterations, and what is wrong.
 
-    def _start(self, basis: Array, n_classes: int) -> tuple[list[int], Array]:
-        """Return widths and start inside the span; the first layer is drawn, then projected."""
-        widths = [len(basis), *self.hidden, n_classes]
+        The first layer's start is drawn for all columns and then projected on the span.
+        """
+        widths = [len(basis), *self.hidden, support.n_classes]
         theta = xavier_start(widths, check_random_state(self.random_state))
         first, size = layers_of(theta, widths)[0][0], len(basis) * self.hidden[0]
         widths[0] = basis.shape[1]
-        return widths, np.concatenate([(basis.T @ first).ravel(), theta[size:]])
+        total = support.weights.sum()
+        found = minimise(
+            np.concatenate([(basis.T @ first).ravel(), theta[size:]]),
+            widths,
+            support.X,
+            (support.one_hot() + lam * support.prior) * (support.weights / total)[:, None],
+            l2 / total,
+            tolerance=self.tol * (1 + lam),
+            stall=self.tol,
+            max_iterations=self.max_iter,
+        )
+        layers = layers_of(found.x, widths)
+        problem = _problem(forward(support.X, layers)[-1], lam, found.success)
+        return layers, int(found.nit), problem
 
     def _logits(self, X: Array, parameters: dict[str, Array]) -> Array:
         return forward(X, _layers(parameters))[-1]
@@ -203,12 +206,12 @@ def _coarse(value: float) -> float:
     return float(np.ldexp(np.round(np.ldexp(share, 24)), exponent - 24))
 
 
-def varying_columns(X: Any) -> tuple[Array, Array]:
+def varying_columns(support: Support) -> tuple[Array, Array]:
     """Return the columns that vary, at least one, as an ordinary array, and which they are.
 
     A sparse table and an ordinary one of the same numbers give the same array.
     """
-    dense, occurring = dense_columns(X)
+    dense, occurring = support.dense
     varying = np.flatnonzero((dense != dense[0]).any(axis=0))
     if not len(varying):
         varying = np.zeros(1, np.intp)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-from firthshot.estimators._graph import ROWS, Graph, Value
+from firthshot.estimators._graph import ROWS, Value
 
 OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "add": torch.add,
@@ -37,22 +37,20 @@ class FittedModule(nn.Module):  # type: ignore[misc]
 
     Parameters
     ----------
-    graph : Graph
-        What the head computes.
     found : Value
-        The probabilities, a value of the graph.
+        The probabilities, in the graph of what the head computes.
     classes : array of shape (K,)
         Labels, kept as the list ``classes``.
     n_features : int
         d.
     """
 
-    def __init__(self, graph: Graph, found: Value, classes: Array, n_features: int) -> None:
+    def __init__(self, found: Value, classes: Array, n_features: int) -> None:
         super().__init__()
-        self.nodes, self.found = list(graph.nodes), found.name
+        self.nodes, self.found = list(found.graph.nodes), found.name
         self.classes: list[Any] = classes.tolist()
         self.n_features = n_features
-        for number, array in enumerate(graph.constants):
+        for number, array in enumerate(found.graph.constants):
             self.register_buffer(f"c{number}", torch.tensor(array))
 
     def forward(self, rows: Tensor) -> Tensor:

@@ -14,26 +14,26 @@ from firthshot.files import raise_clearly, write_whole
 
 OPSET, IR_VERSION = 18, 9  # read by onnxruntime 1.17 and later
 _DOUBLE, _AXES, _LABELS = "rows", "axes", "labels"
-# Kind of a node: ONNX's name, attributes, and inputs beside the node's own.
-KINDS: dict[str, tuple[str, dict[str, int], list[str]]] = {
-    "add": ("Add", {}, []),
-    "sub": ("Sub", {}, []),
-    "mul": ("Mul", {}, []),
-    "div": ("Div", {}, []),
-    "matmul": ("MatMul", {}, []),
-    "columns": ("Gather", {"axis": 1}, []),
-    "joined": ("Concat", {"axis": 1}, []),
-    "row_sum": ("ReduceSum", {"keepdims": 1}, [_AXES]),
-    "row_min": ("ReduceMin", {"keepdims": 1}, [_AXES]),
-    "maximum": ("Max", {}, []),
-    "sqrt": ("Sqrt", {}, []),
-    "exp": ("Exp", {}, []),
-    "log": ("Log", {}, []),
-    "softmax": ("Softmax", {"axis": 1}, []),
+# Kind of a node: ONNX's name and attributes. What reduces rows takes its axes as an input.
+KINDS: dict[str, tuple[str, dict[str, int]]] = {
+    "add": ("Add", {}),
+    "sub": ("Sub", {}),
+    "mul": ("Mul", {}),
+    "div": ("Div", {}),
+    "matmul": ("MatMul", {}),
+    "columns": ("Gather", {"axis": 1}),
+    "joined": ("Concat", {"axis": 1}),
+    "row_sum": ("ReduceSum", {"keepdims": 1}),
+    "row_min": ("ReduceMin", {"keepdims": 1}),
+    "maximum": ("Max", {}),
+    "sqrt": ("Sqrt", {}),
+    "exp": ("Exp", {}),
+    "log": ("Log", {}),
+    "softmax": ("Softmax", {"axis": 1}),
 }
 
 
-def write_graph(graph: Graph, found: Value, classes: Array, n_features: int, path: Path) -> Path:
+def write_graph(found: Value, classes: Array, n_features: int, path: Path) -> Path:
     """Write a graph that ends in probabilities, with the labels beside them."""
     try:
         import onnx
@@ -42,12 +42,12 @@ def write_graph(graph: Graph, found: Value, classes: Array, n_features: int, pat
     labels = _labels(classes)
     single, double = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
     node, describe = onnx.helper.make_node, onnx.helper.make_tensor_value_info
-    numbers = {f"c{i}": array for i, array in enumerate(graph.constants)}
+    numbers = {f"c{i}": array for i, array in enumerate(found.graph.constants)}
     numbers |= {_AXES: np.array([1]), _LABELS: labels}
     made = onnx.helper.make_graph(
         [
             node("Cast", [ROWS], [_DOUBLE], to=double),
-            *_nodes(graph, node),
+            *_nodes(found.graph, node),
             node("ArgMax", [found.name], ["best"], axis=1, keepdims=0),
             node("Gather", [_LABELS, "best"], ["label"]),
             node("Cast", [found.name], ["probabilities"], to=single),
@@ -79,9 +79,10 @@ def _nodes(graph: Graph, node: Any) -> list[Any]:
     """Return the operations under ONNX's names."""
     found = []
     for number, (kind, inputs) in enumerate(graph.nodes):
-        name, attributes, more = KINDS[kind]
+        name, attributes = KINDS[kind]
         given = [_DOUBLE if one == ROWS else one for one in inputs]
-        found.append(node(name, [*given, *more], [f"v{number}"], **attributes))
+        given += [_AXES] if "keepdims" in attributes else []
+        found.append(node(name, given, [f"v{number}"], **attributes))
     return found
 
 

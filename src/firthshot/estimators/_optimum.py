@@ -1,29 +1,53 @@
 """The optimum of the linear objective, which every head uses in one way or another.
 
-It is that of :mod:`firthshot.estimators._base`, with logits W x + b.
+It is that of :mod:`firthshot.estimators._base`, with logits W x + b. Small problems are solved by
+NumPy alone, the others by compiled kernels. The size of the problem alone decides, so that no
+result depends on what was compiled before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.engine import Status
-from firthshot.estimators._small import Optimum, Variant, is_small, ridge_rows, small_fits
-from firthshot.estimators._support import Candidates, Support, centre_if_far
+from firthshot.estimators._small import Optimum, Variant, ridge_rows, small_fits
+from firthshot.estimators._support import Candidates, Support
 from firthshot.objective import PenaltyTables
 
 # Beside l2 = 1, rows of less spread leave nothing but the shares of the classes.
 NEGLIGIBLE = 1e-24
 
-
 # Gradient at which left-out heads and plain regression end: all they settle is a temperature, whose
 # own error is some ten percent. 2e-3 costs up to 0.0008 of log-loss. Where no row is left out, the
 # temperature hangs on plain regression alone, and the first would cost 0.0004 (studies/defaults).
 ROUGH, ROUGH_ALONE = 1e-3, 3e-4
+
+# Multiplications of one product of all logits, K N min(N, d), up to which NumPy solves: 1000 rows
+# of 384 features and 50 classes. Compiling the kernels takes longer than a fit ten times as large;
+# once compiled they would be at most twice as fast at this size.
+SMALL = 2e7
+
+
+@dataclass(frozen=True)
+class FittedHead:
+    """A fitted head, and how the solver ended."""
+
+    parameters: dict[str, Array]  # by the name of the attribute that will hold them
+    n_iter: int
+    problem: str = ""  # why it has not converged and what to do, in one sentence
+    start: Optimum | None = None  # where the solver may start without some of the rows
+
+
+class LinearSolver(NamedTuple):
+    """When a solver ends, and whether there is an intercept."""
+
+    tol: float
+    max_iter: int = 200
+    intercept: bool = True
 
 
 PLAIN = Variant(lam=0.0, l2=1.0)  # scikit-learn's ``LogisticRegression()``
@@ -34,105 +58,112 @@ def plain_logits(support: Support, tol: float = ROUGH_ALONE) -> Array:
     if support.moments.spread < NEGLIGIBLE:
         totals = np.bincount(support.labels, support.weights, minlength=support.n_classes)
         return np.tile(np.log(totals / totals.sum()), (len(support.labels), 1))
-    return variant_logits(support, [PLAIN], tol, 200, fit_intercept=True)[0]
+    return variant_logits(support, [PLAIN], LinearSolver(tol))[0]
 
 
-@dataclass(frozen=True)
-class LinearFits:
-    """Optima for pairs (λ, l2) of a support set."""
-
-    coef: Array  # (L, K, d), of the columns of `Support.dense`
-    intercept: Array  # (L, K)
-    iterations: Array  # (L,)
-    status: Array  # (L,), codes of `Status`
-    starts: list[Optimum] | None = None  # of small fits, to start others from
-
-
-def solve_linear(
-    support: Support, path: Candidates, tol: float, max_iter: int, *, fit_intercept: bool
-) -> LinearFits:
-    """Return the optima for pairs (λ, l2), by NumPy where the problem is small.
+def solve_linear(support: Support, path: Candidates, solver: LinearSolver) -> list[FittedHead]:
+    """Return the heads of pairs (λ, l2).
 
     What NumPy did not bring to its optimum goes to the kernels, which know more ways.
     """
-    variants = [Variant(lam, l2) for lam, l2 in path]
-    if is_small(support, variants):
-        fits = _solve_by_numpy(support, variants, tol, max_iter, fit_intercept)
-        if (fits.status == Status.OK).all():
-            return fits
-    return _solve_by_kernels(support, path, tol, max_iter, fit_intercept)
-
-
-def variant_logits(
-    support: Support, variants: list[Variant], tol: float, max_iter: int, fit_intercept: bool
-) -> list[Array]:
-    """Return the logits of all rows by the head of every variant, (N, K) each."""
-    if variants and is_small(support, variants):
-        done = small_fits(support, fit_intercept, tol).solve(variants, tol, max_iter)
-        if all(optimum.converged for optimum in done):
-            return [optimum.logits for optimum in done]
-    return [_variant_logits(support, variant, tol, max_iter, fit_intercept) for variant in variants]
-
-
-def _variant_logits(
-    support: Support, variant: Variant, tol: float, max_iter: int, fit_intercept: bool
-) -> Array:
-    whole = replace(support, X=support.dense[0])
-    kept = whole if variant.left_out is None else whole.without(variant.left_out)
-    fits = _solve_by_kernels(kept, [(variant.lam, variant.l2)], tol, max_iter, fit_intercept)
-    return np.asarray(whole.X @ fits.coef[0].T + fits.intercept[0])
-
-
-def _solve_by_numpy(
-    support: Support, variants: list[Variant], tol: float, max_iter: int, fit_intercept: bool
-) -> LinearFits:
-    fits = small_fits(support, fit_intercept, tol)
-    done = fits.solve(variants, tol, max_iter)
+    done = _solved_by_numpy(support, [Variant(*pair) for pair in path], solver)
+    if done is None:
+        return _solve_by_kernels(support, path, solver)
+    fits = small_fits(support, solver.intercept, solver.tol)
     coef, intercept = fits.weights(np.stack([optimum.point for optimum in done]))
     take_shared_away(coef, intercept)
-    status = [Status.OK if optimum.converged else Status.NOT_CONVERGED for optimum in done]
-    iterations = np.array([optimum.iterations for optimum in done])
-    return LinearFits(coef, intercept, iterations, np.array(status), done)
+    return [
+        FittedHead(public(W, b, support), optimum.iterations, start=optimum)
+        for W, b, optimum in zip(coef, intercept, done, strict=True)
+    ]
 
 
-def _solve_by_kernels(
-    support: Support, path: Candidates, tol: float, max_iter: int, fit_intercept: bool
-) -> LinearFits:
-    """Return the optima by the compiled solvers.
+def logits_without(
+    support: Support,
+    parts: list[Array],
+    pair: tuple[float, float],
+    solver: LinearSolver,
+    start: Optimum | None = None,
+    plainly: bool = False,
+) -> tuple[Array, Array | None]:
+    """Return the logits (R, K) of parts left out, and if wished plain regression's of all rows."""
+    variants = [Variant(*pair, support.weights_without(part), start) for part in parts]
+    together = plainly and solver.intercept and support.moments.spread >= NEGLIGIBLE
+    each = variant_logits(support, variants + [PLAIN] * together, solver)
+    plain = each.pop() if together else plain_logits(support) if plainly else None
+    found = [z[part] for z, part in zip(each, parts, strict=True)]
+    return np.concatenate([np.empty((0, support.n_classes)), *found]), plain
+
+
+def variant_logits(support: Support, variants: list[Variant], solver: LinearSolver) -> list[Array]:
+    """Return the logits of all rows by the head of every variant, (N, K) each."""
+    done = _solved_by_numpy(support, variants, solver)
+    if done is not None:
+        return [optimum.logits for optimum in done]
+    return [_variant_logits(support, variant, solver) for variant in variants]
+
+
+def _variant_logits(support: Support, variant: Variant, solver: LinearSolver) -> Array:
+    whole = kept = replace(support, X=support.dense[0])
+    if variant.weights is not None:
+        kept = replace(whole, weights=variant.weights).without(variant.weights == 0)
+    (head,) = _solve_by_kernels(kept, [(variant.lam, variant.l2)], solver)
+    return logits(whole.X, head.parameters)
+
+
+def _solved_by_numpy(
+    support: Support, variants: list[Variant], solver: LinearSolver
+) -> list[Optimum] | None:
+    """Return the optima of variants, or None if one is too large, has no L2 term or failed."""
+    if not variants:
+        return []
+    if support.work > SMALL or any(variant.l2 <= 0 for variant in variants):
+        return None
+    fits = small_fits(support, solver.intercept, solver.tol)
+    done = fits.solve(variants, solver.tol, solver.max_iter)
+    return done if all(optimum.converged for optimum in done) else None
+
+
+def _solve_by_kernels(support: Support, path: Candidates, solver: LinearSolver) -> list[FittedHead]:
+    """Return the heads by the compiled solvers.
 
     The unit of length is that of the rows: their spread, or their length without an intercept.
     Rows far from the origin are centred for it, where an intercept makes up for that.
     """
     from firthshot.engine import solve
 
-    X, moments = support.dense[0], support.moments
-    near, centre = centre_if_far(X, support.weights, moments) if fit_intercept else (X, None)
+    moments = support.moments
+    near, centre = support.near if solver.intercept else (support.dense[0], None)
     found = solve(
         near,
         support.labels,
         linear_form(support, path),
-        tolerance=tol,
-        max_iterations=max_iter,
+        tolerance=solver.tol,
+        max_iterations=solver.max_iter,
         sample_weight=support.weights,
-        fit_intercept=fit_intercept,
+        fit_intercept=solver.intercept,
         warm_start=True,
         audit=False,
-        unit=float(np.sqrt(moments.spread if fit_intercept else moments.square)),
+        unit=float(np.sqrt(moments.spread if solver.intercept else moments.square)),
     )
     if centre is not None:
         np.subtract(found.intercept, found.coef @ centre, out=found.intercept)
     take_shared_away(found.coef, found.intercept)
-    return LinearFits(found.coef, found.intercept, found.iterations, found.status)
+    heads = zip(found.coef, found.intercept, found.iterations, found.status, strict=True)
+    return [
+        FittedHead(public(W, b, support), int(n_iter), _problem(status))
+        for W, b, n_iter, status in heads
+    ]
 
 
-def take_shared_away(coef: Array, intercept: Array) -> None:
-    """Take the mean over classes off coef (…, K, d) and intercept (…, K), in place.
-
-    What all classes share changes no probability; it is zero at the optimum of least norm.
-    """
-    share = 1.0 / coef.shape[-2]
-    coef -= share * np.add.reduce(coef, axis=-2, keepdims=True)
-    intercept -= share * np.add.reduce(intercept, axis=-1, keepdims=True)
+def _problem(status: int) -> str:
+    if status == Status.NO_OPTIMUM:
+        return (
+            "The classes are separated and nothing holds the weights back, so that there is no "
+            "optimum: set lam or l2 above zero."
+        )
+    unfinished = "The solver stopped before reaching tol: raise max_iter, or scale the features."
+    return "" if status == Status.OK else unfinished
 
 
 def linear_form(support: Support, path: Candidates) -> PenaltyTables:
@@ -152,15 +183,26 @@ def linear_form(support: Support, path: Candidates) -> PenaltyTables:
     )
 
 
-def public(coef: Array, intercept: Array, columns: Array | None, X: Any) -> dict[str, Array]:
+def take_shared_away(coef: Array, intercept: Array) -> None:
+    """Take the mean over classes off coef (…, K, d) and intercept (…, K), in place.
+
+    What all classes share changes no probability; it is zero at the optimum of least norm.
+    """
+    share = 1.0 / coef.shape[-2]
+    coef -= share * np.add.reduce(coef, axis=-2, keepdims=True)
+    intercept -= share * np.add.reduce(intercept, axis=-1, keepdims=True)
+
+
+def public(coef: Array, intercept: Array, support: Support) -> dict[str, Array]:
     """Return coefficients in scikit-learn's shapes and the type of the features."""
     if len(coef) == 2:
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+    dtype, columns = support.X.dtype, support.dense[1]
     if columns is not None:
-        spread = np.zeros((len(coef), X.shape[1]))
-        spread[:, columns] = coef
-        coef = spread
-    return {"coef_": coef.astype(X.dtype), "intercept_": intercept.astype(X.dtype)}
+        whole = np.zeros((len(coef), support.X.shape[1]))
+        whole[:, columns] = coef
+        coef = whole
+    return {"coef_": coef.astype(dtype), "intercept_": intercept.astype(dtype)}
 
 
 def logits(X: Any, parameters: dict[str, Array]) -> Array:

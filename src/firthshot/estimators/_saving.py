@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,16 +28,13 @@ from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import torch
+
 
 Shapes = dict[str, tuple[int, ...]]
 
 FORMAT = 2
 META_KEY, CHECKSUM = "firthshot-model", "sha256"
-PARAMETERS, LOO_PATH, COLUMNS = "parameters", "loo_path", "columns"
-CLASSES, SUPPORT = "classes", "support"
 # What a model remembers of where its features come from: entry of the file, and attribute.
 ORIGIN = {
     "encoder": "encoder_name_",
@@ -62,11 +60,14 @@ class Saving:
     def to_torch(self) -> torch.nn.Module:
         """Return the fitted head as a torch module: rows (n, d) in, probabilities (n, K) out.
 
-        Scaling and temperature are part of it, and its numbers are buffers, in double precision.
+        Scaling and temperature are part of it. Its numbers are buffers in double precision, so that
+        it moves with ``.to(device)`` and is saved with ``state_dict``; a cast of the network around
+        it leaves them. The order of the classes is that of ``classes_``, its list ``classes``.
         """
-        from firthshot.estimators._export import to_torch
+        from firthshot.estimators._export import recorded
+        from firthshot.estimators._module import FittedModule
 
-        return to_torch(self)
+        return FittedModule(*recorded(self))
 
     def to_onnx(self, path: str | Path) -> Path:
         """Write the fitted head as an ONNX file and return its path.
@@ -75,9 +76,10 @@ class Saving:
         ``probabilities``, the latter in the order of ``classes_`` and within 1e-5 of
         ``predict_proba``.
         """
-        from firthshot.estimators._export import to_onnx
+        from firthshot.estimators._export import recorded
+        from firthshot.estimators._onnx import write_graph
 
-        return to_onnx(self, path)
+        return write_graph(*recorded(self), Path(path))
 
     def save(
         self,
@@ -144,11 +146,11 @@ def class_of(name: Any) -> Any:
 
 def _tensors(model: Any) -> dict[str, Array]:
     groups = {
-        PARAMETERS: model._fitted_parameters(),
-        COLUMNS: {} if model.column_scale_ is None else vars(model.column_scale_),
-        CLASSES: {} if model._prior_shift is None else {"shift": model._prior_shift},
-        LOO_PATH: getattr(model, "loo_path_", {}),
-        SUPPORT: model.support_,
+        "parameters": model._fitted_parameters(),
+        "columns": {} if model.column_scale_ is None else vars(model.column_scale_),
+        "classes": {} if model._prior_shift is None else {"shift": model._prior_shift},
+        "loo_path": getattr(model, "loo_path_", {}),
+        "support": model.support_,
     }
     return {
         f"{group}/{name}": np.ascontiguousarray(values)
@@ -189,22 +191,22 @@ def checksum(meta: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
 
 def encode(value: Any) -> Any:
     """Return a value in JSON's terms; what JSON does not tell apart is an object of one entry."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray):
-        return {"array": encode(value.tolist())}
-    if isinstance(value, tuple):
-        return {"tuple": [encode(one) for one in value]}
-    if isinstance(value, list):
-        return [encode(one) for one in value]
-    if isinstance(value, dict):
-        return {"dict": [[encode(key), encode(one)] for key, one in value.items()]}
-    if isinstance(value, np.random.RandomState):
-        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    match value:
+        case float() if not math.isfinite(value):
+            return {"float": repr(value)}
+        case None | bool() | int() | float() | str():
+            return value
+        case np.ndarray():
+            return {"array": encode(value.tolist())}
+        case tuple():
+            return {"tuple": [encode(one) for one in value]}
+        case list():
+            return [encode(one) for one in value]
+        case dict():
+            return {"dict": [[encode(key), encode(one)] for key, one in value.items()]}
+        case np.random.RandomState():
+            return None
     raise FirthshotError(
         f"A {type(value).__name__} cannot be saved: give parameters and labels as numbers or text."
     )
@@ -217,14 +219,15 @@ def decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
-    if kind == "float":
-        return float(content)
-    if kind == "array":
-        return np.array(decode(content))
-    if kind == "tuple":
-        return tuple(decode(one) for one in content)
-    if kind == "dict":
-        return {decode(key): decode(one) for key, one in content}
+    match kind:
+        case "float":
+            return float(content)
+        case "array":
+            return np.array(decode(content))
+        case "tuple":
+            return tuple(decode(content))
+        case "dict":
+            return {decode(key): decode(one) for key, one in content}
     raise FirthshotError(f"it holds a value of the unknown kind {kind!r}")
 
 

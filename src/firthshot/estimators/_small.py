@@ -1,29 +1,17 @@
-"""Small fits of the linear objective without a compiled kernel: NumPy all the way.
-
-The size of the problem alone decides, so that no result depends on what was compiled before.
-"""
+"""Small fits of the linear objective without a compiled kernel: NumPy all the way."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from firthshot.arrays import Array
 from firthshot.engine import Metric, Optima, Problems, minimise_together, shared_rows
 from firthshot.estimators._support import Support
+from firthshot.machine import one_thread
 
-# Multiplications of one product of all logits, K N min(N, d), up to which a fit runs here: 1000
-# rows of 384 features and 50 classes. Compiling the kernels takes longer than a fit ten times as
-# large; once compiled they would be at most twice as fast at this size.
-SMALL = 2e7
 SINGLE = 1e-6  # the least norm of a gradient for which float32 is good enough
-# Products of fewer multiplications stay in one thread anyway. To share out larger ones of this size
-# gains little on a quiet machine and costs ten times as much on a busy one.
-ONE_THREAD = 2e5
 MOST_LOGITS = 16_384  # of all problems of a batch: what a step touches stays in the cache
 # A metric is for this many times the L2 of the problem that it is made for, and serves others whose
 # L2 is between these shares of it: rows left out make L2 count up to twice as much, and above
@@ -32,8 +20,18 @@ AHEAD, NEAR = 4.0, (0.05, 1.4)
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One problem on the rows of a support set."""
+
+    lam: float
+    l2: float
+    weights: Array | None = None  # of the rows, instead of the support set's; 0 leaves one out
+    start: Optimum | None = None  # of another variant
+
+
+@dataclass(frozen=True)
 class Optimum:
-    """Where the solver got to with a variant."""
+    """Where NumPy got to with a variant."""
 
     point: Array  # of the solver
     logits: Array  # (N, K), of all rows
@@ -41,46 +39,37 @@ class Optimum:
     iterations: int
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One problem on the rows of a support set."""
+def ridge_rows(n_classes: int) -> float:
+    """Return the factor that l2 takes on K rows of weights.
 
-    lam: float
-    l2: float
-    left_out: Array | None = None  # numbers of rows
-    start: Optimum | None = None  # of another variant
-    weights: Array | None = None  # of the rows, instead of the support set's
-
-
-def is_small(support: Support, variants: list[Variant]) -> bool:
-    """Tell whether variants are solved here: by their size, and since there must be an L2 term."""
-    return support.work <= SMALL and min(variant.l2 for variant in variants) > 0
+    The one row w of two classes is the difference of two opposite halves: ½ ‖w‖² = ‖W‖².
+    """
+    return 2.0 if n_classes == 2 else 1.0
 
 
 def small_fits(support: Support, intercept: bool, tol: float) -> SmallFits:
     """Return what fits heads to a support set, in the precision that its size and tol ask for."""
     how = intercept, support.in_single and tol >= SINGLE
-    known: dict[tuple[bool, bool], SmallFits] = support.prepared
-    if how not in known:
-        known[how] = SmallFits(support, *how)
-    return known[how]
+    if how not in support.prepared:
+        support.prepared[how] = SmallFits(support, *how)
+    found: SmallFits = support.prepared[how]
+    return found
 
 
 class SmallFits:
-    """Fits to the rows of a support set, which the solver sees as (X − centre) / unit."""
+    """Fits by NumPy to the rows of a support set, which the solver sees as (X − centre) / unit."""
 
     def __init__(self, support: Support, intercept: bool, single: bool) -> None:
         X, moments = support.dense[0], support.moments
         self._support, self._kind = support, np.float32 if single else np.float64
-        self._shares = support.weights / support.weights.sum()
         self._unit = float(np.sqrt(moments.spread if intercept else moments.square))
         self._centre = support.centred[1] if intercept else None
         X = (support.centred[0] if intercept else X) / np.float64(self._unit)
-        X = X.astype(self._kind, copy=False)
-        known = self._gram if single == support.in_single else None
+        shares = support.weights / support.weights.sum()
         self._rows = shared_rows(
-            X, support.labels, intercept, support.n_classes, self._shares, known
-        )
+            X.astype(self._kind, copy=False), support.labels, intercept, support.n_classes, shares,
+            self._gram if single == support.in_single else None,
+        )  # fmt: skip
         self._metrics: list[Metric] = []
 
     def _gram(self) -> Array:
@@ -90,8 +79,10 @@ class SmallFits:
 
     def solve(self, variants: list[Variant], tol: float, max_iter: int) -> list[Optimum]:
         """Return the optima of variants: at once those that share a metric, if memory allows."""
-        support, weights = self._support, self._weights(variants)
-        lam, l2 = np.array([(variant.lam, variant.l2) for variant in variants]).T
+        support = self._support
+        own = [support.weights if one.weights is None else one.weights for one in variants]
+        weights = np.array(own) / support.weights.sum()
+        lam, l2 = np.array([(one.lam, one.l2) for one in variants]).T
         totals = weights.sum(axis=1) * support.weights.sum()
         decay = ridge_rows(support.n_classes) * l2 / (self._unit**2 * (1 + lam) * totals)
         groups: dict[Metric, list[int]] = {}
@@ -99,7 +90,7 @@ class SmallFits:
             groups.setdefault(self._metric(one), []).append(number)
         at_once = max(1, MOST_LOGITS // (support.n_classes * len(support.labels)))
         found: dict[int, Optimum] = {}
-        with _one_thread(min(len(variants), at_once) * support.work):
+        with one_thread:
             for metric, numbers in groups.items():
                 for first in range(0, len(numbers), at_once):
                     part = numbers[first : first + at_once]
@@ -123,19 +114,14 @@ class SmallFits:
         self._metrics.append(self._rows.metric(AHEAD * l2))
         return self._metrics[-1]
 
-    def _weights(self, variants: list[Variant]) -> Array:
-        """Return the shares of the rows, zero for those left out, (B, N), as of the whole sum."""
-        weights: Array = self._shares[None].repeat(len(variants), axis=0)
-        for own, variant in zip(weights, variants, strict=True):
-            if variant.weights is not None:
-                own[:] = variant.weights / self._support.weights.sum()
-            if variant.left_out is not None:
-                own[variant.left_out] = 0.0
-        return weights
-
     def _problems(self, weights: Array, lam: Array, decay: Array) -> Problems:
+        """Return the problems of a batch; their targets are w (y + λ u) / (1 + λ)."""
         weights = (weights / weights.sum(axis=1, keepdims=True))[:, None]
-        parts = weights, weights * self._targets(lam), decay[:, None]
+        labels = self._support.labels
+        targets = np.outer(lam / (1 + lam), self._support.prior)[:, :, None]
+        targets = targets.repeat(len(labels), axis=2)
+        targets[:, labels, np.arange(len(labels))] += (1 / (1 + lam))[:, None]
+        parts = weights, weights * targets, decay[:, None]
         return Problems(*(part.astype(self._kind, copy=False) for part in parts))
 
     def _start(self, starts: list[Optimum | None]) -> Array:
@@ -146,35 +132,7 @@ class SmallFits:
                 own[:] = start.point
         return points
 
-    def _targets(self, lam: Array) -> Array:
-        """Return (y + λ u) / (1 + λ) for every λ, (B, K, N)."""
-        labels = self._support.labels
-        targets = np.outer(lam / (1 + lam), self._support.prior)[:, :, None]
-        targets = targets.repeat(len(labels), axis=2)
-        targets[:, labels, np.arange(len(labels))] += (1 / (1 + lam))[:, None]
-        return targets
-
 
 def _each(found: Optima, tol: float) -> list[Optimum]:
     rest = found.logits.swapaxes(1, 2), (found.norm <= tol).tolist(), found.iterations.tolist()
     return [Optimum(*parts) for parts in zip(found.points, *rest, strict=True)]
-
-
-def _one_thread(multiplications: float) -> AbstractContextManager[object]:
-    if multiplications <= ONE_THREAD:
-        return nullcontext()
-    limit: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
-    return limit
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def ridge_rows(n_classes: int) -> float:
-    """Return the factor that l2 takes on K rows of weights.
-
-    The one row w of two classes is the difference of two opposite halves: ½ ‖w‖² = ‖W‖².
-    """
-    return 2.0 if n_classes == 2 else 1.0

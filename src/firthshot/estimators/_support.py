@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 Candidates = Sequence[tuple[float, float]]  # pairs (λ, l2)
 
@@ -43,16 +41,39 @@ class Support:
 
     @cached_property
     def moments(self) -> Moments:
-        """Return the size and the spread of the rows."""
-        if isinstance(self.X, np.ndarray):
-            return _dense_moments(self.X, *self.centred, self.weights)
-        return moments(self.X, self.weights)
+        """Return the size and the spread of the rows, or refuse those whose squares overflow."""
+        away, centre = self.centred
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = float(self.weights @ np.vecdot(away, away) / self.weights.sum())
+            square = spread + float(centre @ centre)
+        largest = np.abs(self.dense[0]).max() if not SMALLEST_SQUARE < square < np.inf else 0.0
+        if largest > 0:
+            raise FirthshotError(
+                f"The largest feature is {largest:.3g}, whose square cannot be computed: "
+                "scale the features."
+            )
+        return Moments(square or 1.0, spread or 1.0)
+
+    @property
+    def far(self) -> bool:
+        """Tell whether rows are so far from the origin that differences drown in products."""
+        return self.moments.spread < FAR * self.moments.square
+
+    @property
+    def near(self) -> tuple[Array, Array | None]:
+        """Return the rows less their mean, and that mean, or the rows and None if not `far`."""
+        return self.centred if self.far else (self.dense[0], None)
 
     @cached_property
     def centred(self) -> tuple[Array, Array]:
-        """Return the rows as an ordinary array in float64 less their mean, and that mean."""
-        centre = centre_of(self.dense[0], self.weights)
-        return self.dense[0] - centre, centre
+        """Return the rows as an ordinary array in float64 less their mean, and that mean.
+
+        The mean of a constant column is its value.
+        """
+        X, share = self.dense[0], self.weights / self.weights.sum()
+        first = np.asarray(X[0], np.float64)
+        centre = first + share @ (X - first)
+        return X - centre, centre
 
     @property
     def work(self) -> float:
@@ -81,8 +102,17 @@ class Support:
 
     @cached_property
     def dense(self) -> tuple[Array, Array | None]:
-        """Return the rows as an ordinary array, and of sparse ones which columns it holds."""
-        return dense_columns(self.X)
+        """Return the rows as an ordinary array, and of sparse ones which columns it holds.
+
+        A column without entries has no weight at the optimum (of least norm), so that the columns
+        that occur in a few sparse rows are all that matters.
+        """
+        if isinstance(self.X, np.ndarray):
+            return self.X, None
+        columns = np.unique(self.X.indices)
+        if not len(columns):
+            columns = np.zeros(1, np.int64)
+        return self.X[:, columns].toarray(), columns
 
     @cached_property
     def prepared(self) -> dict[tuple[bool, bool], Any]:
@@ -99,25 +129,17 @@ class Support:
         """Return the labels as probabilities, (N, K) in float64."""
         return np.eye(self.n_classes)[self.labels]
 
+    def weights_without(self, rows: Array) -> Array:
+        """Return the weights, zero for some rows."""
+        weights = self.weights.copy()
+        weights[rows] = 0.0
+        return weights
+
     def without(self, rows: int | Array) -> Support:
         """Return the support set without some rows; the prior stays as it is."""
         kept = np.ones(len(self.labels), bool)
         kept[rows] = False
         return replace(self, X=self.X[kept], labels=self.labels[kept], weights=self.weights[kept])
-
-
-def dense_columns(X: Any) -> tuple[Array, Array | None]:
-    """Return X as an ordinary array, and of a sparse one which columns that array holds.
-
-    A column without entries has no weight at the optimum (of least norm), so that the columns that
-    occur in a few sparse rows are all that matters.
-    """
-    if isinstance(X, np.ndarray):
-        return X, None
-    columns = np.unique(X.indices)
-    if not len(columns):
-        columns = np.zeros(1, np.int64)
-    return X[:, columns].toarray(), columns
 
 
 def check_labels(y: Array) -> None:
@@ -202,61 +224,6 @@ class Moments:
     spread: float  # mean squared distance from the mean of the rows
 
 
-def moments(X: Any, weights: Array) -> Moments:
-    """Return the moments of rows, dense or sparse, or refuse features whose squares overflow."""
-    if isinstance(X, np.ndarray):
-        centre = centre_of(X, weights)
-        return _dense_moments(X, X - centre, centre, weights)
-    share = weights / weights.sum()
-    with np.errstate(over="ignore", invalid="ignore"):
-        lengths = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
-        mean, square = np.asarray(share @ X, np.float64), float(share @ lengths)
-        spread = square - float(mean @ mean) if np.isfinite(square) else np.inf
-    if spread < FAR * square:  # the difference has lost digits
-        spread = _centred_square(X[:, np.unique(X.indices)].toarray(), share)
-    return _moments(X, square, spread)
-
-
-def _dense_moments(X: Array, away: Array, centre: Array, weights: Array) -> Moments:
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = float(weights @ np.vecdot(away, away) / weights.sum())
-        return _moments(X, spread + float(centre @ centre), spread)
-
-
-def _moments(X: Any, square: float, spread: float) -> Moments:
-    if not np.isfinite(square + spread) or (square < SMALLEST_SQUARE and abs(X).max() > 0):
-        raise FirthshotError(
-            f"The largest feature is {abs(X).max():.3g}, whose square cannot be computed: "
-            "scale the features."
-        )
-    return Moments(square or 1.0, spread or 1.0)
-
-
-def _centred_square(X: Array, share: Array) -> float:
-    """Return the mean squared distance from the mean, exactly zero where all rows are equal."""
-    away = X - np.asarray(X[0], np.float64)
-    away -= share @ away
-    return float(share @ np.einsum("ij,ij->i", away, away))
-
-
-def centre_of(X: Array, weights: Array) -> Array:
-    """Return the weighted mean of rows in float64; that of a constant column is its value."""
-    first = np.asarray(X[0], np.float64)
-    mean: Array = first + (weights / weights.sum()) @ (X - first)
-    return mean
-
-
-def centre_if_far(X: Array, weights: Array, moments: Moments) -> tuple[Array, Array | None]:
-    """Return the rows less their mean, and that mean, or the rows as they are and None.
-
-    In the products of rows far from the origin the digits that differ drown in those that do not.
-    """
-    if moments.spread >= FAR * moments.square:
-        return X, None
-    centre = centre_of(X, weights)
-    return X - centre, centre
-
-
 def scale_l2(support: Support) -> float:
     """Return the l2 of ``"scale"``, v max(¼, min(r / (N - 1), √(K / N))), from the rows alone.
 
@@ -267,21 +234,20 @@ def scale_l2(support: Support) -> float:
     Rows that are all equal get v = 1.
     """
     spread = support.moments.spread  # refuses rows whose squares overflow
-    one_over_shots = support.n_classes / float(support.weights.sum())
-    share = min(_share_of_directions(support), np.sqrt(one_over_shots))
+    total, directions = float(support.weights.sum()), 1.0
+    if total > 2:
+        few = len(support.weights) <= MANY_ROWS
+        directions = min(1.0, _effective_directions(support) / (total - 1)) if few else 0.0
+    share = min(directions, np.sqrt(support.n_classes / total))
     return float(spread * max(LEAST_SHARE, share))
 
 
-def _share_of_directions(support: Support) -> float:
-    total = float(support.weights.sum())
-    if total <= 2:
-        return 1.0
-    if len(support.weights) > MANY_ROWS:
-        return 0.0
-    return min(1.0, effective_directions(support) / (total - 1))
+def shots_lam(support: Support) -> float:
+    """Return the λ of ``"shots"``, (K / N)² with N the sum of the weights."""
+    return (support.n_classes / float(support.weights.sum())) ** 2
 
 
-def effective_directions(support: Support) -> float:
+def _effective_directions(support: Support) -> float:
     """Return (tr S)² / tr S² of the rows' covariance S: n equal eigenvalues, if alone, give n."""
     away, share = support.centred[0], support.weights / support.weights.sum()
     spread = support.moments.spread
@@ -305,3 +271,19 @@ def used_rows(weights: Array, classes: Array, labels: Array) -> Array:
             f"The class {missing[0]} has no row of positive weight: remove its rows or weigh them."
         )
     return used
+
+
+def rank_in_class(along: Array, labels: Array, apart: float) -> Array:
+    """Return the position of every row among the distinct rows of its class, (N,).
+
+    Rows lie at ``along`` on some direction; two of a class are distinct where they are farther
+    apart than this share of the largest.
+    """
+    order = np.lexsort((along, labels))
+    labels, along = labels[order], along[order]
+    new_class = np.diff(labels, prepend=-1) != 0
+    new_row = new_class | (np.diff(along, prepend=0.0) > apart * np.abs(along).max())
+    number = np.cumsum(new_row)
+    rank = np.empty(len(labels), np.int64)
+    rank[order] = number - np.maximum.accumulate(np.where(new_class, number, 0))
+    return rank

@@ -14,20 +14,19 @@ would be far too high. ``studies/defaults`` has the measurements.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firthshot.estimators._support import FAR
+from firthshot.arrays import Array
+from firthshot.estimators._support import Support, rank_in_class
 from firthshot.objective import log_softmax
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from firthshot.arrays import Array
     from firthshot.estimators._left_out import LeftOut
-    from firthshot.estimators._support import Support
+
 
 # Each settled on base and validation classes (studies/defaults).
 ROUNDS = 5  # as in five-fold cross-validation; ten would double the time of a fit
@@ -75,19 +74,10 @@ def _rank_in_class(support: Support) -> Array:
     of the rows in the support set has no part in it.
     """
     along = np.asarray(support.X @ np.sin(np.arange(1, support.X.shape[1] + 1)), np.float64)
-    if support.moments.spread < FAR * support.moments.square:
+    if support.far:
         along -= along.mean()  # else what is small beside the mean would count as equal
-    order = np.lexsort((along, support.labels))
-    labels, along = support.labels[order], along[order]
     apart = 1e-6 if support.X.dtype == np.float32 else 1e-12
-    new_class = np.diff(labels, prepend=-1) != 0
-    new_row = new_class | (np.diff(along, prepend=0.0) > apart * np.abs(along).max())
-    number = np.cumsum(new_row)
-    rank = np.empty(len(labels), np.int64)
-    rank[order] = number - np.repeat(
-        number[new_class], np.diff(np.flatnonzero(np.append(new_class, True)))
-    )
-    return rank
+    return rank_in_class(along, support.labels, apart)
 
 
 def support_temperature(logits: Array, plain: Array | None, labels: Array, weights: Array) -> float:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, SupportsFloat
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from firthshot.errors import FirthshotError
 from firthshot.torch._losses import FirthLoss, _check_lam, not_negative
-from firthshot.torch._samples import Reduction, check_reduction
+from firthshot.torch._samples import Reduction, at_least_float32, reduce
 
 
 def firth_bce_loss(
@@ -37,16 +36,12 @@ def firth_bce_loss(
     reduction : "mean", "sum" or "none"
     """
     _check_lam(lam)
-    check_reduction(reduction)
     _check_prior(prior)
-    z = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+    z = at_least_float32(input)
     data = functional.binary_cross_entropy_with_logits(z, target.to(z.dtype), reduction="none")
     entropy = -prior * math.log(prior) - (1 - prior) * math.log1p(-prior)
     penalty = functional.softplus(z) - prior * z - entropy
-    loss = data + not_negative(lam) * penalty
-    if reduction == "none":
-        return loss
-    return loss.mean() if reduction == "mean" else loss.sum()
+    return reduce(data + not_negative(lam) * penalty, None, reduction)
 
 
 def _check_prior(prior: float) -> None:

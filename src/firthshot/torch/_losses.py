@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat
+from typing import Any, NoReturn, SupportsFloat
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, check_choice
 from firthshot.objective import check_prior
 from firthshot.torch._samples import (
+    REDUCTIONS,
     Reduction,
     as_numbers,
-    check_reduction,
     cross_entropy,
     cross_entropy_from,
     divergence_from,
@@ -22,9 +23,6 @@ from firthshot.torch._samples import (
     reduce,
     sample_weights,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 NO_SCRIPT = (
     "torch.jit.script cannot compile {}, whose settings may be numbers or tensors: use "
@@ -151,7 +149,7 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        check_reduction(reduction)
+        check_choice("reduction", reduction, REDUCTIONS)
         _check_smoothing(label_smoothing)
         self.lam = lam
         self.register_buffer("prior", None if prior is None else _checked_prior(prior))
@@ -205,14 +203,11 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         """Describe the settings that differ from those of a plain loss."""
         lam = self.lam.detach() if isinstance(self.lam, Tensor) else self.lam
         parts = [f"lam={float(lam):g}"]
-        if self.prior is not None:
-            parts.append(f"prior=<{len(self.prior)} classes>")
-        if self.weight is not None:
-            parts.append(f"weight=<{len(self.weight)} classes>")
-        if self.ignore_index != -100:
-            parts.append(f"ignore_index={self.ignore_index}")
-        if self.label_smoothing:
-            parts.append(f"label_smoothing={self.label_smoothing:g}")
+        for name in ("prior", "weight"):
+            values = getattr(self, name)
+            parts += [] if values is None else [f"{name}=<{len(values)} classes>"]
+        parts += [f"ignore_index={self.ignore_index}"] if self.ignore_index != -100 else []
+        parts += [f"label_smoothing={self.label_smoothing:g}"] if self.label_smoothing else []
         return ", ".join([*parts, f"reduction={self.reduction!r}"])
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from firthshot.errors import FirthshotError
@@ -18,9 +19,6 @@ from firthshot.torch._samples import (
     per_class,
     reduce,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 def firth_penalty(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional
 
-from firthshot.errors import FirthshotError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from firthshot.errors import FirthshotError, check_choice
 
 Reduction = Literal["none", "mean", "sum"]
 REDUCTIONS = ("none", "mean", "sum")
@@ -47,33 +45,26 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """Return what `torch.nn.functional.cross_entropy` does, of log-probabilities."""
-    check_reduction(reduction)
-    probabilities = target.shape == log_p.shape
-    if probabilities and not target.is_floating_point():
-        raise FirthshotError(
-            f"target has the shape of the logits but type {target.dtype}: "
-            "give probabilities as floating numbers."
-        )
-    if probabilities and ignore_index >= 0:
-        raise FirthshotError(
-            f"ignore_index = {ignore_index} has no meaning for targets that are probabilities."
-        )
+    check_choice("reduction", reduction, REDUCTIONS)
+    if target.shape == log_p.shape:
+        if not target.is_floating_point():
+            raise FirthshotError(
+                f"target has the shape of the logits but type {target.dtype}: "
+                "give probabilities as floating numbers."
+            )
+        if ignore_index >= 0:
+            raise FirthshotError(
+                f"ignore_index = {ignore_index} has no meaning for targets that are probabilities."
+            )
+        target = target.to(log_p.dtype)
+        if not label_smoothing:
+            terms = -log_p * _weighted_target(log_p, target, weight)
+            return reduce(terms.sum(class_dim(log_p)), None, reduction)
+    how: dict[str, Any] = {"ignore_index": ignore_index, "reduction": reduction}
     if label_smoothing:  # log-probabilities are their own log-softmax
-        target = target.to(log_p.dtype) if probabilities else target
-        return functional.cross_entropy(
-            log_p,
-            target,
-            weight,
-            ignore_index=ignore_index,
-            reduction=reduction,
-            label_smoothing=label_smoothing,
-        )
-    if not probabilities:
-        return functional.nll_loss(
-            log_p, target, weight, ignore_index=ignore_index, reduction=reduction
-        )
-    terms = -log_p * _weighted_target(log_p, target, weight)
-    return reduce(terms.sum(class_dim(log_p)), None, reduction)
+        how["label_smoothing"] = label_smoothing
+        return functional.cross_entropy(log_p, target, weight, **how)
+    return functional.nll_loss(log_p, target, weight, **how)
 
 
 def _weighted_target(log_p: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -145,7 +136,7 @@ def reduce(
     values: Tensor, omega: Tensor | None, reduction: Reduction, per_sample: bool = True
 ) -> Tensor:
     """Weigh the samples and reduce; ``per_sample`` divides by their number, else by Σ ω."""
-    check_reduction(reduction)
+    check_choice("reduction", reduction, REDUCTIONS)
     if omega is not None:  # an ignored sample counts as nothing even where its value is infinite
         values = torch.where(omega == 0, 0.0, omega * values)
     if reduction == "none":
@@ -153,11 +144,3 @@ def reduce(
     if reduction == "sum":
         return values.sum()
     return values.mean() if omega is None or per_sample else values.sum() / omega.sum()
-
-
-def check_reduction(reduction: str) -> None:
-    """Refuse a reduction that torch does not have."""
-    if reduction not in REDUCTIONS:
-        raise FirthshotError(
-            f"reduction = {reduction!r} is unknown; choose from {', '.join(REDUCTIONS)}."
-        )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from firthshot.arrays import FLOATS, Array, is_plain
+from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.estimators._class_prior import class_frequencies
 from firthshot.estimators._few_shot import words
@@ -38,13 +38,7 @@ from firthshot.estimators._few_shot.sets import sets_of
 from firthshot.estimators._input import Input
 from firthshot.estimators._left_out import LeftOut
 from firthshot.estimators._saving import Saving
-from firthshot.estimators._support import (
-    WORTH_SINGLE,
-    check_labels,
-    check_weights,
-    encode,
-    used_rows,
-)
+from firthshot.estimators._support import WORTH_SINGLE
 from firthshot.machine import one_thread_for_few_rows
 from firthshot.objective import log_softmax
 
@@ -128,7 +122,7 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             Weight 2 is the row given twice, weight 0 the row left away.
         """
         self._check_parameters()
-        rows, labels, weights = self._labelled(X, y, sample_weight)
+        rows, self.classes_, labels, weights = self._labelled(X, y, sample_weight)
         self._columns = None if isinstance(rows, np.ndarray) else np.unique(rows.indices)
         self._rows = dense_part(rows, self._columns)[0]
         with one_thread_for_few_rows(self._rows):
@@ -141,22 +135,6 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
                 stacklevel=2,
             )
         return self
-
-    def _labelled(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None
-    ) -> tuple[Any, Array, Array]:
-        """Return validated rows, class numbers and weights; rows of weight 0 are left away."""
-        if is_plain(X, 2, "f") and is_plain(y, 1, "iubU") and len(X) == len(y):
-            self._note_features(X, reset=True)
-        else:
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
-            check_labels(y)
-        self.classes_, labels = encode(y)
-        weights = check_weights(sample_weight, len(labels))
-        if sample_weight is not None:
-            used = used_rows(weights, self.classes_, labels)
-            X, labels, weights = X[used], labels[used], weights[used]
-        return X, labels, weights
 
     def _check_parameters(self) -> None:
         for name, word in (("lam", "shots"), ("l2", "scale")):
@@ -318,7 +296,8 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
 
     # Predicting
 
-    def _log_probabilities(self, X: ArrayLike) -> Array:
+    def _scores(self, X: ArrayLike) -> Array:
+        """Return log probabilities (n, K) of new rows."""
         check_is_fitted(self)
         rows = self._new_rows(X)
         some = max(1, AT_ONCE // len(self._rows))
@@ -343,24 +322,14 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         n_rows = float(self._sets.weights[0].sum())
         return mixed(log_p, self._blend.weights, np.log(self.class_prior_), n_rows)
 
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Return log probabilities, or for two classes their difference, (n_samples,)."""
-        log_p = self._log_probabilities(X)
-        return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the most probable class of each row."""
-        best = self._log_probabilities(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
-
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return probabilities, (n_samples, n_classes), in the order of ``classes_``."""
         with one_thread_for_few_rows(X):
-            return np.exp(self._log_probabilities(X))
+            return np.exp(self._scores(X))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log probabilities, (n_samples, n_classes), in the order of ``classes_``."""
-        return self._log_probabilities(X)
+        return self._scores(X)
 
     # Saving
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from firthshot.arrays import Array
+from firthshot.estimators._support import rank_in_class
 
 ROUNDS, ENOUGH = 5, 60  # rounds of left-out rows, and rows after which there is no further round
 MOST_LEFT = 200  # rows of a round, about: more rows make more rounds, of which few are needed
@@ -98,7 +99,7 @@ def sets_of(along: Array, labels: Array, weights: Array, n_classes: int) -> Sets
     ----------
     along : (N,), where rows lie on some direction: equal for equal rows, and hardly for others
     """
-    rank = _rank_in_class(along, labels)
+    rank = rank_in_class(along, labels, 1e-9)
     distinct = np.zeros(n_classes, np.int64)
     np.maximum.at(distinct, labels, rank + 1)
     n_rounds = min(max(ROUNDS, len(labels) // MOST_LEFT), int(distinct.max()))
@@ -112,16 +113,3 @@ def sets_of(along: Array, labels: Array, weights: Array, n_classes: int) -> Sets
         kept[number + 1, rows] = 0.0
         left[number, : len(rows)] = rows
     return Sets(labels, kept, left, n_classes)
-
-
-def _rank_in_class(along: Array, labels: Array) -> Array:
-    """Return the position of every row among the distinct rows of its class, (N,)."""
-    order = np.lexsort((along, labels))
-    labels, along = labels[order], along[order]
-    new_class = np.diff(labels, prepend=-1) != 0
-    apart = np.diff(along, prepend=0.0) > 1e-9 * max(float(np.abs(along).max()), 1e-300)
-    number = np.cumsum(new_class | apart)
-    first = np.maximum.accumulate(np.where(new_class, number, 0))
-    rank = np.empty(len(labels), np.int64)
-    rank[order] = number - first
-    return rank
