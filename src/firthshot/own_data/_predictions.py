@@ -97,12 +97,15 @@ def matched_features(examples: Examples, model: Any) -> Any:
     """Return the features as the model takes them, or refuse rows of another size."""
     wanted, found = int(model.n_features_in_), examples.features.shape[1]
     if found != wanted:
-        out = "rows from the same encoder or with the same columns"
+        has = f"{examples.source} has {found} feature{'s' * (found != 1)}"
         if model.encoder_fingerprint_ is not None and examples.kind == "features":
-            out = f"{_taken(model)}, or {wanted} features of its encoder {model.encoder_name_}"
+            raise FirthshotError(
+                f"{has}, but this model takes {_taken(model)}: give those, or {wanted} features of "
+                f"its encoder {model.encoder_name_}."
+            )
         raise FirthshotError(
-            f"{examples.source} has {found} feature{'s' * (found != 1)}, but the model was fitted "
-            f"to {wanted}: give {out}."
+            f"{has}, but the model was fitted to {wanted}: give rows from the same encoder or with "
+            "the same columns."
         )
     return named_rows(examples.features, model_features(model))
 
