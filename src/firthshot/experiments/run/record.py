@@ -90,9 +90,7 @@ def read_times(folder: Path) -> Times:
 
 def write_times(folder: Path, times: Times) -> None:
     """Put the times on record."""
-    write_record(
-        folder / _TIMES, [Timing(*key, seconds=each) for key, each in sorted(times.items())]
-    )
+    write_record(folder / _TIMES, [Timing(*key, each) for key, each in sorted(times.items())])
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
