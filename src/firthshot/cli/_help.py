@@ -127,14 +127,11 @@ GROUPS = {
 def add_help(app: typer.Typer, above: str = "") -> None:
     """Give every command of an app its help screen, its examples and its guide."""
     app.info.cls = PlainGroup
+    app.rich_markup_mode = None  # of two columns, and not of four
     for command in app.registered_commands:
         assert command.callback is not None
         name = f"{above}{command.name or command.callback.__name__}"
+        words = HELP[ALIASES.get(name, name)]
+        examples = (f"firthshot {example}" for example in words.examples)
         command.cls = PlainCommand
-        command.epilog = _epilog(HELP[ALIASES.get(name, name)])
-
-
-def _epilog(words: Help) -> str:
-    """Return paragraphs: a single line break would be lost."""
-    examples = (f"firthshot {example}" for example in words.examples)
-    return "\n\n".join(("Examples:", *examples, f"Guide: docs/{words.guide}"))
+        command.epilog = "\n\n".join((*examples, f"Guide: docs/{words.guide}"))

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import Console
-
-MOST_COLUMNS = 100
 LONGEST_LABEL = 24  # a longer one has a line of its own
 VALUES = {"int": "N", "float": "X", "path": "PATH", "file": "PATH", "dir": "PATH"}
 
@@ -22,42 +15,50 @@ class PlainCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return what follows the command's name: what is needed comes first."""
-        named = [argument_label(one) for one in self.params if _is_argument(one)]
-        return [*named, "[OPTIONS]"]
+        return [*(argument_label(one) for one in self.params if _is_argument(one)), "[OPTIONS]"]
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Print the help."""
-        console = _console()
-        _print_head(console, self, ctx)
-        arguments = [one for one in self.params if _is_argument(one)]
-        rows = [(argument_label(one), meaning(one)) for one in arguments]
-        _print_rows(console, "Arguments", rows, _left_column(rows))
-        _print_options(console, self, ctx)
-        _print_examples(console, self.epilog or "")
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options in the groups that the help has for them."""
+        from firthshot.cli._help import GROUPS
+
+        shown = [one for one in self.get_params(ctx) if not getattr(one, "hidden", False)]
+        arguments = [(argument_label(one), meaning(one)) for one in shown if _is_argument(one)]
+        options = {
+            one.opts[0][2:]: (option_label(one, ctx), meaning(one))
+            for one in shown
+            if not _is_argument(one)
+        }
+        wanted = GROUPS.get(ctx.command_path.removeprefix("firthshot "), {})
+        groups = {
+            title: [options.pop(name) for name in names if name in options]
+            for title, names in wanted.items()
+        }
+        groups["Other" if wanted else "Options"] = list(options.values())
+        _write(formatter, {"Arguments": arguments})
+        _write(formatter, groups)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the examples, each on a line that can be copied, and the guide."""
+        *examples, guide = (self.epilog or "").split("\n\n")
+        if examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {example}\n" for example in examples))
+            formatter.write(f"\n{guide}\n")
 
 
 class PlainGroup(TyperGroup):
     """A group whose help lists its commands by what a person wants, then its options."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Print the help."""
-        console = _console()
-        _print_head(console, self, ctx)
-        groups = self._by_group()
-        left = _left_column(row for rows in groups.values() for row in rows)
-        for title, rows in groups.items():
-            _print_rows(console, title, rows, left)
-        _print_options(console, self, ctx)
-
-    def _by_group(self) -> dict[str, list[tuple[str, str]]]:
-        """Return names and first sentences of the commands that are shown."""
-        found: dict[str, list[tuple[str, str]]] = {}
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, then the options."""
+        groups: dict[str, list[tuple[str, str]]] = {}
         for name, below in self.commands.items():
             title = getattr(below, "rich_help_panel", None)
             if not below.hidden:
                 row = (name, (below.help or "").split("\n\n")[0])
-                found.setdefault(title if isinstance(title, str) else "Commands", []).append(row)
-        return found
+                groups.setdefault(title if isinstance(title, str) else "Commands", []).append(row)
+        _write(formatter, groups)
+        PlainCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
 
 
 def argument_label(parameter: Any) -> str:
@@ -69,18 +70,14 @@ def argument_label(parameter: Any) -> str:
 def option_label(parameter: Any, ctx: Any) -> str:
     """Return an option as it is typed: a flag alone, others with what they take."""
     names = "/".join((*parameter.opts, *parameter.secondary_opts))
-    return names if parameter.is_flag else f"{names} {_value(parameter, ctx)}"
-
-
-def _value(parameter: Any, ctx: Any) -> str:
-    """Return what an option takes: its choices, or a word for its type."""
+    if parameter.is_flag:
+        return names
     if parameter.metavar:
-        return str(parameter.metavar)
+        return f"{names} {parameter.metavar}"
     describe = getattr(parameter, "display_type", None) or parameter.make_metavar
     kind = describe(ctx).strip("<[]>").removeprefix("list[").removesuffix("...").rstrip("]")
-    if "|" in kind:
-        return str(kind)
-    return next((word for part, word in VALUES.items() if kind.lower().startswith(part)), "TEXT")
+    words = (word for part, word in VALUES.items() if kind.lower().startswith(part))
+    return f"{names} {kind if '|' in kind else next(words, 'TEXT')}"
 
 
 def meaning(parameter: Any) -> str:
@@ -99,69 +96,11 @@ def _is_argument(parameter: Any) -> bool:
     return bool(parameter.param_type_name == "argument")
 
 
-def _console() -> Console:
-    from firthshot.cli._screen import screen
-
-    made = screen()
-    made.width = min(made.width, MOST_COLUMNS)
-    return made
-
-
-def _print_head(console: Console, command: Any, ctx: Any) -> None:
-    """Print the usage line and what the command does."""
-    pieces = " ".join(command.collect_usage_pieces(ctx))
-    console.print(_lines(f"Usage: {ctx.command_path} {pieces}", console.width), style="bold")
-    for paragraph in (command.help or "").split("\n\n"):
-        console.print()
-        console.print(_lines(paragraph, console.width))
-
-
-def _print_options(console: Console, command: Any, ctx: Any) -> None:
-    """Print the options of a command, in the groups that its help has for them."""
-    from firthshot.cli._help import GROUPS
-
-    wanted = GROUPS.get(ctx.command_path.removeprefix("firthshot "), {})
-    shown = [one for one in command.get_params(ctx) if not _is_argument(one) and not one.hidden]
-    rows = {one.opts[0][2:]: (option_label(one, ctx), meaning(one)) for one in shown}
-    left = _left_column(rows.values())
-    for title, names in wanted.items():
-        _print_rows(console, title, [rows.pop(name) for name in names if name in rows], left)
-    _print_rows(console, "Other" if wanted else "Options", list(rows.values()), left)
-
-
-def _left_column(rows: Iterable[tuple[str, str]]) -> int:
-    """Return the width of the labels, but for those that have a line of their own."""
-    return 4 + max((len(label) for label, _ in rows if len(label) <= LONGEST_LABEL), default=8)
-
-
-def _print_rows(console: Console, title: str, rows: list[tuple[str, str]], left: int) -> None:
-    """Print a title and, under it, labels with their sentences beside them."""
-    if not rows:
-        return
-    from rich.text import Text
-
-    console.print()
-    console.print(title, style="bold underline")
-    for label, words in rows:
-        first, *more = textwrap.wrap(words, console.width - left, break_long_words=False) or [""]
-        label = f"  {label}".ljust(left)
-        if len(label) > left:
-            label += "\n" + " " * left
-        lines = "\n".join((first, *(" " * left + line for line in more)))
-        console.print(Text.assemble((label, "cyan"), lines), soft_wrap=True)
-
-
-def _print_examples(console: Console, epilog: str) -> None:
-    """Print the examples, each on a line that can be copied, and the guide."""
-    title, *examples, guide = epilog.split("\n\n") if epilog else ("", "")
-    if examples:
-        console.print()
-        console.print(title.removesuffix(":"), style="bold underline")
-        for line in examples:
-            console.print("  " + line, soft_wrap=True)
-        console.print()
-        console.print(guide)
-
-
-def _lines(text: str, width: int) -> str:
-    return textwrap.fill(" ".join(text.split()), width, break_on_hyphens=False)
+def _write(formatter: Any, groups: dict[str, list[tuple[str, str]]]) -> None:
+    """Write groups of labels with their sentences beside them, all at one indentation."""
+    labels = [label for rows in groups.values() for label, _ in rows]
+    widest = max((len(label) for label in labels if len(label) <= LONGEST_LABEL), default=0)
+    for title, rows in groups.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl([(label.ljust(widest), words) for label, words in rows], widest)
