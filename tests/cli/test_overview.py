@@ -26,7 +26,7 @@ LINE = {
 
 def printed(*lines: dict[str, Any], width: int = 80, terminal: bool = False) -> list[str]:
     console = Console(width=width, file=io.StringIO(), force_terminal=terminal, color_system=None)
-    console.print(_overview.Lines([_overview._words({**LINE, **line}) for line in lines]))
+    _overview.show_lines(console, [_overview._words({**LINE, **line}) for line in lines])
     return console.file.getvalue().splitlines()
 
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from experiments.toy import write_bank
-from firthshot.cli._overview import drawn_overview
+from firthshot.cli._overview import drawn_overview, show_lines
 from firthshot.experiments.summary import RunSummary, read_summary
 from firthshot.experiments.summary.calibration import PUBLISHED_WAY
 from firthshot.report.gather import Gathered, gather
@@ -93,10 +93,8 @@ def test_the_page_holds_the_choice_as_a_file(data: Gathered) -> None:
 
 
 def test_the_terminal_shows_the_choice(folder: Path) -> None:
-    table = drawn_overview(read_summary(folder))
-    assert table is not None
     out = io.StringIO()
-    Console(file=out, width=100).print(table)
+    show_lines(Console(file=out, width=100), drawn_overview(read_summary(folder)))
     lines = out.getvalue().splitlines()
     assert [PUBLISHED_WAY in line for line in lines[1:]] == [False, False, True, True]
     assert "→" in lines[1]
@@ -104,4 +102,4 @@ def test_the_terminal_shows_the_choice(folder: Path) -> None:
 
 def test_other_runs_have_no_such_table() -> None:
     empty = pl.DataFrame()
-    assert drawn_overview(RunSummary(empty, empty, empty, [])) is None
+    assert drawn_overview(RunSummary(empty, empty, empty, [])) == []

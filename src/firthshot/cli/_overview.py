@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from firthshot.cli._screen import plain
@@ -11,9 +10,7 @@ from firthshot.experiments.schema import SPLITLESS
 from firthshot.experiments.statistics import ALPHA
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.segment import Segment
-    from rich.table import Table
+    from rich.console import Console
 
     from firthshot.experiments.summary import RunSummary
 
@@ -25,80 +22,68 @@ _WORDS = (*_NAMES, "head", "penalty", "shots", "chosen on", "")
 _SILENT = (*_NAMES, "penalty", "artificial")  # left out where they say the same everywhere
 _ORDER = ("bank", "source", "head", "penalty", "prior", "ways", "shots", "shots_scheme")
 
+Words = dict[str, str]  # the cells of a line by column
 
-@dataclass(frozen=True)
-class Lines:
-    """Rows of words as a table in which names are shortened, and numbers never.
+
+def show_lines(console: Console, rows: list[Words]) -> None:
+    """Print lines as a table in which names are shortened, and numbers never.
 
     What is no terminal has no edge; a terminal that is too narrow even for short names gets
     numbers on two lines.
     """
+    from rich.table import Table
 
-    rows: list[dict[str, str]]
+    from firthshot.figures import shortened
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """Yield the table that fits."""
-        if not console.is_terminal:
-            # A file or a pipe: rich takes it for 80 columns wide and would cut the lines there.
-            console.width = max(console.width, self._width(LONGEST_NAME))
-            options = options.update_width(console.width)
-        room = options.max_width
-        lengths = range(LONGEST_NAME, SHORTEST_NAME - 1, -1)
-        fits = (length for length in lengths if self._width(length) <= room)
-        yield from console.render(self._table(next(fits, SHORTEST_NAME), room), options)
+    shown = _shown(rows)
+    if not console.is_terminal:
+        console.width = 10_000  # a file or a pipe, which rich takes for 80 columns wide
+    room = console.width
+    names = [name for name in shown if name in _NAMES]
+    numbers = {name: cells for name, cells in shown.items() if name not in _NAMES}
+    free = (room - _width(numbers)) // max(len(names), 1) - 1
+    length = min(LONGEST_NAME, max(SHORTEST_NAME, free))
+    shown |= {name: [shortened(cell, length) for cell in shown[name]] for name in names}
+    wide = _width(shown) > room
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for name, cells in shown.items():
+        number = name not in _WORDS
+        longest = max((len(piece) for cell in cells for piece in cell.split()), default=0)
+        table.add_column(
+            plain(name),
+            justify="right" if number else "left",
+            no_wrap=not wide,
+            overflow="fold",
+            min_width=longest if number else None,
+        )
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*map(plain, row))  # no markup: a bank may be called "[red]"
+    console.print(table)
 
-    def _shown(self) -> list[str]:
-        """Return the columns; those that say nothing, or the same everywhere, are left out."""
-        said = {name: {row[name] for row in self.rows} for name in self.rows[0]}
-        silent = [name for name in _SILENT if len(said.get(name, ())) == 1]
-        return [name for name in said if name not in silent and any(said[name])]
 
-    def _cells(self, name: str, longest: int) -> list[str]:
-        from firthshot.figures import shortened
+def _shown(rows: list[Words]) -> dict[str, list[str]]:
+    """Return the columns; those that say nothing, or the same everywhere, are left out."""
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return {
+        name: cells
+        for name, cells in columns.items()
+        if any(cells) and not (name in _SILENT and len(set(cells)) == 1)
+    }
 
-        cells = [row[name] for row in self.rows]
-        return [shortened(cell, longest) for cell in cells] if name in _NAMES else cells
 
-    def _width(self, longest: int) -> int:
-        from rich.cells import cell_len
-
-        shown = self._shown()
-        return sum(max(map(cell_len, (name, *self._cells(name, longest)))) + 1 for name in shown)
-
-    def _longest_piece(self, name: str) -> int | None:
-        """Return the width that a column of numbers needs so that none is broken."""
-        pieces = [piece for row in self.rows for piece in row[name].split()]
-        return None if name in _WORDS else max(map(len, pieces), default=0)
-
-    def _table(self, longest: int, width: int) -> Table:
-        from rich.table import Table
-
-        table = Table(box=None, padding=(0, 1, 0, 0))
-        shown = self._shown()
-        wrap = self._width(longest) > width
-        for name in shown:
-            table.add_column(
-                plain(name),
-                justify="left" if name in _WORDS else "right",
-                no_wrap=not wrap,
-                overflow="fold",
-                min_width=self._longest_piece(name),
-            )
-        columns = [self._cells(name, longest) for name in shown]
-        for cells in zip(*columns, strict=True):
-            table.add_row(*map(plain, cells))  # no markup: a bank may be called "[red]"
-        return table
+def _width(columns: dict[str, list[str]]) -> int:
+    return sum(max(map(len, (name, *cells))) + 1 for name, cells in columns.items())
 
 
 @dataclass(frozen=True)
 class Overview:
-    """The improvements of a run: what the table shows, the table, and what is to be known of it.
+    """The improvements of a run: what the table shows, its lines, and what is to be known of it.
 
-    There is no table where nothing is finished, or where it would be longer than MOST_LINES.
+    There are no lines where nothing is finished, or where there would be more than MOST_LINES.
     """
 
     title: str = ""
-    table: Lines | None = None
+    rows: list[Words] = field(default_factory=list)
     legend: str = ""
 
 
@@ -122,7 +107,7 @@ def overview(summary: RunSummary) -> Overview:
     legend = f"{MARK} significant: Wilcoxon, Holm-corrected over the table, p < {ALPHA:g}."
     return Overview(
         title,
-        Lines([_words(row) for row in rows]),
+        [_words(row) for row in rows],
         " ".join([*([legend] if marked else []), *unjudged]),
     )
 
@@ -131,17 +116,15 @@ def _accuracies(summary: RunSummary, which: str) -> Overview:
     rows = summary.chosen.sort(*_ORDER, "artificial").to_dicts()
     if not rows or len(rows) > MOST_LINES:
         return Overview()
-    words = [_place(row) | _accuracy_words(row) for row in rows]
-    return Overview(f"Accuracy on the novel classes, {which}:", Lines(words))
-
-
-def _accuracy_words(row: dict[str, Any]) -> dict[str, str]:
-    width = row["accuracy_ci"]
-    interval = "" if width is None else f" ± {100 * width:.2f}"
-    return {
-        "artificial": str(row["artificial"]),
-        "accuracy %": f"{100 * row['accuracy']:.2f}{interval}",
-    }
+    words = [
+        _place(row)
+        | {
+            "artificial": str(row["artificial"]),
+            "accuracy %": f"{100 * row['accuracy']:.2f}{_interval(row['accuracy_ci'])}",
+        }
+        for row in rows
+    ]
+    return Overview(f"Accuracy on the novel classes, {which}:", words)
 
 
 def _chosen(summary: RunSummary) -> list[dict[str, Any]]:
@@ -167,17 +150,17 @@ def _mark(row: dict[str, Any]) -> str:
     return MARK if tested and row["p_holm"] < ALPHA else ""
 
 
-def drawn_overview(summary: RunSummary) -> Lines | None:
+def drawn_overview(summary: RunSummary) -> list[Words]:
     """Return artificial rows and λ chosen together, where a run has Distribution Calibration."""
     import polars as pl
 
     lines = summary.calibration.sort(*_ORDER)
     # The fair choice first; the paper's is there to compare with its table.
     rows = lines.sort(pl.col("chosen_on") != "val", maintain_order=True).to_dicts()
-    return Lines([_drawn_words(row) for row in rows]) if 0 < len(rows) <= MOST_LINES else None
+    return [_drawn_words(row) for row in rows] if len(rows) <= MOST_LINES else []
 
 
-def _drawn_words(row: dict[str, Any]) -> dict[str, str]:
+def _drawn_words(row: dict[str, Any]) -> Words:
     return _place(row) | {
         "chosen on": row["chosen_on"],
         "artificial rows": f"{row['before_artificial']} → {row['artificial']}",
@@ -187,7 +170,7 @@ def _drawn_words(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _place(row: dict[str, Any]) -> dict[str, str]:
+def _place(row: dict[str, Any]) -> Words:
     balanced = row["shots_scheme"] == "balanced"
     return {
         "bank": row["bank"],
@@ -199,18 +182,18 @@ def _place(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _words(row: dict[str, Any]) -> dict[str, str]:
+def _words(row: dict[str, Any]) -> Words:
     theory = row["theory_coefficient"]
+    untrained = theory is None
+    gain = "" if untrained else _gain(row["theory_improvement"], row["theory_improvement_ci"])
     return _place(row) | {
         "artificial": str(row["artificial"]),
         "base %": f"{100 * row['base_accuracy']:.2f}",
         "λ": "–" if row["coefficient"] is None else f"{row['coefficient']:g}",
         "gain": _gain(row["improvement"], row["improvement_ci"]),
         "": _mark(row),
-        "theory": "" if theory is None else f"{theory:.3g}",
-        "theory gain": ""
-        if theory is None
-        else _gain(row["theory_improvement"], row["theory_improvement_ci"]),
+        "theory": "" if untrained else f"{theory:.3g}",
+        "theory gain": gain,
     }
 
 
@@ -220,8 +203,9 @@ def _gain(mean: float | None, half_width: float | None) -> str:
         return "–"
     if not mean and not half_width:
         return "0"
-    points = round(100 * mean, 2)
-    sign = "+" if points else ""  # as on the page
-    return f"{points + 0.0:{sign}.2f}" + (
-        "" if half_width is None else f" ± {100 * half_width:.2f}"
-    )
+    points = round(100 * mean, 2) + 0.0
+    return f"{points:{'+' if points else ''}.2f}{_interval(half_width)}"
+
+
+def _interval(half_width: float | None) -> str:
+    return "" if half_width is None else f" ± {100 * half_width:.2f}"

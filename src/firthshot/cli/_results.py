@@ -19,7 +19,10 @@ DEAL = (
     "λ is chosen on val classes. To have some: firthshot bank export BANK --out all.npz, then "
     "firthshot bank import all.npz --val-classes 0.5 --out new.bank"
 )
-
+DRAWN = (
+    "The number of artificial rows chosen too, before → after: on the val classes, and as the "
+    "paper did, on the novel trials themselves:"
+)
 BOTH = (
     'λ is chosen on val classes, which "splits" leaves out: run again with --set '
     '\'splits=["val", "novel"]\' into another folder (--out).'
@@ -53,23 +56,26 @@ def finish(outcome: RunOutcome, folder: Path, report: bool, console: Console) ->
     trained = f"{outcome.classifiers:,} classifiers trained{kept * bool(outcome.resumed)}"
     say(console, f"{trained}. All tables are in {folder}/summary.")
     _tell_losses(outcome, folder)
-    _write_page(folder, gathered if report else None, console)
+    finish_report(folder, gathered if report else None, console)
 
 
-def finish_geometric(folder: Path, report: bool, console: Console) -> None:
-    """Write the report of a geometric run."""
-    from firthshot.report.gather import gather
+def finish_report(folder: Path, runs: list[Path] | Gathered | None, console: Console) -> None:
+    """Write the report that is wanted, or say that the one of the folder is outdated."""
+    from firthshot.experiments.run.status import page_outdated
 
-    _write_page(folder, gather([folder]) if report else None, console)
+    if runs is not None:
+        write_page(runs, None, console)
+    elif page_outdated(folder):
+        say(console, outdated_words(folder))
 
 
-def report_together(folders: list[Path], out: Path, console: Console) -> None:
-    """Write one report of several runs, and say where it is."""
+def write_page(runs: list[Path] | Gathered, out: Path | None, console: Console) -> None:
+    """Write the report of one or several runs, and say where it is."""
     from firthshot.cli.report import FigureCount
     from firthshot.report.build import write_report
 
     say(console, "Writing the report: figures, tables and the page.")
-    page = write_report(folders, out, drawn=None if console.quiet else FigureCount())
+    page = write_report(runs, out, drawn=None if console.quiet else FigureCount())
     say(console, f"The report is {page}")
 
 
@@ -78,53 +84,28 @@ def _tell_losses(outcome: RunOutcome, folder: Path) -> None:
 
     console = screen()  # never quiet
     if lost := dropped_trials(folder):
-        say(
-            console,
-            f"Warning: {lost}, because some of their features are NaN or infinite. Look with: "
-            "firthshot bank check BANK",
-        )
+        why = "because some of their features are NaN or infinite"
+        say(console, f"Warning: {lost}, {why}. Look with: firthshot bank check BANK")
     if outcome.failed:
-        say(
-            console,
-            f"{len(outcome.failed)} of {outcome.cells:,} cells failed (reasons in "
-            f"{folder}/failures); retry them with: {resume_command(folder)}",
-        )
-
-
-def _write_page(folder: Path, gathered: Gathered | None, console: Console) -> None:
-    """Write the report that is wanted, and say where it is, or that it is outdated."""
-    from firthshot.experiments.run.status import page_outdated
-
-    if gathered is None:
-        if page_outdated(folder):
-            say(console, outdated_words(folder))
-        return
-    from firthshot.cli.report import FigureCount
-    from firthshot.report.build import write_report
-
-    say(console, "Writing the report: figures, tables and the page.")
-    page = write_report(gathered, drawn=None if console.quiet else FigureCount())
-    say(console, f"The report is {page}")
+        count = f"{len(outcome.failed)} of {outcome.cells:,} cells failed"
+        why = f"reasons in {folder}/failures"
+        say(console, f"{count} ({why}); retry them with: {resume_command(folder)}")
 
 
 def show_results(gathered: Gathered, console: Console) -> None:
     """Print the table of improvements, the verdict and the warnings."""
-    from firthshot.cli._overview import drawn_overview, overview
+    from firthshot.cli._overview import drawn_overview, overview, show_lines
 
     summary = gathered.summary
     found = overview(summary)
-    if found.table is not None:
+    if found.rows:
         say(console, found.title)
-        console.print(found.table)
+        show_lines(console, found.rows)
     if found.legend:
         say(console, found.legend)
-    if (drawn := drawn_overview(summary)) is not None:
-        say(
-            console,
-            "The number of artificial rows chosen too, before → after: on the val classes, and as "
-            "the paper did, on the novel trials themselves:",
-        )
-        console.print(drawn)
+    if drawn := drawn_overview(summary):
+        say(console, DRAWN)
+        show_lines(console, drawn)
     for line in _verdict(gathered):
         say(console, line)
     if summary.not_judged:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._options import Quiet
-from firthshot.cli._results import finish, finish_geometric, report_together, resume_command
+from firthshot.cli._results import finish, finish_report, resume_command, write_page
 from firthshot.cli._screen import say, screen
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run(
         folders.append(own or _own_folder(spec.name, bank or ()))
         failed |= _run_one(spec, folders[-1], workers, dask, report and not together, console)
     if report and together:
-        report_together(folders, out or _own_folder(source, bank or ()), console)
+        write_page(folders, out or _own_folder(source, bank or ()), console)
     if failed:
         raise typer.Exit(1)
 
@@ -96,7 +96,7 @@ def _run_one(
     try:
         if isinstance(spec, GeometricSpec):
             _run_geometric(spec, folder, workers, dask, console)
-            finish_geometric(folder, report, console)
+            finish_report(folder, [folder] if report else None, console)
             return False
         outcome = _run(spec, folder, workers, dask, console)
     except KeyboardInterrupt:
