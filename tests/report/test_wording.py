@@ -41,10 +41,10 @@ def test_parts_cover_and_do_not_overlap() -> None:
     ("ways", "shots", "schemes", "words"),
     [
         ([5, 10], [1, 5], ["unbalanced-8"], "in all 6 settings"),
-        ([5, 10], [1, 5], [], "with equal shots"),
-        ([5, 10], [], ["unbalanced-8"], "with unequal shots"),
-        ([5], [1], [], "at 1 shot, 5 ways"),
-        ([10], [], ["unbalanced-8"], "with unequal shots at 10 ways"),
+        ([5, 10], [1, 5], [], "at 1 and 5 shots"),
+        ([5, 10], [], ["unbalanced-8"], "at unbalanced-8 shots"),
+        ([5], [1], [], "at 5 ways, 1 shot"),
+        ([10], [], ["unbalanced-8"], "at 10 ways, unbalanced-8 shots"),
     ],
 )
 def test_where(ways: list[int], shots: list[int], schemes: list[str], words: str) -> None:
@@ -71,19 +71,19 @@ def test_numbers_in_words() -> None:
         (
             {1: 0.7, 5: 0.3},
             "Firth helps in both settings.",
-            "The largest gain is +0.70 ± 0.20 points (5 ways, 1 shot).",
+            "The largest gain is +0.70 ± 0.20 points, 60.0 → 60.7 % (5 ways, 1 shot).",
         ),
         (
             {1: 0.7},
             "Firth helps at 5 ways, 1 shot.",
-            "The largest gain is +0.70 ± 0.20 points (5 ways, 1 shot).",
+            "The largest gain is +0.70 ± 0.20 points, 60.0 → 60.7 % (5 ways, 1 shot).",
         ),
         (
             {1: 0.7, 5: -0.3, 10: 0.0},
             "Firth helps in 1 and costs accuracy in 1 of 3 settings.",
             (
-                "The largest gain is +0.70 ± 0.20 points (5 ways, 1 shot) and the largest loss is "
-                "−0.30 ± 0.20 points (5 ways, 5 shots)."
+                "The largest gain is +0.70 ± 0.20 points, 60.0 → 60.7 % (5 ways, 1 shot). The "
+                "largest loss is −0.30 ± 0.20 points, 60.0 → 59.7 % (5 ways, 5 shots)."
             ),
         ),
         (
@@ -95,7 +95,8 @@ def test_numbers_in_words() -> None:
 )
 def test_does_it_help_and_how_much(gains: dict[int, float], helps: str, much: str) -> None:
     (verdict,) = verdicts(*(setting(5, shots, gain) for shots, gain in gains.items()))
-    assert card_lead(verdict)[:2] == [helps, much]
+    first, *middle, _ = card_lead(verdict)
+    assert (first, " ".join(middle)) == (helps, much)
 
 
 def test_a_card_without_effect() -> None:
@@ -137,10 +138,10 @@ def test_where_it_helps_in_the_words_of_the_grid() -> None:
     gains = {(w, s): 0.7 if w > 10 and s > 1 else 0.0 for w in (5, 10, 15, 20) for s in (1, 5, 10)}
     (verdict,) = verdicts(*(setting(w, s, gain) for (w, s), gain in gains.items()))
     assert said(verdict, "accuracy") == [
-        "Firth helps at 5 and 10 shots from 15 ways up (+0.70 ± 0.20 points).",
+        "Firth helps at 15 and 20 ways, 5 and 10 shots (+0.70 ± 0.20 points).",
         (
             "The effect may be chance at 1 shot (0.00 ± 0.20 points); "
-            "at 5 and 10 shots up to 10 ways (0.00 ± 0.20 points)."
+            "at 5 and 10 ways, 5 and 10 shots (0.00 ± 0.20 points)."
         ),
     ]
 
@@ -193,23 +194,18 @@ def test_the_tuning_free_coefficient() -> None:
     )
     assert said(verdict, "theory") == [
         (
-            "The tuning-free λ of the theory costs accuracy at 1 shot (−2.00 ± 0.10 points). The "
-            "theory removes the first-order bias of the weights; it does not aim at accuracy. "
-            "studies/reproduction compares it with a chosen λ."
+            "The tuning-free λ of the theory costs accuracy at 1 shot (−2.00 ± 0.10 points). It "
+            "removes the first-order bias of the weights and does not aim at accuracy."
         ),
         (
-            "The tuning-free λ of the theory may cost accuracy: a loss of 0.5 points is possible "
-            "at 10 shots (−0.50 ± 0.60 points)."
+            "The tuning-free λ of the theory may cost 0.5 points or more at 10 shots "
+            "(−0.50 ± 0.60 points)."
         ),
         (
             "The tuning-free λ of the theory is safe at 5 shots (+0.50 ± 0.10 points): it loses "
             "less than 0.5 points."
         ),
     ]
-    (verdict,) = verdicts(setting(5, 1, 0.7, **theory(-0.5, 0.1)))
-    assert said(verdict, "theory")[0].endswith(
-        "costs accuracy at 5 ways, 1 shot (−0.50 ± 0.10 points)."
-    )
 
 
 def test_probabilities() -> None:
@@ -217,15 +213,17 @@ def test_probabilities() -> None:
     (verdict,) = verdicts(setting(5, 1, 0.7, **worse), setting(5, 5, 0.7, **worse))
     assert said(verdict, "calibration") == [
         (
-            "Probabilities get worse: nll rises in 2 of 2, calibration error (ECE) rises in 2 of "
-            "2, the largest change is from 0.20 to 0.50 at 5 ways, 1 shot."
+            "Probabilities get worse: nll rises in 2 and falls in 0 of 2, calibration error (ECE) "
+            "rises in 2 and falls in 0 of 2, by most from 0.20 to 0.50 at 5 ways, 1 shot."
         )
     ]
     (verdict,) = verdicts(setting(5, 1, 0.7, nll=0.5, ece_pooled=0.1), bins={(5, 1): (40.0, 80.0)})
     assert said(verdict, "calibration") == [
         (
-            "Probabilities get better: nll falls, calibration error (ECE) falls, from 0.20 to "
-            "0.10. Without penalty the head is under-confident (40% mean confidence, 80% accuracy)."
+            "Probabilities get better: nll rises in 0 and falls in 1 of 1, calibration error (ECE) "
+            "rises in 0 and falls in 1 of 1, by most from 0.20 to 0.10 at 5 ways, 1 shot. Without "
+            "penalty the head is over-confident in 0 and under-confident in 1 of 1 setting (40% "
+            "mean confidence, 80% accuracy at 5 ways, 1 shot)."
         )
     ]
     (verdict,) = verdicts(setting(5, 1, 0.7, nll=1.5), bins={(5, 1): (79.0, 80.0)})
@@ -326,7 +324,7 @@ def test_tiles() -> None:
         ((1.0, 1.0), "Yes, in both settings.", "good"),
         ((1.0, 0.0), "Yes, in 1 of 2 settings.", "good"),
         ((1.0, 0.0, 0.0), "It helps in 1 of 3 settings.", "mixed"),
-        ((-1.0, -0.5), "It costs accuracy in 2 of 2 settings.", "bad"),
+        ((-1.0, -0.5), "It costs accuracy in both settings.", "bad"),
         (
             (-1.0, 1.0),
             "It depends: it helps in 1 and costs accuracy in 1 of 2 settings.",
@@ -337,8 +335,8 @@ def test_tiles() -> None:
         (
             (0.1, None),
             (
-                "No gain found: the effect may be chance in 1 and the validation classes chose "
-                "λ = 0 in 1 of 2 settings."
+                "No gain found: the effect may be chance in 1 of 2 settings and the validation "
+                "classes chose λ = 0 in 1 of 2 settings."
             ),
             "plain",
         ),
@@ -367,8 +365,8 @@ def test_too_few_trials_are_no_null_result() -> None:
     assert headline.counts == (("unclear", 2, "too few trials"),)
     few, enough = setting(5, 1, 0.1, trials=5), setting(5, 5, 0.1)
     assert make_headline(verdicts(few, enough)).answer == (
-        f"The effect may be chance in 1 and there are too few trials to tell in 1 of 2 settings. "
-        f"{why}"
+        "The effect may be chance in 1 of 2 settings and there are too few trials to tell in 1 of "
+        f"2 settings. {why}"
     )
     assert make_headline(verdicts(few, setting(5, 5, 1.0))).more == (
         (
@@ -420,6 +418,7 @@ def test_a_gain_that_is_printed_as_a_tenth_is_not_called_less() -> None:
 
 
 HEAD = "Nearest class mean, without a penalty,"
+TRIED = "in which the penalty helps and one was run"
 
 
 @pytest.mark.parametrize(
@@ -427,20 +426,17 @@ HEAD = "Nearest class mean, without a penalty,"
     [
         (
             (0.0, 0.0, 0.0),
-            f"{HEAD} does as well or better in all 3 settings where the penalty helps.",
+            f"{HEAD} does as well or better in 3 of 3 settings {TRIED}.",
         ),
-        ((0.0, -1.0), f"{HEAD} does as well or better in both settings where the penalty helps."),
-        ((1.0,), f"{HEAD} is worse in the one setting where the penalty helps."),
+        ((0.0, -1.0), f"{HEAD} does as well or better in 2 of 2 settings {TRIED}."),
+        ((1.0,), f"{HEAD} is worse in 1 of 1 setting {TRIED}."),
         (
             (0.0, 1.0),
-            (
-                f"{HEAD} does as well or better in 1 of the 2 settings where the penalty helps; "
-                "in 1 it is worse."
-            ),
+            f"{HEAD} does as well or better in 1 and is worse in 1 of 2 settings {TRIED}.",
         ),
         (
             (None, 1.0),
-            f"{HEAD} is worse in the one setting where the penalty helps and one was run.",
+            f"{HEAD} is worse in 1 of 1 setting {TRIED}.",
         ),
     ],
 )
@@ -457,13 +453,12 @@ def test_the_headline_on_the_theory() -> None:
     bad = setting(5, 1, 0.7, bank="mini", **theory(-2, 0.1))
     worse = setting(5, 1, 0.7, bank="cub", **theory(-3, 0.1))
     noisy = setting(5, 5, 0.7, bank="cub", **theory(-0.5, 0.6))
-    assert make_headline(verdicts(bad, worse, noisy)).more[1] == (
-        "Without tuning (λ from theory), accuracy falls in 2 of 3 settings, down to −3.00 points "
-        "(Firth, linear head, cub, 5 ways, 1 shot); a loss of 0.5 points is possible in 1 of 3 "
-        "settings."
+    assert make_headline(verdicts(bad, worse, noisy)).more[1:3] == (
+        "Without tuning (λ from theory), accuracy falls in 2 and may fall in 1 of 3 settings.",
+        "Its largest loss is −3.00 ± 0.10 points (Firth, linear head, cub, 5 ways, 1 shot).",
     )
     assert make_headline(verdicts(setting(5, 1, 0.7, **theory(1, 0.1)))).more[1] == (
-        "Without tuning (λ from theory), accuracy falls nowhere."
+        "Without tuning (λ from theory), accuracy is safe in 1 of 1 setting."
     )
 
 
@@ -471,8 +466,8 @@ def test_the_headline_on_the_theory() -> None:
     ("moves", "words"),
     [
         ((0.3, 0.3, -0.1), "worse in 2 and better in 1 of 3 settings"),
-        ((0.3, 0.3, 0.0), "worse in 2 of 3 settings"),
-        ((-0.1,), "better in the one setting"),
+        ((0.3, 0.3, 0.0), "worse in 2 and better in 0 of 3 settings"),
+        ((-0.1,), "worse in 0 and better in 1 of 1 setting"),
     ],
 )
 def test_the_headline_counts_worse_and_better_probabilities(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from firthshot.experiments.schema import grouped
-from firthshot.report.verdict.outcomes import Again, Condition, Contrast, Effect, Outcome, Tested
+from firthshot.report.verdict.outcomes import Condition, Contrast, Effect, Outcome, Tested
 
 if TYPE_CHECKING:
     from firthshot.report.verdict.make import Verdict
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 SAME_ECE = SAME_NLL = 0.005
 WIDER = 2.0  # intervals over classes are worth a sentence from this ratio on
 LEANS = 0.02  # confidence and accuracy that differ by less are as good as equal
+# What is said of a topic, what matters most first.
+_ACCURACY = ("helps", "costs", "training", "unclear", "few", "only zero", "chose zero")
+_THEORY = ("costs", "training", "open", "safe")
+_RIVAL = ("helps", "costs", "unclear", "few", "both zero")
+_REFERENCE = ("beaten", "beaten at zero", "as well", "open", "few")
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,13 @@ class Claim:
     # accuracy, training, classes, theory, calibration, rivals, heads, references or edge
     topic: str
     standing: str  # what holds in these settings
-    effects: tuple[Effect, ...]  # where, with estimate and interval
+    effects: tuple[Effect, ...]  # where, with estimate and interval as trained
     among: tuple[Condition, ...]  # the settings that were looked at
     opponent: tuple[str, str, str] | None = None  # head, penalty and prior of the other method
     # the trials there are and those that a test needs, where there are too few
     trials: tuple[int, int] | None = None
-    numbers: dict[str, Any] | None = None  # what else is told, by name
+    solved: tuple[Effect, ...] = ()  # the same effects at the optimum, where it is known
+    numbers: dict[str, Any] = field(default_factory=dict)  # what else is told, by name
 
     @property
     def conditions(self) -> list[Condition]:
@@ -40,21 +46,24 @@ class Claim:
 
 def find(verdict: Verdict) -> Iterator[Claim]:
     """Yield the findings of a verdict, what matters most first."""
-    yield from _accuracy(verdict.outcomes)
+    outcomes = verdict.outcomes
+    yield from _claims("accuracy", _ACCURACY, outcomes, [o.standing for o in outcomes])
     yield from _training(verdict)
-    yield from _classes(verdict.outcomes)
-    yield from _theory(verdict.outcomes)
+    yield from _classes(outcomes)
+    yield from _theory(outcomes)
     yield from _calibration(verdict)
     others = [one for one in verdict.contrasts if not one.is_reference]
     for topic, elsewhere in (("rivals", False), ("heads", True)):
         some = [one for one in others if one.is_other_head is elsewhere]
         for own in grouped(some, lambda one: one.opponent).values():
-            yield from _rival(topic, own)
+            yield from _claims(topic, _RIVAL, own, list(map(_rival, own)))
+    at = {outcome.condition: outcome for outcome in outcomes}
     references = [one for one in verdict.contrasts if one.is_reference]
     for own in grouped(references, lambda one: one.opponent).values():
-        yield from _reference(own, verdict.outcomes)
-    edge = [outcome for outcome in verdict.outcomes if outcome.row["at_edge"]]
-    yield from _claims("edge", "edge", edge, verdict.outcomes)
+        standings = [_reference(one, at[one.condition]) for one in own]
+        yield from _claims("references", _REFERENCE, own, standings)
+    edge = ["edge" if outcome.row["at_edge"] else "" for outcome in outcomes]
+    yield from _claims("edge", ("edge",), outcomes, edge)
 
 
 def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
@@ -62,70 +71,41 @@ def trials_of(few: Sequence[Tested]) -> tuple[int, int]:
     return max(one.row["trials"] for one in few), few[0].trials_told
 
 
-def _accuracy(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
-    among = tuple(outcome.condition for outcome in outcomes)
-    for standing in ("helps", "costs", "training", "unclear", "few", "only zero", "chose zero"):
-        own = [outcome for outcome in outcomes if outcome.standing == standing]
-        if own and standing in ("costs", "training"):
-            judged = [(o.effect, o.charge, o.again) for o in own]
-            yield _loss("accuracy", standing, judged, among)
-        elif own and standing == "helps":
-            solved = tuple(o.again.optimum for o in own if o.again.optimum)
-            effects = tuple(o.effect for o in own)
-            yield Claim("accuracy", standing, effects, among, numbers={"solved": solved})
-        else:
-            yield from _claims("accuracy", standing, own, outcomes)
-
-
-def _loss(
-    topic: str,
-    standing: str,
-    judged: Sequence[tuple[Effect, Effect | None, Again]],
-    among: tuple[Condition, ...],
-) -> Claim:
-    """Tell losses as they are charged, and as trained where that is more or is not charged."""
-    trained = [effect for effect, _, _ in judged]
-    charged = [charge for _, charge, _ in judged if charge]
-    more = [e for e, c, _ in judged if c and e.width is not None and e.is_below(c)]
-    start = not charged and all(again.is_of_the_start(effect) for effect, _, again in judged)
-    numbers = {"more": tuple(more), "start": start}
-    return Claim(topic, standing, tuple(charged or trained), among, numbers=numbers)
-
-
 def _claims(
-    topic: str, standing: str, own: Sequence[Tested], all_: Sequence[Tested], turned: bool = False
+    topic: str, order: Sequence[str], tested: Sequence[Tested], standings: Sequence[str]
 ) -> Iterator[Claim]:
-    """Yield what holds of some settings among all; ``turned`` tells the opponent's lead."""
-    if own:
-        effects = tuple(one.effect.turned if turned else one.effect for one in own)
-        among = tuple(one.condition for one in all_)
-        trials = trials_of(own) if standing == "few" else None
-        yield Claim(topic, standing, effects, among, own[0].opponent, trials)
+    """Yield what holds of which lines of a table; a winning opponent's lead is told as its own."""
+    among = tuple(one.condition for one in tested)
+    for standing in order:
+        own = [one for one, its in zip(tested, standings, strict=True) if its == standing]
+        if own:
+            lost = own[0].opponent and standing in ("costs", "beaten", "beaten at zero")
+            effects = tuple(one.effect.turned if lost else one.effect for one in own)
+            trials = trials_of(own) if standing == "few" else None
+            solved = tuple(one.optimum for one in own if one.optimum)
+            yield Claim(topic, standing, effects, among, own[0].opponent, trials, solved)
 
 
 def _training(verdict: Verdict) -> Iterator[Claim]:
     """Find coefficients whose training went astray, and λ = 0 without an optimum."""
-    among = verdict.conditions
     unstable = [check for check in verdict.checks if check.unstable]
-    if unstable:
-        places = tuple(dict.fromkeys(Condition.of(check.key) for check in unstable))
-        best = [check.optimum for check in unstable if check.optimum is not None]
-        numbers = {
-            "values": sorted({check.coefficient for check in unstable}),
-            "optimum": (min(best), max(best)) if best else None,
-        }
+    best = [check.optimum for check in unstable if check.optimum is not None]
+    numbers = {
+        "values": sorted({check.coefficient for check in unstable}),
+        "optimum": (min(best), max(best)) if best else None,
+    }
+    lost = [check for check in verdict.checks if check.separable]
+    for standing, checks in (("unstable", unstable), ("separable", lost)):
+        places = sorted({Condition.of(check.key) for check in checks})
         effects = tuple(Effect(place, 0.0, None) for place in places)
-        yield Claim("training", "unstable", effects, among, numbers=numbers)
-    lost = {Condition.of(check.key) for check in verdict.checks if check.separable}
-    if lost:
-        effects = tuple(Effect(place, 0.0, None) for place in sorted(lost))
-        yield Claim("training", "separable", effects, among)
+        if effects:
+            yield Claim("training", standing, effects, verdict.conditions, numbers=numbers)
 
 
 def _classes(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     """Find gains that may be a matter of these classes, and how much wider such intervals are."""
-    loose = [o for o in outcomes if o.kind in ("helps", "costs") and not o.sure_over_classes]
-    yield from _claims("classes", "loose", loose, outcomes)
+    loose = ["loose" if o.is_loose_over_classes else "" for o in outcomes]
+    yield from _claims("classes", ("loose",), outcomes, loose)
     ratios = [ratio for outcome in outcomes if (ratio := outcome.widening)]
     if ratios and (middle := median(ratios)) >= WIDER:
         among = tuple(outcome.condition for outcome in outcomes)
@@ -135,13 +115,12 @@ def _classes(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
 def _theory(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
     known = [outcome for outcome in outcomes if outcome.theory_standing]
     among = tuple(outcome.condition for outcome in known)
-    for standing in ("costs", "training", "open", "safe"):
+    for standing in _THEORY:
         own = [o for o in known if o.theory_standing == standing]
-        if own and standing in ("costs", "training"):
-            judged = [(o.theory_effect, o.theory_charge, o.theory_again) for o in own]
-            yield _loss("theory", standing, judged, among)
-        elif own:
-            yield Claim("theory", standing, tuple(o.theory_effect for o in own), among)
+        if own:
+            solved = tuple(o.theory_again.optimum for o in own if o.theory_again.optimum)
+            effects = tuple(o.theory_told for o in own)
+            yield Claim("theory", standing, effects, among, solved=solved)
 
 
 def moves(outcomes: Iterable[Outcome], loss: str, same: float) -> tuple[int, int]:
@@ -172,31 +151,17 @@ def _calibration(verdict: Verdict) -> Iterator[Claim]:
     yield Claim("calibration", mixed + standing, effects, among, numbers=numbers)
 
 
-def _rival(topic: str, own: list[Contrast]) -> Iterator[Claim]:
+def _rival(one: Contrast) -> str:
     """Compare with another penalty or head, each at its own chosen coefficient."""
-    tested = [one for one in own if not one.both_zero]
-    for kind in ("helps", "costs", "unclear"):
-        some = [one for one in tested if one.kind == kind and not one.too_few]
-        yield from _claims(topic, kind, some, own, kind == "costs")
-    yield from _claims(topic, "few", [one for one in tested if one.too_few], own)
-    yield from _claims(topic, "both zero", [one for one in own if one.both_zero], own)
+    if one.both_zero:
+        return "both zero"
+    return "few" if one.too_few else one.kind
 
 
-def _reference(own: list[Contrast], outcomes: Sequence[Outcome]) -> Iterator[Claim]:
-    """Find where a head without penalty wins, and where ours helps, whether it does as well."""
-    at = {outcome.condition: outcome for outcome in outcomes}
-    lost = [
-        one
-        for one in own
-        if one.kind == "costs"  # and beats the head without penalty too
-        and one.row["against_accuracy"] > at[one.condition].row["base_accuracy"]
-    ]
-    for standing, unused in (("beaten", False), ("beaten at zero", True)):
-        some = [one for one in lost if (one.row["coefficient"] == 0) is unused]
-        yield from _claims("references", standing, some, own, True)
-    helped = [one for one in own if at[one.condition].kind == "helps"]
-    level = [one for one in helped if one.standing == "as well"]
-    wide = [one for one in helped if one.standing == "open" and not one.too_few]
-    yield from _claims("references", "as well", level, own)
-    yield from _claims("references", "open", wide, own)
-    yield from _claims("references", "few", [one for one in helped if one.too_few], own)
+def _reference(one: Contrast, here: Outcome) -> str:
+    """Say whether a head without penalty wins, and where ours helps, whether it does as well."""
+    if one.kind == "costs" and one.row["against_accuracy"] > here.row["base_accuracy"]:
+        return "beaten at zero" if one.row["coefficient"] == 0 else "beaten"
+    if here.kind != "helps":
+        return ""
+    return "few" if one.too_few else one.standing

@@ -54,10 +54,6 @@ class Effect(NamedTuple):
         """Return whether the interval leaves no room for a gain."""
         return self.width is not None and self.mean + self.width < 0
 
-    def is_below(self, other: Effect) -> bool:
-        """Tell whether it is lower by what a reader sees: a hundredth of a point."""
-        return round(self.mean, 4) < round(other.mean, 4)
-
     @property
     def turned(self) -> Effect:
         """Return the effect from the other side."""
@@ -79,13 +75,8 @@ class Again(NamedTuple):
         if self.optimum is not None:
             smaller = max(trained, self.optimum, key=lambda effect: effect.mean)
             return smaller if self.optimum.is_a_loss else None
-        return None if self.is_of_the_start(trained) else trained
-
-    def is_of_the_start(self, trained: Effect) -> bool:
-        """Tell whether a loss is not there from zero weights: the noise of the random start."""
-        if self.zero is None:
-            return False
-        return self.zero.mean > -MARGIN and self.zero.mean > trained.mean / 2
+        start = self.zero is not None and self.zero.mean > max(-MARGIN, trained.mean / 2)
+        return None if start else trained
 
 
 _ONCE = Again()  # what was not trained again
@@ -122,6 +113,11 @@ class Tested:
         """Return head, penalty and prior of another method, where it is the other side."""
         return None
 
+    @property
+    def optimum(self) -> Effect | None:
+        """Return the difference at the optimum, where that was solved."""
+        return None
+
     def _effect(self, name: str) -> Effect:
         return Effect(self.condition, self.row[name], self.row[f"{name}_ci"])
 
@@ -138,6 +134,11 @@ class Outcome(Tested):
     again: Again = _ONCE
     theory_again: Again = _ONCE
     difference = "improvement"
+
+    @property
+    def optimum(self) -> Effect | None:
+        """Return the improvement at the optimum, where that was solved."""
+        return self.again.optimum
 
     @property
     def theory_effect(self) -> Effect:
@@ -158,6 +159,17 @@ class Outcome(Tested):
         return self.theory_again.charge(trained) if trained.is_a_loss else None
 
     @property
+    def charged(self) -> Effect:
+        """Return what counts of the effect: of a loss, as much as is the penalty's own."""
+        return self.charge or self.effect
+
+    @property
+    def theory_told(self) -> Effect:
+        """Return the tuning-free effect as trained; of unstable training, the optimum's loss."""
+        unstable = self.row["theory_improvement"] is None
+        return (self.theory_charge if unstable else None) or self.theory_effect
+
+    @property
     def standing(self) -> str:
         """Return the kind, with ``few``, ``only zero``, ``chose zero`` and ``training`` told apart.
 
@@ -172,8 +184,7 @@ class Outcome(Tested):
     @property
     def practical(self) -> str:
         """Return the kind, with ``small`` for a significant difference that is of no use."""
-        counted = self.charge or self.effect
-        small = abs(round(counted.mean, 4)) < PRACTICAL
+        small = abs(round(self.charged.mean, 4)) < PRACTICAL
         if self.standing == "training":
             return "training"
         return "small" if small and self.kind in ("helps", "costs") else self.kind
@@ -195,10 +206,10 @@ class Outcome(Tested):
         return "safe" if effect.mean - effect.width > -MARGIN else "open"
 
     @property
-    def sure_over_classes(self) -> bool:
-        """Return whether the interval that also resamples classes leaves zero out."""
+    def is_loose_over_classes(self) -> bool:
+        """Return whether it is significant, but not over other classes: their interval has zero."""
         low, high = self.row["improvement_classes_low"], self.row["improvement_classes_high"]
-        return low is None or low > 0 or high < 0
+        return self.kind in ("helps", "costs") and low is not None and low <= 0 <= high
 
     @property
     def widening(self) -> float | None:

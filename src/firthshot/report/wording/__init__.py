@@ -77,18 +77,22 @@ def parts(some: Sequence[Condition], among: Sequence[Condition]) -> list[list[Co
 
 
 def where(part: Sequence[Condition], among: Sequence[Condition]) -> str:
-    """Name a part of the conditions, as in "at 5 and 10 shots from 10 ways up".
+    """Name a part of the conditions, as in "at 15 and 20 ways, 5 and 10 shots".
 
-    ``part`` is one of `parts`: every number of ways with every number of shots.
+    ``part`` is one of `parts`: every number of ways with every number of shots. What all of them
+    share is not said.
     """
     if len(among) == 1:
         return f"at {setting_words(part[0])}"
     if set(part) == set(among):
         return everywhere(len(among))
-    shots, ways = _shots(part, among), _ways(part, among)
-    if shots.startswith("at") and ways.startswith("at"):
-        return f"{shots}, {ways.removeprefix('at ')}"
-    return " ".join(filter(None, (shots, ways)))
+    ways, all_ways = ({one.ways for one in some} for some in (part, among))
+    labels, all_labels = ({one.label for one in some} for some in (part, among))
+    said = [f"{listed(sorted(ways))} ways"] if ways != all_ways else []
+    if labels != all_labels:
+        shots = list(dict.fromkeys(one.label for one in sorted(part)))
+        said.append(f"{listed(shots)} shot{'' if shots == ['1'] else 's'}")
+    return f"at {', '.join(said)}"
 
 
 def everywhere(settings: int) -> str:
@@ -96,25 +100,10 @@ def everywhere(settings: int) -> str:
     return "in both settings" if settings == 2 else f"in all {settings} settings"
 
 
-def _shots(part: Sequence[Condition], among: Sequence[Condition]) -> str:
-    labels = list(dict.fromkeys(one.label for one in sorted(part)))
-    if set(labels) == {one.label for one in among}:
-        return ""
-    if part[0].unbalanced:
-        every = {one.label for one in among if one.unbalanced} == set(labels)
-        return "with unequal shots" if every else f"with {listed(labels)} shots"
-    every = {one.label for one in among if not one.unbalanced} == set(labels)
-    if every and len(labels) > 1:
-        return "with equal shots"
-    return f"at {listed(labels)} shot{'' if labels == ['1'] else 's'}"
-
-
-def _ways(part: Sequence[Condition], among: Sequence[Condition]) -> str:
-    own, known = sorted({one.ways for one in part}), sorted({one.ways for one in among})
-    if own == known:
-        return ""
-    if len(own) > 1 and own == known[-len(own) :]:
-        return f"from {own[0]} ways up"
-    if len(own) > 1 and own == known[: len(own)]:
-        return f"up to {own[-1]} ways"
-    return f"at {listed(own)} ways"
+def in_some(count: int, among: Sequence[Condition]) -> str:
+    """Return in how many of the settings something holds; the one there is by its name."""
+    if len(among) == 1:
+        return where(among, among)
+    if count == len(among):
+        return everywhere(count)
+    return f"in {count} of {len(among)} settings"

@@ -10,11 +10,12 @@ from firthshot.experiments.schema import TINY_RIDGE
 from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Tested, Verdict
 from firthshot.report.verdict.findings import LEANS, trials_of
 from firthshot.report.verdict.make import Lean
-from firthshot.report.verdict.outcomes import MARGIN, Again
+from firthshot.report.verdict.outcomes import MARGIN
 from firthshot.report.wording import (
     capital,
-    everywhere,
+    counted,
     head_name,
+    in_some,
     listed,
     parts,
     penalty_name,
@@ -24,8 +25,6 @@ from firthshot.report.wording import (
     where,
 )
 
-MUCH = 0.01  # a loss of a point of accuracy is worth a word on its cause
-LOSS = f"a loss of {100 * MARGIN:g} points"
 ZERO = {
     "chose zero": "the validation classes chose λ = 0",
     "only zero": "λ = 0 was the only candidate",
@@ -48,20 +47,13 @@ _TONES = {
 }
 _FEW = "There are too few trials to {what} {effects}. {needed}."
 _TUNING_FREE = "The tuning-free λ of the theory"
-_TRAINING = "{what} loses accuracy {{effects}}, but not {{blame}}."
-_START = "when the weights start at zero: the random start is to blame"
-_OPTIMUM = "at the optimum: the training is to blame"
-_MORE = (
-    " That is what the optimum shows. As trained, accuracy falls {effects}: the training is to "
-    "blame for the rest."
-)
-_SOLVED = " That is as trained; at the optimum the difference is {effects}."
+_TRAINING = "loses accuracy {effects} by its training alone.{solved}"
 # By topic and standing; {effects} are places with amounts, {places} without.
 _SENTENCES = {
     "accuracy": {
         "helps": "{name} helps {effects}.{solved}",
-        "costs": "{name} costs accuracy {effects}.{more}",
-        "training": _TRAINING.format(what="{name}"),
+        "costs": "{name} costs accuracy {effects}.{solved}",
+        "training": f"{{name}} {_TRAINING}",
         "unclear": "The effect may be chance {effects}.",
         "few": _FEW,
         "chose zero": "The validation classes chose λ = 0 {places}.",
@@ -80,18 +72,16 @@ _SENTENCES = {
         "trials. More trials will not make them narrower.",
     },
     "theory": {
-        "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{more}}{{why}}",
-        "training": _TRAINING.format(what=_TUNING_FREE),
-        "open": f"{_TUNING_FREE} may cost accuracy: {LOSS} is possible {{effects}}.",
+        "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{solved}} It removes the "
+        "first-order bias of the weights and does not aim at accuracy.",
+        "training": f"{_TUNING_FREE} {_TRAINING}",
+        "open": f"{_TUNING_FREE} may cost {100 * MARGIN:g} points or more {{effects}}.",
         "safe": f"{_TUNING_FREE} is safe {{effects}}: it loses less than {100 * MARGIN:g} points.",
     },
-    "calibration": {
-        "worse": "Probabilities get worse: {moves}.{leaning}",
-        "better": "Probabilities get better: {moves}.{leaning}",
-        "mostly worse": "Probabilities mostly get worse: {moves}.{leaning}",
-        "mostly better": "Probabilities mostly get better: {moves}.{leaning}",
-        "same": "Probabilities get neither better nor worse: {moves}.{leaning}",
-    },
+    "calibration": dict.fromkeys(
+        ("worse", "better", "mostly worse", "mostly better", "same"),
+        "Probabilities get {change}: {moves}.{leaning}",
+    ),
     "rivals": {
         "helps": "{name} beats {other} {effects}.",
         "costs": "{other} beats {name} {effects}.",
@@ -116,11 +106,6 @@ _SENTENCES = {
         "edge": "The chosen λ is the largest of the grid {places}. A larger λ might do better.",
     },
 }
-# What λ = K rank/(2N) is derived for, and where it is compared with a chosen λ at length.
-_WHY = (
-    " The theory removes the first-order bias of the weights; it does not aim at accuracy. "
-    "studies/reproduction compares it with a chosen λ."
-)
 
 
 @dataclass(frozen=True)
@@ -139,49 +124,34 @@ def remarks(verdict: Verdict) -> list[Remark]:
 
 def remark(finding: Claim, verdict: Verdict) -> Remark:
     """Say a finding."""
-    text = _SENTENCES[finding.topic][finding.standing]
-    own = verdict.key["head"]
-    other = opponent_name(finding.opponent, own) if finding.opponent else ""
-    words = {
-        "name": name_of(verdict),
-        "other": other,
-        "what": f"compare {name_of(verdict)} with {other}" if other else "tell",
-        "effects": "; ".join(phrases(finding.effects, finding.among)),
-        "places": places(finding.conditions, finding.among) if finding.effects else "",
-        "needed": needed_words(*finding.trials) if finding.trials else "",
-        "why": _WHY if min((e.mean for e in finding.effects), default=0) <= -MUCH else "",
-        **_numbers(finding),
-    }
-    tone = _TONES.get(finding.standing, "plain")
-    return Remark(finding.topic, tone, capital(text.format(**words)))
-
-
-def _numbers(finding: Claim) -> dict[str, Any]:
-    """Return what else a sentence needs, in words where it is not a number."""
-    numbers = finding.numbers or {}
+    name, numbers = name_of(verdict), dict(finding.numbers)
+    other = opponent_name(finding.opponent, verdict.key["head"]) if finding.opponent else ""
     if finding.topic == "calibration":
-        return _probabilities(finding)
-    if "more" in numbers:
-        more = "; ".join(phrases(numbers["more"], finding.among))
-        return {
-            "more": _MORE.format(effects=more) if more else "",
-            "blame": _START if numbers["start"] else _OPTIMUM,
-        }
-    if "solved" in numbers:
-        solved = "; ".join(phrases(numbers["solved"], finding.among))
-        return {"solved": _SOLVED.format(effects=solved) if solved else ""}
-    if "values" not in numbers:
-        return numbers
-    best = ""
-    if numbers["optimum"]:
-        low, high = (f"{100 * value:.0f}" for value in numbers["optimum"])
-        best = f" ({low if low == high else f'{low} to {high}'} % at the optimum)"
-    return {"values": listed(f"{value:g}" for value in numbers["values"]), "optimum": best}
+        numbers = _probabilities(finding)
+    elif "values" in numbers:
+        ends = sorted({f"{100 * value:.0f}" for value in numbers["optimum"] or ()}, key=int)
+        numbers["optimum"] = f" ({' to '.join(ends)} % at the optimum)" if ends else ""
+        numbers["values"] = listed(f"{value:g}" for value in numbers["values"])
+    among, solved = finding.among, phrases(finding.solved, finding.among)
+    places = parts(finding.conditions, among) if finding.effects else []
+    words = {
+        "name": name,
+        "other": other,
+        "what": f"compare {name} with {other}" if other else "tell",
+        "effects": phrases(finding.effects, among),
+        "solved": f" That is as trained; at the optimum: {solved}." if solved else "",
+        "places": listed(where(part, among) for part in places) if places else "",
+        "needed": needed_words(*finding.trials) if finding.trials else "",
+        **numbers,
+    }
+    text = _SENTENCES[finding.topic][finding.standing].format(**words)
+    return Remark(finding.topic, _TONES.get(finding.standing, "plain"), capital(text))
 
 
 def card_lead(verdict: Verdict) -> list[str]:
     """Return whether it helps, how much, and what would be better: a sentence each."""
-    return [_does_it_help(verdict), *_how_much(verdict), _what_is_better(verdict)]
+    how_much = list(extremes([("", outcome) for outcome in verdict.outcomes]))
+    return [_does_it_help(verdict), *(how_much or _chance(verdict)), _what_is_better(verdict)]
 
 
 def name_of(verdict: Verdict) -> str:
@@ -192,9 +162,8 @@ def name_of(verdict: Verdict) -> str:
 def title_of(verdict: Verdict) -> str:
     """Return what tells a method from the others of a report."""
     details = [_detail(name, verdict.key[name]) for name in verdict.telling]
-    return ", ".join(
-        [capital(name_of(verdict)), f"{head_name(verdict.key['head'])} head", *details]
-    )
+    head = f"{head_name(verdict.key['head'])} head"
+    return ", ".join([capital(name_of(verdict)), head, *details])
 
 
 def penalty_title(verdict: Verdict) -> str:
@@ -223,8 +192,9 @@ def opponent_name(opponent: tuple[str, str, str], own_head: str) -> str:
 
 def needed_words(there: int, needed: int) -> str:
     """Say how many trials there are where no test can be significant, and how many it takes."""
-    noun = "trial" if there == 1 else "trials"
-    return f"With {there} {noun} nothing can be significant; at least {needed} are needed"
+    return (
+        f"With {counted(there, 'trial')} nothing can be significant; at least {needed} are needed"
+    )
 
 
 def needed_sentence(tested: Iterable[Tested]) -> str:
@@ -233,17 +203,14 @@ def needed_sentence(tested: Iterable[Tested]) -> str:
     return f" {needed_words(*trials_of(few))}." if few else ""
 
 
-def places(some: Sequence[Condition], among: Sequence[Condition]) -> str:
-    """Name settings."""
-    return listed(where(part, among) for part in parts(some, among))
-
-
-def phrases(effects: Sequence[Effect], among: Sequence[Condition]) -> list[str]:
+def phrases(effects: Sequence[Effect], among: Sequence[Condition]) -> str:
     """Return "where (amount)" for each part, the largest effect first."""
     at = {effect.condition: effect for effect in effects}
     groups = parts(list(at), among) if at else []
     groups.sort(key=lambda part: -max(abs(at[one].mean) for one in part))
-    return [f"{where(part, among)} ({_amount([at[one] for one in part])})" for part in groups]
+    return "; ".join(
+        f"{where(part, among)} ({_amount([at[one] for one in part])})" for part in groups
+    )
 
 
 def _amount(effects: Sequence[Effect]) -> str:
@@ -253,14 +220,20 @@ def _amount(effects: Sequence[Effect]) -> str:
     return f"{low} points" if low == high else f"{low} to {high} points"
 
 
-def at_setting(effect: Effect) -> str:
-    """Return an effect and its setting."""
-    return f"{points_ci(effect.mean, effect.width)} points ({setting_words(effect.condition)})"
+def extremes(pairs: Sequence[tuple[str, Outcome]]) -> Iterator[str]:
+    """Say the largest gain and the largest loss of outcomes, each with the name of its method."""
+    for word, pick, standing in (("gain", max, "helps"), ("loss", min, "costs")):
+        some = [pair for pair in pairs if pair[1].standing == standing]
+        if some:
+            title, most = pick(some, key=lambda pair: pair[1].charged.mean)
+            place = ", ".join(filter(None, (title, setting_words(most.condition))))
+            solved = at_optimum(most.effect, most.optimum)
+            amount = f"{points_ci(*most.effect[1:])} points, {accuracies(most)}{solved}"
+            yield f"The largest {word} is {amount} ({place})."
 
 
-def at_optimum(trained: Effect, again: Again) -> str:
+def at_optimum(trained: Effect, solved: Effect | None) -> str:
     """Say that a difference is as trained, and what it is at the optimum, where that differs."""
-    solved = again.optimum
     if solved is None or points(solved.mean) == points(trained.mean):
         return ""
     return f" as trained, {points_ci(*solved[1:])} at the optimum"
@@ -272,9 +245,9 @@ def _does_it_help(verdict: Verdict) -> str:
     helps, costs = standings.count("helps"), standings.count("costs")
     if helps and costs:
         return f"{name} helps in {helps} and costs accuracy in {costs} of {total} settings."
-    for count, words in ((helps, "helps"), (costs, "costs accuracy")):
-        if count:
-            return f"{name} {words} {_in_some(count, verdict)}."
+    if helps or costs:
+        word = "helps" if helps else "costs accuracy"
+        return f"{name} {word} {in_some(helps or costs, verdict.conditions)}."
     if not set(standings) - set(ZERO):
         return f"{name} is not used: {listed(ZERO[one] for one in sorted(set(standings)))}."
     if "training" in standings:
@@ -284,57 +257,33 @@ def _does_it_help(verdict: Verdict) -> str:
     return "There are too few trials to tell."
 
 
-def _in_some(count: int, verdict: Verdict) -> str:
-    total = len(verdict.outcomes)
-    if total == 1:
-        return f"at {setting_words(verdict.conditions[0])}"
-    return everywhere(total) if count == total else f"in {count} of {total} settings"
-
-
-def _how_much(verdict: Verdict) -> Iterator[str]:
-    gains = [o for o in verdict.outcomes if o.standing == "helps"]
-    losses = [o for o in verdict.outcomes if o.standing == "costs"]
-    said = [
-        f"the largest {word} is {_trained_and_solved(pick(some, key=_counted))}"
-        for word, pick, some in (("gain", max, gains), ("loss", min, losses))
-        if some
-    ]
-    if said:
-        yield f"{capital(' and '.join(said))}."
-        return
+def _chance(verdict: Verdict) -> Iterator[str]:
+    """Say what there is where nothing is significant."""
     tested = [outcome for outcome in verdict.outcomes if outcome.kind == "unclear"]
     if needed := needed_sentence(tested):
         yield needed.strip()
     elif tested:
         most = max((o.effect for o in tested), key=lambda effect: abs(effect.mean))
-        yield f"The largest difference is {at_setting(most)}, which may be chance."
+        yield f"The largest difference is {_at_setting(most)}, which may be chance."
 
 
-def _counted(outcome: Outcome) -> float:
-    return (outcome.charge or outcome.effect).mean
-
-
-def _trained_and_solved(outcome: Outcome) -> str:
-    solved = at_optimum(outcome.effect, outcome.again)
-    amount = points_ci(*outcome.effect[1:])
-    return f"{amount} points{solved} ({setting_words(outcome.condition)})"
+def _at_setting(effect: Effect) -> str:
+    return f"{points_ci(effect.mean, effect.width)} points ({setting_words(effect.condition)})"
 
 
 def _what_is_better(verdict: Verdict) -> str:
     """Name what beats this method by most, else what does as well without a penalty."""
     winners = ("costs", "beaten", "beaten at zero")
     better = [
-        (effect, finding)
+        (effect, finding.opponent)
         for finding in verdict.findings
-        if finding.topic in ("rivals", "heads", "references") and finding.standing in winners
+        if finding.opponent and finding.standing in winners
         for effect in finding.effects
     ]
     if better:
-        effect, finding = max(better, key=lambda pair: pair[0].mean)
-        assert finding.opponent is not None
-        other = opponent_name(finding.opponent, verdict.key["head"])
-        amount = at_setting(effect).removeprefix("+")
-        return f"{capital(other)} is better, by up to {amount}."
+        effect, opponent = max(better, key=lambda pair: pair[0].mean)
+        other = opponent_name(opponent, verdict.key["head"])
+        return f"{capital(other)} is better, by up to {_at_setting(effect).removeprefix('+')}."
     for finding in verdict.findings:
         if (finding.topic, finding.standing) == ("references", "as well"):
             return remark(finding, verdict).text
@@ -345,22 +294,16 @@ def _what_is_better(verdict: Verdict) -> str:
 
 def _probabilities(finding: Claim) -> dict[str, str]:
     """Say how nll and ECE move, and how sure the head is without penalty."""
-    numbers, total = finding.numbers or {}, len(finding.among)
+    numbers, total = finding.numbers, len(finding.among)
+    moved = [
+        f"{loss} rises in {numbers[name][0]} and falls in {numbers[name][1]} of {total}"
+        for name, loss in (("nll", "nll"), ("ece", "calibration error (ECE)"))
+    ]
     most = numbers["most"]
-    move = f"from {most['base_ece_pooled']:.2f} to {most['ece_pooled']:.2f}"
-    if total > 1:
-        move = f"the largest change is {move} at {setting_words(Condition.of(most))}"
-    moved = f"nll {_moved(numbers['nll'], total)}, calibration error (ECE) "
-    moved += f"{_moved(numbers['ece'], total)}, {move}"
-    return {"moves": moved, "leaning": _leaning(numbers["leans"])}
-
-
-def _moved(counts: tuple[int, int], total: int) -> str:
-    rises, falls = counts
-    if total == 1 and rises + falls:
-        return "rises" if rises else "falls"
-    said = [f"{word} in {n}" for word, n in (("rises", rises), ("falls", falls)) if n]
-    return f"{' and '.join(said)} of {total}" if said else "stays"
+    change = f"from {most['base_ece_pooled']:.2f} to {most['ece_pooled']:.2f}"
+    moved.append(f"by most {change} at {setting_words(Condition.of(most))}")
+    words = "neither better nor worse" if finding.standing == "same" else finding.standing
+    return {"change": words, "moves": ", ".join(moved), "leaning": _leaning(numbers["leans"])}
 
 
 def _leaning(leans: Mapping[Condition, Lean]) -> str:
@@ -370,12 +313,11 @@ def _leaning(leans: Mapping[Condition, Lean]) -> str:
     if not over + under:
         return ""
     place, most = max(leans.items(), key=lambda each: abs(each[1].gap))
-    counts = [f"{how}-confident in {n}" for how, n in (("over", over), ("under", under)) if n]
-    words, at = f"{' and '.join(counts)} of {len(leans)} settings", f" at {setting_words(place)}"
-    if len(leans) == 1:
-        words, at = f"{'over' if over else 'under'}-confident", ""
-    numbers = f"{most.confidence:.0%} mean confidence, {most.accuracy:.0%} accuracy"
-    return f" Without penalty the head is {words} ({numbers}{at})."
+    return (
+        f" Without penalty the head is over-confident in {over} and under-confident in {under} of "
+        f"{counted(len(leans), 'setting')} ({most.confidence:.0%} mean confidence, "
+        f"{most.accuracy:.0%} accuracy at {setting_words(place)})."
+    )
 
 
 _SIGNS = {"helps": "▲", "costs": "▼", "unclear": "○", "few": "○"}
@@ -410,7 +352,6 @@ def tile(outcome: Outcome) -> dict[str, str]:
         "hint": (
             f"{word}; λ = {row['coefficient']:g}, accuracy "
             f"{100 * row['base_accuracy']:.2f} % without, {100 * row['accuracy']:.2f} % with; "
-            f"{row['trials']:,} trial{'' if row['trials'] == 1 else 's'}, "
-            f"p (Holm) {row['p_holm']:.2g}"
+            f"{counted(row['trials'], 'trial')}, p (Holm) {row['p_holm']:.2g}"
         ),
     }

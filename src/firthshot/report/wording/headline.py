@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from firthshot.experiments.checks import TRIALS
 from firthshot.experiments.geometric import GeometricResult
 from firthshot.experiments.summary import Unjudged
-from firthshot.report.verdict import Effect, Outcome, Verdict, main_verdicts
+from firthshot.report.verdict import Outcome, Verdict, main_verdicts
 from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves
 from firthshot.report.verdict.outcomes import PRACTICAL
 from firthshot.report.wording import (
@@ -18,15 +18,13 @@ from firthshot.report.wording import (
     everywhere,
     head_name,
     listed,
-    points,
     points_ci,
     setting_words,
 )
 from firthshot.report.wording.cards import (
-    LOSS,
     ZERO,
-    accuracies,
     at_optimum,
+    extremes,
     name_of,
     needed_sentence,
     remark,
@@ -43,13 +41,20 @@ _COUNTED = {
     "zero": ("unchanged", "λ = 0"),
     "few": ("unclear", "too few trials"),
 }
-
 _QUIET = {
     "training": "the training costs accuracy, not the penalty,",
     "unclear": "the effect may be chance",
     "few": "there are too few trials to tell",
     **ZERO,
 }
+_THEORY = {
+    "costs": "falls",
+    "training": "falls by the training alone",
+    "open": "may fall",
+    "safe": "is safe",
+}
+# How the best reference head of a setting does.
+_STANDINGS = {"matched": "does as well or better", "worse": "is worse", "open": "may do as well"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def make_headline(verdicts: Sequence[Verdict], unjudged: Sequence[Unjudged] = ()
     outcomes = [outcome for verdict in main for outcome in verdict.outcomes]
     answer, tone = _answer(outcomes)
     lines = (
-        *_best_and_worst(main),
+        *extremes([(title_of(verdict), o) for verdict in main for o in verdict.outcomes]),
         *_solved_gains(outcomes),
         *_training(main),
         *_references(main),
@@ -128,23 +133,21 @@ def _answer(outcomes: Sequence[Outcome]) -> tuple[str, str]:
     """Answer by the differences that a reader would act on: those of a tenth of a point or more."""
     total, counts = len(outcomes), Counter(outcome.practical for outcome in outcomes)
     helps, costs = counts["helps"], counts["costs"]
-    if counts["small"] and not helps + costs:
-        return f"No practical difference{f' {everywhere(total)}' if total > 1 else ''}.", "plain"
     if helps and costs:
         both = f"helps in {helps} and costs accuracy in {costs}"
         return f"It depends: it {both} of {total} settings.", "mixed"
     if costs:
-        among = f" in {costs} of {total} settings" if total > 1 else ""
-        return f"It costs accuracy{among}.", "bad"
-    if not helps:
-        return _nothing(outcomes), "plain"
+        return f"It costs accuracy{_in(costs, total)}.", "bad"
     if helps == total:
-        return (f"Yes, {everywhere(total)}." if total > 1 else "Yes."), "good"
-    few = 2 * helps < total
-    gains = sum(o.practical == "small" and o.row["improvement"] > 0 for o in outcomes)
-    small = f", and by less than {100 * PRACTICAL:g} points in {gains} more" if gains else ""
-    among = f"in {helps} of {total} settings{small}."
-    return (f"It helps {among}", "mixed") if few else (f"Yes, {among}", "good")
+        return f"Yes{',' * (total > 1)}{_in(helps, total)}.", "good"
+    if helps:
+        gains = sum(o.practical == "small" and o.row["improvement"] > 0 for o in outcomes)
+        small = f", and by less than {100 * PRACTICAL:g} points in {gains} more" if gains else ""
+        among = f"{_in(helps, total)}{small}."
+        return (f"It helps{among}", "mixed") if 2 * helps < total else (f"Yes,{among}", "good")
+    if counts["small"]:
+        return f"No practical difference{_in(total, total)}.", "plain"
+    return _nothing(outcomes), "plain"
 
 
 def _nothing(outcomes: Sequence[Outcome]) -> str:
@@ -153,28 +156,18 @@ def _nothing(outcomes: Sequence[Outcome]) -> str:
     A λ = 0 that was chosen is no null result, nor is a test that could not have found anything.
     """
     total, counts = len(outcomes), Counter(outcome.standing for outcome in outcomes)
-    needed = needed_sentence(outcomes)
     present = [(words, counts[one]) for one, words in _QUIET.items() if counts[one]]
-    if len(present) == 1:
-        ((words, _),) = present
-        found = f"{words} {everywhere(total)}" if total > 1 else words
-    else:
-        found = listed(f"{words} in {count}" for words, count in present) + f" of {total} settings"
+    found = listed(f"{words}{_in(count, total)}" for words, count in present)
     if counts["few"] or counts["only zero"]:
-        return f"{capital(found)}.{needed}"
+        return f"{capital(found)}.{needed_sentence(outcomes)}"
     return f"No gain found: {found}."
 
 
-def _best_and_worst(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    pairs = [(v, o) for v in verdicts for o in v.outcomes]
-    helps = [pair for pair in pairs if pair[1].kind == "helps"]
-    costs = [(v, o, charge) for v, o in pairs if (charge := o.charge)]
-    if helps:
-        best = max(helps, key=lambda pair: pair[1].row["improvement"])
-        yield f"The largest gain is {_effect(*best)}."
-    if costs:
-        verdict, worst, _ = min(costs, key=lambda each: each[2].mean)
-        yield f"The largest loss is {_effect(verdict, worst)}."
+def _in(count: int, total: int) -> str:
+    """Return in how many settings, with a space before; nothing where there is but one."""
+    if total == 1:
+        return ""
+    return f" {everywhere(total)}" if count == total else f" in {count} of {total} settings"
 
 
 def _training(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -188,13 +181,6 @@ def _training(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield from said[:_FEW_LINES]
     if len(said) > _FEW_LINES:
         yield f"The same holds of {len(said) - _FEW_LINES} more methods: see their cards."
-
-
-def _effect(verdict: Verdict, outcome: Outcome) -> str:
-    amount = points_ci(*outcome.effect[1:])
-    where = f"{title_of(verdict)}, {setting_words(outcome.condition)}"
-    solved = at_optimum(outcome.effect, outcome.again)
-    return f"{amount} points, {accuracies(outcome)}{solved} ({where})"
 
 
 def _solved_gains(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -226,79 +212,45 @@ def _quiet(outcomes: Sequence[Outcome]) -> Iterator[str]:
         yield f"{capital(listed(parts))}.{needed_sentence(outcomes)}"
 
 
-# How the best reference head of a setting does.
-_STANDINGS = {
-    "matched": "does as well or better",
-    "worse": "is worse",
-    "open": "may do as well",
-}
-
-
 def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     counts = Counter(s for verdict in verdicts for s in verdict.reference_standings.values())
-    known = counts.total()
-    if not known:
+    if not counts:
         return
-    partly = any(len(v.reference_standings) < v.count("helps") for v in verdicts)
-    (first, count), *others = [(s, counts[s]) for s in _STANDINGS if counts[s]]
-    among = {1: "the one setting", 2: "both settings"}.get(known, f"all {known} settings")
-    among = among if count == known else f"{count} of the {known} settings"
-    rest = "".join(f"; in {n} it {_STANDINGS[one]}" for one, n in others)
-    needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
     names = dict.fromkeys(one.opponent[0] for verdict in verdicts for one in verdict.references)
     which = f"The best of {len(names)} heads"
     if len(names) <= _FEW_NAMES:
         which = capital(listed(map(head_name, names), "or"))
-    yield (
-        f"{which}, without a penalty, {_STANDINGS[first]} in "
-        f"{among} where the penalty helps{' and one was run' if partly else ''}{rest}.{needed}"
-    )
+    said = listed(f"{words} in {counts[one]}" for one, words in _STANDINGS.items() if counts[one])
+    among = f"{counted(counts.total(), 'setting')} in which the penalty helps and one was run"
+    needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
+    yield f"{which}, without a penalty, {said} of {among}.{needed}"
 
 
 def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
     known = [(v, o) for v in verdicts for o in v.outcomes if o.theory_standing]
+    counts = Counter(o.theory_standing for _, o in known)
     if not known:
         return
+    said = listed(f"{words} in {counts[one]}" for one, words in _THEORY.items() if counts[one])
+    yield f"Without tuning (λ from theory), accuracy {said} of {counted(len(known), 'setting')}."
     bad = [(v, o, charge) for v, o in known if (charge := o.theory_charge)]
-    wide = sum(o.theory_standing == "open" for _, o in known)
-    training = sum(o.theory_standing == "training" for _, o in known)
-    said = f"Without tuning (λ from theory), accuracy falls {_of(len(bad), len(known))}"
     if bad:
-        verdict, worst, charge = min(bad, key=lambda each: each[2].mean)
-        where = f"{title_of(verdict)}, {setting_words(worst.condition)}"
-        said += f", down to {_theory_loss(worst, charge)} ({where})"
-    said += f"; {LOSS} is possible {_of(wide, len(known))}" if wide else ""
-    more = f"{training} more setting{'s' * (training > 1)}" if bad else counted(training, "setting")
-    blame = f" In {more} the loss vanishes at the optimum or from zero weights." if training else ""
-    yield f"{said}.{blame}"
-
-
-def _theory_loss(outcome: Outcome, charge: Effect) -> str:
-    """Return the loss as trained and at the optimum; of unstable training, the optimum's alone."""
-    trained = outcome.theory_effect
-    if outcome.row["theory_improvement"] is None:
-        return f"{points(charge.mean)} points at the optimum"
-    return f"{points(trained.mean)} points{at_optimum(trained, outcome.theory_again)}"
+        verdict, worst, _ = min(bad, key=lambda each: each[2].mean)
+        lost = worst.theory_told
+        solved = at_optimum(lost, worst.theory_again.optimum)
+        place = f"{title_of(verdict)}, {setting_words(worst.condition)}"
+        yield f"Its largest loss is {points_ci(*lost[1:])} points{solved} ({place})."
 
 
 def _probabilities(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Count both the settings with worse and those with better probabilities."""
     known = calibrated(outcomes)
-    counts = zip(("worse", "better"), moves(known, "ece_pooled", SAME_ECE), strict=True)
-    if said := [f"{word} in {count}" for word, count in counts if count]:
-        words = f"{listed(said)} of {len(known)} settings"
-        if len(known) == 1:
-            words = f"{said[0].split()[0]} in the one setting"
-        yield f"Calibration gets {words} where λ > 0."
+    worse, better = moves(known, "ece_pooled", SAME_ECE)
+    if worse + better:
+        among = f"{counted(len(known), 'setting')} where λ > 0"
+        yield f"Calibration gets worse in {worse} and better in {better} of {among}."
 
 
 def _unjudged(unjudged: Sequence[Unjudged]) -> Iterator[str]:
     for reason, count in Counter(one.reason for one in unjudged).items():
         yield f"{counted(count, 'setting')} could not be judged: {reason}."
-
-
-def _of(count: int, total: int) -> str:
-    """Return "in 2 of 5 settings", and of one setting what is grammar."""
-    if total == 1:
-        return "in the one setting" if count else "nowhere"
-    return f"in {count or 'none'} of {total} settings"
