@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from firthshot.experiments.schema import KEYS, METHOD, grouped
+from firthshot.experiments.schema import KEYS, grouped
 from firthshot.experiments.statistics import trials_needed
 from firthshot.report.verdict.findings import Claim, find
 from firthshot.report.verdict.outcomes import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # What makes a method on a bank; what is left of the keys are its conditions.
 _CONDITION = ("split", "ways", "actual_ways", "shots", "shots_scheme", "query_rule")
 GROUP = tuple(name for name in KEYS if name not in _CONDITION)
+_group = itemgetter(*GROUP)
 _TELLING = ("bank", "extraction", "transform", "solver", "l2_kind", "l2", "source", "artificial")
 
 
@@ -99,18 +100,27 @@ def _best(standings: set[str]) -> str:
 
 def make_verdicts(gathered: Gathered) -> list[Verdict]:
     """Return a verdict for every method that has a penalty, Firth first."""
-    groups = _groups(gathered.summary.chosen)
+    summary = gathered.summary
+    rows = summary.chosen.filter(pl.col("penalty") != "none").to_dicts()
+    rows.sort(key=lambda row: (row["penalty"] != "firth", row["prior"] != "uniform"))
+    tried = summary.all.filter(pl.col("split") == "val", ~pl.col("theory")).to_dicts()
+    # the trials that a test needs in ``chosen`` and in ``contrasts``, Holm's families
+    needed = trials_needed(len(rows)), trials_needed(len(summary.contrasts))
+    groups, candidates = grouped(rows, _group), grouped(tried, _group)
+    contrasts = grouped(_both_sides(summary.contrasts), _group)
+    checks = grouped(gathered.checks, lambda check: _group(check.key))
+    leans = _leans(gathered.bins)
     keys = [dict(zip(GROUP, key, strict=True)) for key in groups]
     return [
         Verdict(
             key,
             _telling(key, keys),
-            _outcomes(gathered, key, rows),
-            _contrasts(gathered, key),
-            _leans(gathered.bins, key),
-            _checks(gathered, key),
+            _outcomes(own, candidates.get(group, []), checks.get(group, []), needed),
+            tuple(_contrast(row, needed) for row in contrasts.get(group, [])),
+            leans.get(group, {}),
+            tuple(checks.get(group, [])),
         )
-        for key, rows in zip(keys, groups.values(), strict=True)
+        for key, (group, own) in zip(keys, groups.items(), strict=True)
     ]
 
 
@@ -118,12 +128,6 @@ def main_verdicts(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the verdicts that the report's first answer is about: on Firth, else on all."""
     firth = [verdict for verdict in verdicts if verdict.key["penalty"] == "firth"]
     return [v for v in firth if v.key["prior"] == "uniform"] or firth or list(verdicts)
-
-
-def _groups(chosen: pl.DataFrame) -> dict[tuple[Any, ...], list[Row]]:
-    rows = chosen.filter(pl.col("penalty") != "none").to_dicts()
-    rows.sort(key=lambda row: (row["penalty"] != "firth", row["prior"] != "uniform"))
-    return grouped(rows, itemgetter(*GROUP))
 
 
 def _telling(key: Row, among: list[Row]) -> tuple[str, ...]:
@@ -135,28 +139,20 @@ def _telling(key: Row, among: list[Row]) -> tuple[str, ...]:
     return tuple(name for name in vary if key[name] or name in none_drawn)
 
 
-def _outcomes(gathered: Gathered, key: Row, rows: list[Row]) -> tuple[Outcome, ...]:
-    needed, compared = _trials_needed(gathered)
-    tried = _largest_candidates(gathered.summary.all, key)
-    again = {
-        (Condition.of(check.key), check.coefficient): _again(check)
-        for check in _checks(gathered, key)
-    }
+def _outcomes(
+    rows: list[Row], candidates: list[Row], checks: list[Check], needed: tuple[int, int]
+) -> tuple[Outcome, ...]:
+    again = {(Condition.of(check.key), check.coefficient): _again(check) for check in checks}
+    tried = grouped(candidates, Condition.of)
     found = []
     for row in rows:
         condition = Condition.of(row)
         kind = kind_of(row["improvement"], row["p_holm"], row["coefficient"])
         spoken_of = row["coefficient"], row["theory_coefficient"]
         others = (again.get((condition, value), Again()) for value in spoken_of)
-        told, only_zero = max(needed, compared), tried.get(condition) == 0
-        found.append(Outcome(condition, kind, row, needed, told, only_zero, *others))
+        largest = max((line["coefficient"] for line in tried.get(condition, [])), default=None)
+        found.append(Outcome(condition, kind, row, needed[0], max(needed), largest == 0, *others))
     return tuple(sorted(found, key=lambda outcome: outcome.condition))
-
-
-def _trials_needed(gathered: Gathered) -> tuple[int, int]:
-    """Return the trials that a test needs in ``chosen`` and in ``contrasts``, Holm's families."""
-    penalised = gathered.summary.chosen.filter(pl.col("penalty") != "none")
-    return trials_needed(len(penalised)), trials_needed(len(gathered.summary.contrasts))
 
 
 def _again(check: Check) -> Again:
@@ -165,53 +161,27 @@ def _again(check: Check) -> Again:
     return Again(*(None if mean is None else Effect(place, mean, width) for mean, width in known))
 
 
-def _checks(gathered: Gathered, key: Row) -> tuple[Check, ...]:
-    return tuple(
-        check for check in gathered.checks if all(check.key[name] == key[name] for name in GROUP)
-    )
-
-
-def _largest_candidates(lines: pl.DataFrame, key: Row) -> dict[Condition, float]:
-    """Return the largest coefficient that the validation classes could choose in each setting."""
-    tried = lines.filter(*_same(key), pl.col("split") == "val", ~pl.col("theory"))
-    found: dict[Condition, float] = {}
-    for row in tried.to_dicts():
-        place = Condition.of(row)
-        found[place] = max(found.get(place, 0.0), row["coefficient"])
+def _leans(bins: pl.DataFrame) -> dict[tuple[Any, ...], dict[Condition, Lean]]:
+    """Return how sure and how right heads are without penalty, by method and setting."""
+    plain = bins.filter(pl.col("split") == "novel", pl.col("coefficient") == 0, ~pl.col("theory"))
+    sums = pl.col("count", "confidence_sum", "correct_sum").sum()
+    settings = plain.group_by(*GROUP, "ways", "shots", "shots_scheme").agg(sums)
+    found: dict[tuple[Any, ...], dict[Condition, Lean]] = {}
+    for row in settings.filter(pl.col("count") > 0).to_dicts():
+        means = (row[name] / row["count"] for name in ("confidence_sum", "correct_sum"))
+        found.setdefault(_group(row), {})[Condition.of(row)] = Lean(*means)
     return found
 
 
-def _leans(bins: pl.DataFrame, key: Row) -> dict[Condition, Lean]:
-    plain = bins.filter(
-        *_same(key), pl.col("split") == "novel", pl.col("coefficient") == 0, ~pl.col("theory")
-    )
-    sums = pl.col("count", "confidence_sum", "correct_sum").sum()
-    settings = plain.group_by("ways", "shots", "shots_scheme").agg(sums).filter(pl.col("count") > 0)
-    return {
-        Condition.of(row): Lean(
-            row["confidence_sum"] / row["count"], row["correct_sum"] / row["count"]
-        )
-        for row in settings.to_dicts()
-    }
+def _both_sides(contrasts: pl.DataFrame) -> Iterator[Row]:
+    """Yield the contrasts, and those of two trained heads from the other's side too."""
+    rows = contrasts.to_dicts()
+    yield from rows
+    for row in rows:
+        if row["head"] != row["against_head"] and row["against_penalty"] != "none":
+            yield turned(row)
 
 
-def _contrasts(gathered: Gathered, key: Row) -> tuple[Contrast, ...]:
-    contrasts, (chosen, needed) = gathered.summary.contrasts, _trials_needed(gathered)
-    told = max(chosen, needed)
-    heads = contrasts.filter(
-        pl.col("head") != pl.col("against_head"), pl.col("against_penalty") != "none", *_turned(key)
-    )
-    rows = [*contrasts.filter(*_same(key)).to_dicts(), *map(turned, heads.to_dicts())]
-    return tuple(
-        Contrast(Condition.of(row), kind_of(row["difference"], row["p_holm"]), row, needed, told)
-        for row in rows
-    )
-
-
-def _same(key: Row) -> list[pl.Expr]:
-    return [pl.col(name).eq_missing(pl.lit(key[name])) for name in GROUP]
-
-
-def _turned(key: Row) -> list[pl.Expr]:
-    names = {name: f"against_{name}" if name in METHOD else name for name in GROUP}
-    return [pl.col(other).eq_missing(pl.lit(key[name])) for name, other in names.items()]
+def _contrast(row: Row, needed: tuple[int, int]) -> Contrast:
+    kind = kind_of(row["difference"], row["p_holm"])
+    return Contrast(Condition.of(row), kind, row, needed[1], max(needed))

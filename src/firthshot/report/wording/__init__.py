@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from firthshot.experiments.schema import grouped
 from firthshot.objective import PENALTIES
@@ -63,6 +63,12 @@ def listed(words: Iterable[object], last: str = "and") -> str:
     return f"{', '.join(first)} {last} {end}" if first else end
 
 
+def tally(counts: Mapping[str, int], among: str, nothing: str = "") -> str:
+    """Return "rises in 4 and falls in 1 of 5 settings", without what holds in none."""
+    said = [f"{words} in {count}" for words, count in counts.items() if count]
+    return f"{listed(said)} of {among}" if said else nothing
+
+
 def parts(some: Sequence[Condition], among: Sequence[Condition]) -> list[list[Condition]]:
     """Split conditions into groups that a short phrase can name.
 
@@ -91,7 +97,8 @@ def where(part: Sequence[Condition], among: Sequence[Condition]) -> str:
     said = [f"{listed(sorted(ways))} ways"] if ways != all_ways else []
     if labels != all_labels:
         shots = list(dict.fromkeys(one.label for one in sorted(part)))
-        said.append(f"{listed(shots)} shot{'' if shots == ['1'] else 's'}")
+        noun = "" if part[0].unbalanced else " shot" if shots == ["1"] else " shots"
+        said.append(f"{listed(shots)}{noun}")
     return f"at {', '.join(said)}"
 
 

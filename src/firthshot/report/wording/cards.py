@@ -22,6 +22,7 @@ from firthshot.report.wording import (
     points,
     points_ci,
     setting_words,
+    tally,
     where,
 )
 
@@ -295,10 +296,10 @@ def _what_is_better(verdict: Verdict) -> str:
 def _probabilities(finding: Claim) -> dict[str, str]:
     """Say how nll and ECE move, and how sure the head is without penalty."""
     numbers, total = finding.numbers, len(finding.among)
-    moved = [
-        f"{loss} rises in {numbers[name][0]} and falls in {numbers[name][1]} of {total}"
-        for name, loss in (("nll", "nll"), ("ece", "calibration error (ECE)"))
-    ]
+    moved = []
+    for name, loss in (("nll", "nll"), ("ece", "calibration error (ECE)")):
+        rises, falls = numbers[name]
+        moved.append(f"{loss} {tally({'rises': rises, 'falls': falls}, f'{total}', 'stays')}")
     most = numbers["most"]
     change = f"from {most['base_ece_pooled']:.2f} to {most['ece_pooled']:.2f}"
     moved.append(f"by most {change} at {setting_words(Condition.of(most))}")
@@ -313,10 +314,11 @@ def _leaning(leans: Mapping[Condition, Lean]) -> str:
     if not over + under:
         return ""
     place, most = max(leans.items(), key=lambda each: abs(each[1].gap))
+    counts = {"over-confident": over, "under-confident": under}
+    numbers = f"{most.confidence:.0%} mean confidence, {most.accuracy:.0%} accuracy"
     return (
-        f" Without penalty the head is over-confident in {over} and under-confident in {under} of "
-        f"{counted(len(leans), 'setting')} ({most.confidence:.0%} mean confidence, "
-        f"{most.accuracy:.0%} accuracy at {setting_words(place)})."
+        f" Without penalty the head is {tally(counts, counted(len(leans), 'setting'))} "
+        f"({numbers} at {setting_words(place)})."
     )
 
 

@@ -20,6 +20,7 @@ from firthshot.report.wording import (
     listed,
     points_ci,
     setting_words,
+    tally,
 )
 from firthshot.report.wording.cards import (
     ZERO,
@@ -220,10 +221,10 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     which = f"The best of {len(names)} heads"
     if len(names) <= _FEW_NAMES:
         which = capital(listed(map(head_name, names), "or"))
-    said = listed(f"{words} in {counts[one]}" for one, words in _STANDINGS.items() if counts[one])
-    among = f"{counted(counts.total(), 'setting')} in which the penalty helps and one was run"
+    among = f"{counted(counts.total(), 'compared setting')} where the penalty helps"
+    said = tally({words: counts[one] for one, words in _STANDINGS.items()}, among)
     needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
-    yield f"{which}, without a penalty, {said} of {among}.{needed}"
+    yield f"{which}, without a penalty, {said}.{needed}"
 
 
 def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -231,8 +232,9 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
     counts = Counter(o.theory_standing for _, o in known)
     if not known:
         return
-    said = listed(f"{words} in {counts[one]}" for one, words in _THEORY.items() if counts[one])
-    yield f"Without tuning (λ from theory), accuracy {said} of {counted(len(known), 'setting')}."
+    among = counted(len(known), "setting")
+    said = tally({words: counts[one] for one, words in _THEORY.items()}, among)
+    yield f"Without tuning (λ from theory), accuracy {said}."
     bad = [(v, o, charge) for v, o in known if (charge := o.theory_charge)]
     if bad:
         verdict, worst, _ = min(bad, key=lambda each: each[2].mean)
@@ -245,10 +247,9 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
 def _probabilities(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Count both the settings with worse and those with better probabilities."""
     known = calibrated(outcomes)
-    worse, better = moves(known, "ece_pooled", SAME_ECE)
-    if worse + better:
-        among = f"{counted(len(known), 'setting')} where λ > 0"
-        yield f"Calibration gets worse in {worse} and better in {better} of {among}."
+    counts = zip(("worse", "better"), moves(known, "ece_pooled", SAME_ECE), strict=True)
+    if said := tally(dict(counts), f"{counted(len(known), 'setting')} where λ > 0"):
+        yield f"Calibration gets {said}."
 
 
 def _unjudged(unjudged: Sequence[Unjudged]) -> Iterator[str]:
