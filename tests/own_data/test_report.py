@@ -12,7 +12,7 @@ from rich.console import Console
 
 import firthshot
 from firthshot import load_bank
-from firthshot.cli._fit_screen import show_report
+from firthshot.cli.fit import show_report
 from firthshot.estimators import FewShotClassifier, FirthClassifier
 from firthshot.own_data import Examples, answer_lines, report_fit, title_line
 from firthshot.own_data._answer import firth_words

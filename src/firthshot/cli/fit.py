@@ -7,7 +7,7 @@ import json
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,27 +22,17 @@ from firthshot.cli._options import (
     check_target,
 )
 from firthshot.cli._progress import listening
-from firthshot.cli._screen import echo, echo_data, screen, with_options
+from firthshot.cli._screen import echo, echo_data, facts, pair, plain, screen, with_options
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
-    from firthshot.own_data import FittedModel
+    from collections.abc import Sequence
 
+    from rich.console import Console
 
-class HeadName(StrEnum):
-    """Heads that `fit` can take."""
+    from firthshot.own_data import Changes, FitReport, FittedModel
 
-    auto = "auto"
-    linear = "linear"
-    cosine = "cosine"
-    mlp = "mlp"
-
-
-class ClassWeight(StrEnum):
-    """How classes count."""
-
-    balanced = "balanced"
-    none = "none"
+MOST_WARNINGS = 1  # the page has them all
 
 
 class ExportKind(StrEnum):
@@ -81,7 +71,7 @@ def fit(
     encoder: EncoderName = None,
     split: BankSplit = None,
     head: Annotated[
-        HeadName | None,
+        Literal["auto", "linear", "cosine", "mlp"] | None,
         typer.Option(help="auto (the default) blends several heads; the others are single heads."),
     ] = None,
     lam: Annotated[
@@ -97,7 +87,7 @@ def fit(
         ),
     ] = None,
     class_weight: Annotated[
-        ClassWeight | None,
+        Literal["balanced", "none"] | None,
         typer.Option(
             help="balanced (the default) counts every class the same. none counts every row the "
             "same: choose it when new data are as uneven as these."
@@ -137,30 +127,24 @@ def fit(
 ) -> None:
     """Fit a classifier to labelled rows, say how good it is, and write it to a file."""
     from firthshot.backbones.encoders import encoding
+    from firthshot.own_data import load
 
     target = _target(source, model, update, report)
-    given = {
-        "lam": lam,
-        "l2": l2,
-        "class_weight": None if class_weight is None else str(class_weight),
-        "calibrate": calibrate,
-        "standardize": standardize,
-    }
-    settings = {name: _plain(name, one) for name, one in given.items() if one is not None}
-    reading: dict[str, Any] = {
-        "text": text,
-        "id": id_column,
-        "drop": tuple(drop or ()),
-        "split": split,
-    }
-    reading |= {"label": label, "skip_bad": skip_bad}
+    given = {"class_weight": class_weight, "calibrate": calibrate, "standardize": standardize}
+    given |= {"lam": _coefficient("lam", lam), "l2": _coefficient("l2", l2)}
+    settings = {name: one for name, one in given.items() if one is not None}
+    reading: dict[str, Any] = {"text": text, "id": id_column, "drop": tuple(drop or ())}
+    reading |= {"split": split, "label": label, "skip_bad": skip_bad}
+    if update is not None and (settings or head is not None):
+        raise FirthshotError("An update keeps the settings of the model: leave out --head and its.")
     with listening(f"Reading {source}", quiet=quiet), encoding(device=device, offline=offline):
         if update is not None:
-            fitted = _grown(update, source, reading, settings, head)
+            fitted = load(update).update(source, **reading)
         else:
             fitted = _fitted(source, encoder, _head(head, rows=rows), reading, settings)
         fitted.save(target, rows=rows)
-        page = _write_page(fitted, report or target.with_suffix(".html"))
+        page = report or target.with_suffix(".html")
+        fitted.report(page)
         _export(fitted, target, export or [], quiet=quiet)
     _tell(fitted, target, page, quiet=quiet, as_json=as_json)
     if not rows and not quiet:
@@ -182,11 +166,11 @@ def _target(source: str, model: Path | None, update: Path | None, report: Path |
     return target
 
 
-def _head(head: HeadName | None, *, rows: bool) -> str:
+def _head(head: str | None, *, rows: bool) -> str:
     """Return the name of the head: a file without rows cannot hold the default one."""
-    if head is HeadName.auto and not rows:
+    if head == "auto" and not rows:
         raise FirthshotError("Head auto predicts from its rows: leave out --head or --no-rows.")
-    return str(head or (HeadName.auto if rows else HeadName.linear))
+    return head or ("auto" if rows else "linear")
 
 
 def _fitted(
@@ -196,34 +180,21 @@ def _fitted(
 
     if head == "mlp":
         _say_cost(settings.get("lam"), settings.get("l2"))
-    label = reading.pop("label") or "label"
-    return fit_source(source, head=head, encoder=encoder, label=label, **reading, **settings)
+    reading |= {"label": reading["label"] or "label"}
+    return fit_source(source, head=head, encoder=encoder, **reading, **settings)
 
 
-def _grown(
-    update: Path,
-    source: str,
-    reading: dict[str, Any],
-    settings: dict[str, Any],
-    head: HeadName | None,
-) -> FittedModel:
-    from firthshot.own_data import load
-
-    if settings or head is not None:
-        raise FirthshotError("An update keeps the settings of the model: leave out --head and its.")
-    return load(update).update(source, **reading)
-
-
-def _plain(name: str, value: Any) -> Any:
+def _coefficient(name: str, value: str | None) -> Any:
     """Return a coefficient as a number where it is one; refuse what is none before any work."""
-    if name not in ("lam", "l2"):
-        return value
+    if value is None:
+        return None
     from firthshot.estimators import check_coefficient
 
+    plain: float | str = value
     with contextlib.suppress(ValueError):
-        value = float(value)
-    check_coefficient(name, value)
-    return value
+        plain = float(value)
+    check_coefficient(name, plain)
+    return plain
 
 
 def _say_cost(lam: Any, l2: Any) -> None:
@@ -238,12 +209,7 @@ def _say_cost(lam: Any, l2: Any) -> None:
         )
 
 
-def _write_page(fitted: FittedModel, path: Path) -> Path:
-    fitted.report(path)
-    return path
-
-
-def _export(fitted: FittedModel, target: Path, kinds: list[ExportKind], *, quiet: bool) -> None:
+def _export(fitted: FittedModel, target: Path, kinds: Sequence[str], *, quiet: bool) -> None:
     from firthshot.own_data import EXPORTS
 
     for kind in kinds:
@@ -253,21 +219,32 @@ def _export(fitted: FittedModel, target: Path, kinds: list[ExportKind], *, quiet
 
 
 def _tell(fitted: FittedModel, model: Path, page: Path, *, quiet: bool, as_json: bool) -> None:
-    from firthshot.cli._fit_screen import show_next, show_report, show_warnings
-
+    """Print what was fitted, the answer, the gravest warnings, and what to do next."""
     report = fitted.answer
+    warnings = [with_options(one) for one in report.remarks]
     if as_json:
-        record = {**report.to_dict(), "model": str(model), "page": str(page)}
-        record["remarks"] = [with_options(one) for one in report.remarks]
+        record = {**report.to_dict(), "model": str(model), "page": str(page), "remarks": warnings}
         echo_data(json.dumps(record, ensure_ascii=False, default=str) + "\n")
         return
-    console = screen()
+    console = screen(stderr=quiet)
     if not quiet:
         show_report(console, report, fitted.changes)
-    told = screen(stderr=True) if quiet else console
-    show_warnings(told, [with_options(one) for one in report.remarks], quiet=quiet)
+    rest = 0 if quiet else len(warnings[MOST_WARNINGS:])
+    for sentence in warnings if quiet else warnings[:MOST_WARNINGS]:
+        more = f" ({rest} more on the page.)" if rest else ""
+        console.print(pair(plain("warning", "yellow"), plain(sentence + more), 10))
     if not quiet:
         usual = ".jpg" if report.kind == "image" else ".csv"
         again = "new" + (Path(report.source).suffix or usual)
+        console.print(plain(f"Wrote {model} and {page}. Next:", "bold"), soft_wrap=True)
         command = f"firthshot predict {shlex.quote(str(model))} {again} --out predictions.csv"
-        show_next(console, model, page, command)
+        console.print(plain(f"  {command}"), soft_wrap=True)
+
+
+def show_report(console: Console, report: FitReport, changes: Changes | None = None) -> None:
+    """Print what was fitted, the answer, and what an update changed."""
+    from firthshot.own_data import answer_lines, title_line
+
+    console.print(plain(title_line(report), "bold"))
+    updated = {} if changes is None else {"update": str(changes)}
+    console.print(facts(dict(answer_lines(report)) | updated))
