@@ -17,7 +17,15 @@ from firthshot.figures import shortened
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.plots import drawings, write_figures
 from firthshot.report.plots.groups import labels, natural
-from firthshot.report.plots.style import Drawing, LambdaAxis, look_of, style, thinned, write_drawing
+from firthshot.report.plots.style import (
+    Drawing,
+    dress_lambda,
+    look_of,
+    panels,
+    style,
+    thinned,
+    write_drawing,
+)
 from firthshot.report.runs import Run
 from firthshot.report.tables import make_tables
 from report.runs_made import toy_run
@@ -188,13 +196,12 @@ def test_validation_curves_mark_the_chosen_and_the_theory_value(
     curve = val.filter(~pl.col("theory")).sort("coefficient")
     ((x, y, _),) = bars_of(axes)
     np.testing.assert_allclose(y, 100 * curve["improvement"].to_numpy())
-    np.testing.assert_allclose(x[1:], [-1, 0, 1])
-    assert x[0] < -1.4  # λ = 0 stands apart
+    np.testing.assert_allclose(x, [0, 0.1, 1, 10])
     best = toy.summary.chosen.filter(here)["coefficient"][0]
     gain = dict(curve.select("coefficient", "improvement").iter_rows())[best]
     assert marked(axes, "*")[1] == pytest.approx(100 * gain)
     theory = val.filter("theory")
-    expected = np.log10(theory["coefficient"][0]), 100 * theory["improvement"][0]
+    expected = theory["coefficient"][0], 100 * theory["improvement"][0]
     assert marked(axes, "D") == pytest.approx(expected)
     names = [tick.get_text() for tick in axes.get_xticklabels()]
     assert names == ["0", "0.1", "1", "10"]
@@ -331,17 +338,15 @@ def test_the_style_leaves_no_trace() -> None:
     assert dict(mpl.rcParams) == before
 
 
-@pytest.mark.parametrize(
-    ("grid_", "zero", "places"),
-    [([0, 0.01, 1, 10], True, [-2, 0, 1]), ([0.5, 5], False, [-0.30103, 0.69897]), ([0], True, [])],
-)
-def test_lambda_axis_has_a_place_for_zero(
-    grid_: list[float], zero: bool, places: list[float]
-) -> None:
-    axis = LambdaAxis(grid_)
-    assert axis.has_zero is zero
-    np.testing.assert_allclose([axis.place(v) for v in grid_ if v > 0], places, atol=1e-5)
-    assert axis.place(0) < axis.low
+def test_lambda_axis_has_a_place_for_zero() -> None:
+    with style():
+        _, (axes,) = panels(1, 1)
+        dress_lambda(axes, [0, 0.01, 1, 10], 3.0)
+    places = axes.xaxis.get_transform().transform(np.array([0, 0.01, 0.1, 1, 10]))
+    steps = np.diff(places)
+    np.testing.assert_allclose(steps[1:], steps[1])  # logarithmic
+    assert steps[0] > 0.4 * steps[1]  # zero stands apart
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "0.01", "0.1", "1", "10"]
 
 
 def test_labels_that_would_touch_are_blank() -> None:

@@ -50,27 +50,15 @@ def minus(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def _columns(result: GeometricResult) -> dict[str, Any]:
-    return {name: result.table[name].to_numpy() for name in result.table.columns}
-
-
 def _estimates(axes: Axes, result: GeometricResult) -> None:
-    table = {name: values[:_SHOWN] for name, values in _columns(result).items()}
+    table = result.table.head(_SHOWN)
     axes.axhline(result.spec.p, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), label="true p")
     for name, colour, marker, label in (
         ("mle", PLAIN, "o", "maximum likelihood"),
         ("firth", FIRTH, "s", "Firth"),
     ):
-        axes.errorbar(
-            table["size"],
-            table[name],
-            table[f"{name}_ci"],
-            color=colour,
-            marker=marker,
-            markersize=3,
-            linewidth=1,
-            label=label,
-        )
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 3, "linewidth": 1}
+        axes.errorbar(table["size"], table[name], table[f"{name}_ci"], label=label, **look)
     axes.set_xlabel("sample size N")
     axes.set_ylabel("mean estimate of p")
     axes.set_xticks([1, *range(5, len(table["size"]) + 1, 5)])
@@ -78,7 +66,7 @@ def _estimates(axes: Axes, result: GeometricResult) -> None:
 
 
 def _biases(axes: Axes, result: GeometricResult) -> None:
-    table = _columns(result)
+    table = {column.name: column.to_numpy() for column in result.table}
     sizes, p = table["size"], result.spec.p
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -96,7 +84,10 @@ def _biases(axes: Axes, result: GeometricResult) -> None:
     axes.set_ylim(lowest, 2 * float(np.abs(table["mle_bias"]).max()))
     axes.set_xlabel("sample size N")
     axes.set_ylabel("|bias|")
-    _plain_ticks(axes, len(sizes))
+    ticks = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000) if n <= len(sizes)]
+    axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda value, _: _power(value))
     axes.legend(loc="upper right", labelspacing=0.3)
 
 
@@ -114,14 +105,3 @@ def _power(value: float) -> str:
     """Return a power of ten as 10⁻³, without mathematical typesetting."""
     raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
     return f"10{str(round(np.log10(value))).translate(raised)}"
-
-
-def _plain_ticks(axes: Axes, largest: int) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
-
-    ticks = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000) if n <= largest]
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
-    axes.yaxis.set_minor_formatter(NullFormatter())

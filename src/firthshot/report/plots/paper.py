@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,36 +107,18 @@ def _interval(axes: Axes, plot: Plot, mark: Mark, own: _Series) -> None:
     value = own.column(plot.y.column)
     ends = [value - own.column(mark.low), own.column(mark.high) - value]
     colour = "black" if any(mark.kind == "columns" for mark in plot.marks) else own.colour
-    axes.errorbar(
-        own.column(plot.x.column),
-        value,
-        ends,
-        fmt="none",
-        ecolor=colour,
-        elinewidth=0.8,
-        zorder=2.5,
-    )
+    look: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 0.8, "zorder": 2.5}
+    axes.errorbar(own.column(plot.x.column), value, ends, **look)
 
 
 def _points(axes: Axes, plot: Plot, mark: Mark, own: _Series) -> None:
-    looks = mark.looks or {"": Look("", 0, size=own.size)}
-    for kind, look in looks.items():
-        for hollow in (False, True):
-            some = [
-                row
-                for row in own.rows
-                if (not mark.looks or row.get(mark.by) == kind)
-                and (look.hollow or row.get("hollow", False)) is hollow
-            ]
-            if some:
-                _draw_points(axes, plot, look, replace(own, rows=some), hollow)
-
-
-def _draw_points(axes: Axes, plot: Plot, look: Look, own: _Series, hollow: bool) -> None:
-    if any(mark.kind == "columns" for mark in plot.marks) and not look.name:
-        return  # columns say it
+    plain = Look("", 0, size=own.size)
+    columns = any(mark.kind == "columns" for mark in plot.marks)
     for row in own.rows:
-        style = _style(look, own.colour, own.marker, hollow)
+        look = mark.looks.get(row.get(mark.by, "")) if mark.looks else plain
+        if look is None or (columns and not look.name):  # columns say it
+            continue
+        style = _style(look, own.colour, own.marker, look.hollow or row.get("hollow", False))
         if row.get("few"):
             style["markersize"] = 1.5
         axes.plot(row[plot.x.column], row[plot.y.column], **style)
@@ -174,13 +156,9 @@ def _columns(axes: Axes, plot: Plot, _: Mark, own: _Series) -> None:
         look = hollow if row["hollow"] else filled
         axes.bar(row[plot.x.column], row[plot.y.column], row["width"], hatch=hatch, **look)
         top = max(row["high"], 0.0)  # above the interval, so that small bars are read too
-        place: dict[str, Any] = {
-            "xytext": (0, 2),
-            "textcoords": "offset points",
-            "ha": "center",
-            "fontsize": 6,
-        }
-        axes.annotate(f"{row[plot.y.column]:+.1f}", (row[plot.x.column], top), **place)
+        look = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
+        words = f"{row[plot.y.column]:+.1f}"
+        axes.annotate(words, (row[plot.x.column], top), xytext=(0, 2), **look)
 
 
 def _strip(axes: Axes, _plot: Plot, _: Mark, own: _Series) -> None:

@@ -57,7 +57,9 @@ def draw_paths(paths: Paths, remark: str = "") -> Drawing:
     """Draw the simplex, the ropes of the support and the paths of the queries."""
     figure, (axes,) = panels(1, 1, height=ONE_COLUMN * 0.98)
     _triangle(axes, paths)
-    _ropes(axes, paths)
+    for sample in range(paths.support.shape[1]):
+        rope = to_plane(paths.support[:, sample])
+        axes.plot(*rope.T, color=GREY, linewidth=0.9, linestyle=":", zorder=5)
     for number_, label in enumerate(paths.query_labels):
         _path(axes, paths, number_, int(label))
     _legend(figure)
@@ -83,51 +85,29 @@ def caption(paths: Paths) -> str:
 def _triangle(axes: Axes, paths: Paths) -> None:
     corners = to_plane(np.eye(3))
     axes.plot(*corners[[0, 1, 2, 0]].T, color="black", linewidth=0.8)
-    shifts = (
-        (0.0, -0.05, "left", "top"),
-        (0.5, 0.05, "center", "bottom"),
-        (1, -0.05, "right", "top"),
-    )
-    for c, (x, dy, ha, va) in enumerate(shifts):
-        y = _HEIGHT if c == 1 else 0.0
-        name = shortened(paths.classes[c], 22)
-        axes.text(x, y + dy, name, ha=ha, va=va, color=COLOURS[c], fontweight="bold")
+    for c, (x, y, ha) in enumerate(
+        ((0, -0.05, "left"), (0.5, _HEIGHT + 0.05, "center"), (1, -0.05, "right"))
+    ):
+        look = {"color": COLOURS[c], "fontweight": "bold", "va": "top" if y < 0 else "bottom"}
+        axes.text(x, y, shortened(paths.classes[c], 22), ha=ha, **look)
     centre = to_plane(np.full(3, 1 / 3))
     axes.plot(*centre, marker="*", markersize=11, color="black", zorder=6)
-    axes.annotate(
-        "U, uniform",
-        (centre[0], centre[1]),
-        xytext=(6, 4),
-        textcoords="offset points",
-        fontweight="bold",
-        zorder=6,
-    )
+    look: dict[str, Any] = {"textcoords": "offset points", "fontweight": "bold", "zorder": 6}
+    axes.annotate("U, uniform", (centre[0], centre[1]), xytext=(6, 4), **look)
     axes.set_aspect("equal")
     axes.set_xlim(-0.06, 1.06)
     axes.set_ylim(-0.14, _HEIGHT + 0.12)
     axes.set_axis_off()
 
 
-def _ropes(axes: Axes, paths: Paths) -> None:
-    for sample in range(paths.support.shape[1]):
-        path = to_plane(paths.support[:, sample])
-        axes.plot(*path.T, color=GREY, linewidth=0.9, linestyle=":", zorder=5)
-
-
 def _path(axes: Axes, paths: Paths, query: int, label: int) -> None:
     path = to_plane(paths.query[:, query])
     axes.plot(*path.T, color=COLOURS[label], linewidth=1.0, zorder=3)
     marked = [int(np.argmin(np.abs(np.log(paths.coefficients / value)))) for value in _MARKED]
+    look: dict[str, Any] = {"marker": MARKERS[label], "color": COLOURS[label], "zorder": 4}
+    look |= {"markeredgecolor": "white", "markeredgewidth": 0.3}
     for at, size in zip(marked, (4.5, 3.5, 2.5), strict=True):
-        axes.plot(
-            *path[at],
-            marker=MARKERS[label],
-            markersize=size,
-            color=COLOURS[label],
-            markeredgecolor="white",
-            markeredgewidth=0.3,
-            zorder=4,
-        )
+        axes.plot(*path[at], markersize=size, **look)
 
 
 def _legend(figure: Figure) -> None:

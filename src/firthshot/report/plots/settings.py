@@ -20,7 +20,7 @@ from firthshot.report.plots.declare import (
 )
 from firthshot.report.plots.groups import TRAINED, Group, about, group
 from firthshot.report.plots.paper import STATES, Panel, draw_figure
-from firthshot.report.plots.style import Drawing, LambdaAxis, number, panel_inches
+from firthshot.report.plots.style import Drawing, dress_lambda, number, panel_inches
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import setting_words
 
@@ -145,33 +145,22 @@ def _kinds(chosen: Row, lines: list[Row]) -> Iterator[tuple[Row, str]]:
 
 
 def _curve(chosen: Row, lines: list[Row]) -> Panel:
-    axis = LambdaAxis([line["coefficient"] for line in lines])
-    rows = []
+    coefficients, rows = [line["coefficient"] for line in lines], []
     for line, kind in _kinds(chosen, lines):
         value, half = 100 * line["improvement"], 100 * (line["improvement_ci"] or 0.0)
         ends = {"low": value - half, "high": value + half}
-        place = axis.place(line["coefficient"])
-        rows.append({"x": place, "value": value, **ends, "kind": kind, "series": ""})
+        rows.append({"x": line["coefficient"], "value": value, **ends, "kind": kind, "series": ""})
 
     def dress(axes: Axes) -> None:
-        axis.dress(axes, panel_inches(axes))
-        for row in rows:
+        dress_lambda(axes, coefficients, panel_inches(axes))
+        for row in rows:  # the gain below the star: beside large losses it would vanish
             if row["kind"] == "chosen on val":
-                _name_gain(axes, row)
+                words = f"{row['value']:+.1f}" if round(row["value"], 1) else "0"
+                place: dict[str, Any] = {"xytext": (0, -7), "textcoords": "offset points"}
+                place |= {"ha": "center", "va": "top"}
+                axes.annotate(words, (row["x"], row["value"]), color=RED, **place)
 
     return _panel(chosen, rows, dress)
-
-
-def _name_gain(axes: Axes, row: Row) -> None:
-    """Write the gain at the chosen λ below its star: beside large losses it would vanish."""
-    words = f"{row['value']:+.1f}" if round(row["value"], 1) else "0"
-    place: dict[str, Any] = {
-        "xytext": (0, -7),
-        "textcoords": "offset points",
-        "ha": "center",
-        "va": "top",
-    }
-    axes.annotate(words, (row["x"], row["value"]), color=RED, **place)
 
 
 def _trade(chosen: Row, lines: list[Row]) -> Panel:

@@ -138,45 +138,19 @@ def number(value: float) -> str:
     return f"{value:.4g}" if value < 1e4 else f"{value:.0f}" if value < 1e6 else f"{value:.0e}"
 
 
-class LambdaAxis:
-    """A logarithmic axis for some λ that also has a place for λ = 0, left of a break."""
+def dress_lambda(axes: Axes, coefficients: Sequence[float], inches: float) -> None:
+    """Make an axis of λ logarithmic, with a place for λ = 0, and ticks at powers of ten."""
+    import numpy as np
 
-    def __init__(self, coefficients: Sequence[float]) -> None:
-        positive = [value for value in coefficients if value > 0] or [1.0]
-        self.low, self.high = math.log10(min(positive)), math.log10(max(positive))
-        self.gap = max(0.22 * (self.high - self.low), 0.5)
-        self.has_zero = any(value == 0 for value in coefficients)
-
-    def place(self, coefficient: float) -> float:
-        """Return where a coefficient lies."""
-        return math.log10(coefficient) if coefficient > 0 else self.low - self.gap
-
-    def dress(self, axes: Axes, inches: float) -> None:
-        """Set limits, ticks at powers of ten, and the break."""
-        left = self.low - self.gap if self.has_zero else self.low
-        margin = 0.06 * (self.high - left) or 0.3
-        axes.set_xlim(left - margin, self.high + margin)
-        powers = range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1)
-        places = [float(power) for power in powers] or [self.low]
-        names = [number(10.0**place) for place in places]
-        if self.has_zero:
-            places, names = [left, *places], ["0", *names]
-        axes.set_xticks(places, thinned(places, names, inches))
-        axes.set_xlabel("λ")
-        if self.has_zero:
-            self._break(axes)
-
-    def _break(self, axes: Axes) -> None:
-        """Mark the axis as interrupted between 0 and the smallest positive value."""
-        middle, width = self.low - 0.5 * self.gap, 0.05 * self.gap
-        line: dict[str, Any] = {"color": "black", "linewidth": 0.6, "clip_on": False, "zorder": 5}
-        across = axes.get_xaxis_transform()  # λ across, fractions of the panel upwards
-        axes.plot(
-            [middle - width, middle + width], [0, 0], transform=across, **{**line, "color": "white"}
-        )
-        for shift in (-width, width):
-            ends = [middle + shift - 0.6 * width, middle + shift + 0.6 * width]
-            axes.plot(ends, [-0.022, 0.022], transform=across, **line)
+    positive = [value for value in coefficients if value > 0] or [1.0]
+    low, high = math.log10(min(positive)), math.log10(max(positive))
+    axes.set_xscale("symlog", linthresh=min(positive), linscale=max(0.22 * (high - low), 0.5))
+    powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
+    ticks = [0.0] if 0 in coefficients else []
+    ticks += [10.0**power for power in powers] or [min(positive)]
+    places = axes.xaxis.get_transform().transform(np.array(ticks))
+    axes.set_xticks(ticks, thinned(list(places), [number(tick) for tick in ticks], inches))
+    axes.set_xlabel("λ")
 
 
 def dress_counts(axes: Axes, values: Sequence[int], label: str, inches: float) -> None:
