@@ -70,6 +70,11 @@ def percent(fraction: float | None, signed: bool = False) -> Number | None:
     return None if fraction is None else Number(100 * fraction, 2, signed)
 
 
+def gain(title: str, mean: float | None, half_width: float | None) -> dict[str, Number | None]:
+    """Return the two columns of a difference in points: its mean with sign, and its interval."""
+    return {title: percent(mean, signed=True), f"{title}{WIDTH}": percent(half_width)}
+
+
 def coefficient(value: float | None) -> Number | None:
     """Return a coefficient with three significant digits."""
     if value is None:

@@ -30,6 +30,7 @@ from firthshot.report.tables.cells import (
     WIDTH,
     Table,
     coefficient,
+    gain,
     p_value,
     percent,
     place,
@@ -77,15 +78,13 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
             "Before": percent(row["base_accuracy"]),
             "After": percent(row["accuracy"]),
             f"After{WIDTH}": percent(row["accuracy_ci"]),
-            "Improvement": percent(row["improvement"], signed=True),
-            f"Improvement{WIDTH}": percent(row["improvement_ci"]),
+            **gain("Improvement", row["improvement"], row["improvement_ci"]),
             "Sig.": "*" if row["p_holm"] < ALPHA else "",
             "p (Holm)": p_value(row["p_holm"]),
             **_solved(optima, row, "coefficient", "At the optimum"),
             "λ": coefficient(row["coefficient"]),
             "Theory λ": coefficient(row["theory_coefficient"]),
-            "Theory improvement": percent(row["theory_improvement"], signed=True),
-            f"Theory improvement{WIDTH}": percent(row["theory_improvement_ci"]),
+            **gain("Theory improvement", row["theory_improvement"], row["theory_improvement_ci"]),
             **_solved(optima, row, "theory_coefficient", "Theory at the optimum"),
             "Trials": row["trials"],
             "Remark": "λ at the edge of its grid" if row["at_edge"] else "",
@@ -117,10 +116,7 @@ def _optima(gathered: Gathered) -> dict[tuple[Any, ...], Check]:
 def _solved(optima: dict[tuple[Any, ...], Check], row: Row, which: str, title: str) -> Row:
     """Return the improvement at the optimum and its interval, nothing where it was not solved."""
     check = optima.get((*(row[name] for name in SPLITLESS), row[which]))
-    if check is None:
-        return {title: None, f"{title}{WIDTH}": None}
-    width = percent(check.optimum_ci)
-    return {title: percent(check.optimum_gain, signed=True), f"{title}{WIDTH}": width}
+    return gain(title, check and check.optimum_gain, check and check.optimum_ci)
 
 
 def _optimum_note(rows: list[Row]) -> str:
@@ -153,15 +149,10 @@ def _paper_note(part: Group, gathered: Gathered) -> str:
         return "The paper's numbers for the same cells are in the table of published numbers."
     if count:
         return f"The paper has numbers for {count} of {len(part.rows)} of these cells."
-    aims = distinct(
-        (run.spec for run in gathered.runs if run.spec.get("paper_banks")), "reproduces"
-    )
-    if not aims:
-        return "The paper has no numbers for these cells."
-    return (
-        f"The paper ran {listed(aims)} on other banks: its numbers are not comparable with these "
-        "and not shown."
-    )
+    specs = (run.spec for run in gathered.runs if run.spec.get("paper_banks"))
+    if aims := distinct(specs, "reproduces"):
+        return f"The paper ran {listed(aims)} on other banks: its numbers are not comparable."
+    return "The paper has no numbers for these cells."
 
 
 def _published(part: Group) -> Table | None:
@@ -195,12 +186,9 @@ def _beside(row: Row, source: str) -> Row:
         "Paper before": percent(row[f"{start}_before"]),
         "After": percent(row["accuracy"]),
         "Paper after": percent(row[f"{start}_after"]),
-        "Improvement": percent(row["improvement"], signed=True),
-        f"Improvement{WIDTH}": percent(ci),
-        "Paper improvement": percent(theirs, signed=True),
-        f"Paper improvement{WIDTH}": percent(theirs_ci),
-        "Difference": percent(row["improvement"] - theirs, signed=True),
-        f"Difference{WIDTH}": percent(width),
+        **gain("Improvement", row["improvement"], ci),
+        **gain("Paper improvement", theirs, theirs_ci),
+        **gain("Difference", row["improvement"] - theirs, width),
         "λ": coefficient(row["coefficient"]),
         "Paper λ": coefficient(row.get(f"{start}_coefficient")),
         "Source": row[start],
@@ -216,12 +204,10 @@ def _methods(gathered: Gathered) -> Iterator[Table]:
             continue
         lines: dict[tuple[str, Condition], Row] = {}
         for row in part.rows:
-            line = lines.setdefault(
-                (row["bank"], Condition.of(row)), place(row, len(part.banks) > 1)
-            )
+            at = row["bank"], Condition.of(row)
+            line = lines.setdefault(at, place(row, len(part.banks) > 1))
             name = capital(method_name(row))
-            line[name] = percent(row["improvement"], signed=True)
-            line[f"{name}{WIDTH}"] = percent(row["improvement_ci"])
+            line |= gain(name, row["improvement"], row["improvement_ci"])
             line[f"{name} sig."] = "*" if row["p_holm"] < ALPHA else ""
         yield table(
             f"methods-{part.label}",
