@@ -214,16 +214,16 @@ def test_probabilities() -> None:
     assert said(verdict, "calibration") == [
         (
             "Probabilities get worse: nll rises in 2 of 2, calibration error (ECE) rises in 2 of "
-            "2, by most from 0.20 to 0.50 at 5 ways, 1 shot."
+            "2, the largest change is from 0.20 to 0.50 at 5 ways, 1 shot."
         )
     ]
     (verdict,) = verdicts(setting(5, 1, 0.7, nll=0.5, ece_pooled=0.1), bins={(5, 1): (40.0, 80.0)})
     assert said(verdict, "calibration") == [
         (
             "Probabilities get better: nll falls in 1 of 1, calibration error (ECE) falls in 1 of "
-            "1, by most from 0.20 to 0.10 at 5 ways, 1 shot. Without penalty the head is "
-            "under-confident in 1 of 1 setting (40% "
-            "mean confidence, 80% accuracy at 5 ways, 1 shot)."
+            "1, the largest change is from 0.20 to 0.10 at 5 ways, 1 shot. Without penalty the "
+            "head is under-confident in 1 of 1 setting (40% mean confidence, 80% accuracy "
+            "at 5 ways, 1 shot)."
         )
     ]
     (verdict,) = verdicts(setting(5, 1, 0.7, nll=1.5), bins={(5, 1): (79.0, 80.0)})

@@ -175,13 +175,9 @@ def gather(folders: Sequence[Path], summary: RunSummary | None = None) -> Gather
     index = read_index(trials)
     read_trainings(index)  # refuses runs whose trials are not of one experiment
     refuse_overlap(index)
-    return Gathered(summary or _summary(trials), runs, index)
-
-
-def _summary(folders: list[Path]) -> RunSummary:
-    if len(folders) > 1:
-        return summarise_many(folders)
-    return _fresh(folders[0]) or summarise(folders[0])
+    if len(trials) > 1:
+        return Gathered(summarise_many(trials), runs, index)
+    return Gathered(summary or _fresh(trials[0]) or summarise(trials[0]), runs, index)
 
 
 def _fresh(folder: Path) -> RunSummary | None:
@@ -193,8 +189,8 @@ def _fresh(folder: Path) -> RunSummary | None:
         outdated = newest > file.stat().st_mtime_ns  # the warnings are written last
     except (FirthshotError, OSError):
         return None
-    tables = {"all": ALL, "chosen": CHOSEN, "contrasts": CONTRASTS}
-    same = all(dict(getattr(summary, name).schema) == tables[name] for name in tables)
+    tables = (summary.all, ALL), (summary.chosen, CHOSEN), (summary.contrasts, CONTRASTS)
+    same = all(dict(table.schema) == schema for table, schema in tables)
     return summary if same and not outdated else None
 
 

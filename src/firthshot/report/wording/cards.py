@@ -302,7 +302,7 @@ def _probabilities(finding: Claim) -> dict[str, str]:
         moved.append(f"{loss} {tally({'rises': rises, 'falls': falls}, f'{total}', 'stays')}")
     most = numbers["most"]
     change = f"from {most['base_ece_pooled']:.2f} to {most['ece_pooled']:.2f}"
-    moved.append(f"by most {change} at {setting_words(Condition.of(most))}")
+    moved.append(f"the largest change is {change} at {setting_words(Condition.of(most))}")
     words = "neither better nor worse" if finding.standing == "same" else finding.standing
     return {"change": words, "moves": ", ".join(moved), "leaning": _leaning(numbers["leans"])}
 
