@@ -100,8 +100,6 @@ def train(
 def _recipe(name: str, dataset: str | None, one_cycle: bool) -> Recipe:
     from firthshot.backbones.training import RECIPES
 
-    if name not in RECIPES:
-        raise FirthshotError(f"There is no recipe {name!r}: use {' or '.join(RECIPES)}.")
     return RECIPES[name](dataset, one_cycle=one_cycle)
 
 
@@ -126,10 +124,8 @@ def _with_stages(
 def _setup(
     architecture: str, recipe: Recipe, size: int, seed: int, precision: str, lanes: int | None
 ) -> Setup:
-    from firthshot.backbones.training import PRECISIONS, Setup, best_precision
+    from firthshot.backbones.training import Setup, best_precision
 
-    if precision not in ("auto", *PRECISIONS):
-        raise FirthshotError(f"--precision {precision} is unknown: use auto, float32 or bfloat16.")
     return Setup(
         architecture=architecture,
         recipe=recipe,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,6 +21,14 @@ Drop = Annotated[
 ]
 BankSplit = Annotated[str | None, typer.Option(metavar="SPLIT", help="Only this split of a bank.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+BankNames = Annotated[
+    list[str] | None,
+    typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any field of the spec; may be repeated."),
+]
 Precision = Literal["float16", "float32"]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")
@@ -72,20 +80,21 @@ PixelStd = Annotated[
 ]
 
 
+def spec_fields(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:
+    """Return the fields that ``--set`` and other flags set over those of a spec."""
+    from firthshot.experiments.spec import parse_assignment
+
+    given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
+    return given | {name: value for name, value in flags.items() if value not in (None, [])}
+
+
 def check_target(
     option: str, path: Path, inputs: dict[str, list[str | Path]], kinds: tuple[str, ...] = ()
 ) -> None:
     """Refuse a file that cannot or must not be written, before any work is done.
 
-    Parameters
-    ----------
-    option : str
-        The option that names the file.
-    path : Path
-    inputs : dict
-        What the command reads, such as "data", and the files of it.
-    kinds : tuple of str
-        Endings that the file may have; any by default.
+    ``inputs`` is what the command reads, such as "data", with its files; ``kinds`` are the endings
+    that the file may have, any by default.
     """
     for what, files in inputs.items():
         found = (Path(file) for file in files if os.path.exists(file))  # noqa: PTH110 - or a text

@@ -29,7 +29,6 @@ from firthshot.errors import FirthshotError, MissingExtraError, install_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from firthshot.backbones.encoders import Encoder
     from firthshot.banks import Bank
 
 app = typer.Typer(help="Networks that turn pictures and texts into features.", no_args_is_help=True)
@@ -102,24 +101,19 @@ def _architecture_table() -> Any:
 
     if not installed("torch"):
         return str(MissingExtraError("An architecture", "torch"))
+    import torch
+
     from firthshot.backbones.architectures import ARCHITECTURES, make_backbone
 
     table = make_table(
         "architecture", "dims", "million weights", right=("dims", "million weights"), one_line=True
     )
     for name in ARCHITECTURES:
-        network = _without_memory(make_backbone, name)
+        with torch.device("meta"):  # weights have shapes only: quick, whatever their size
+            network = make_backbone(name)
         count = sum(weight.numel() for weight in network.parameters())
         table.add_row(name, str(network.features_dim), f"{count / 1e6:.1f}")
     return table
-
-
-def _without_memory(build: Any, name: str) -> Any:
-    """Build a network whose weights have shapes only: quick, whatever its size."""
-    import torch
-
-    with torch.device("meta"):
-        return build(name)
 
 
 app.command("train")(train)
@@ -194,15 +188,10 @@ def extract(
         size, resize, three_numbers(mean, "--mean"), three_numbers(std, "--std"), architecture
     )
     with ScreenProgress(console) as progress:
-        loaded = load_encoder(
-            chosen,
-            kind=data.kind,
-            device=device,
-            offline=offline,
-            listener=progress,
-            **options.given,
-        )
-        say(console, f"Encoder: {_named(chosen, loaded)}.")
+        where: dict[str, Any] = {"device": device, "offline": offline, "listener": progress}
+        loaded = load_encoder(chosen, kind=data.kind, **where, **options.given)
+        what = f" ({loaded.description})" if loaded.description else ""
+        say(console, f"Encoder: {chosen}{what}.")
         if loaded.kind == "image":
             say(console, f"Pictures: {loaded.pictures}.")
         bank = run(
@@ -218,11 +207,6 @@ def extract(
             **{key: value for key, value in given.items() if value is not None},
         )
     _tell(console, bank, out)
-
-
-def _named(chosen: str, encoder: Encoder) -> str:
-    """Return the encoder as it was asked for, and what it is."""
-    return f"{chosen} ({encoder.description})" if encoder.description else chosen
 
 
 def _limits(options: list[str]) -> dict[str, int]:

@@ -31,11 +31,11 @@ def list_all(as_json: AsJson = False) -> None:
     """List the banks that can be loaded by name, and where each comes from."""
     from firthshot.banks import list_banks
 
+    entries = list_banks()
     if as_json:
-        echo_json([_entry_facts(entry) for entry in list_banks()])
+        echo_json([_entry_facts(entry) for entry in entries])
         return
     table = make_table("name", "rows", "dims", "base/val/novel", "from", right=("rows", "dims"))
-    entries = list_banks()
     for entry in entries:
         table.add_row(*_ls_row(entry))
     _print(table)
@@ -176,20 +176,19 @@ def doctor(bank: BankName, as_json: AsJson = False) -> None:
     found = load_bank(bank)
     findings = diagnose(found)
     if as_json:
-        echo_json([_finding_facts(finding) for finding in findings])
+        names = ("severity", "code", "sentence")
+        echo_json([{name: getattr(one, name) for name in names} for one in findings])
     else:
         _tell_findings(found, findings)
     if any(finding.severity == "broken" for finding in findings):
         raise typer.Exit(1)
 
 
-def _finding_facts(finding: Finding) -> dict[str, str]:
-    return {name: getattr(finding, name) for name in ("severity", "code", "sentence")}
-
-
 def _tell_findings(found: Bank, findings: list[Finding]) -> None:
     for finding in findings:
-        _print(_finding(finding))
+        colour = "bold red" if finding.severity == "broken" else "yellow"
+        sentence = plain(f"[{finding.code}] {finding.sentence}")
+        _print(pair(plain(finding.severity, colour), sentence, 10))
     broken = sum(finding.severity == "broken" for finding in findings)
     n, d = found.features.shape
     verdict = f"{broken} broken, {len(findings) - broken} remarkable" if findings else "healthy"
@@ -246,12 +245,6 @@ def _split_files(options: list[str]) -> dict[str, str]:
             raise BankError(f"--split {split} is given twice: name one file for it.")
         files[split] = path
     return files
-
-
-def _finding(finding: Finding) -> RenderableType:
-    colour = "bold red" if finding.severity == "broken" else "yellow"
-    sentence = plain(f"[{finding.code}] {finding.sentence}")
-    return pair(plain(finding.severity, colour), sentence, 10)
 
 
 def _print(what: RenderableType) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firthshot.cli._options import AsJson
+from firthshot.cli._options import AsJson, BankNames
 from firthshot.cli._screen import echo, echo_data, echo_json, facts, screen
 from firthshot.cli._screen import table as make_table
 
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 def presets(
     name: Annotated[str | None, typer.Argument(help="A preset; all of them if left out.")] = None,
-    bank: Annotated[
-        list[str] | None,
-        typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
-    ] = None,
+    bank: BankNames = None,
     toml: Annotated[
         bool, typer.Option("--toml", help="Print the preset's file, to begin your own with.")
     ] = False,
@@ -40,7 +37,10 @@ def presets(
             echo_json(described[0] if len(described) == 1 else described)
         else:
             for rows in described:
-                _show_facts(rows)
+                remarks = rows.pop("remarks")
+                screen().print(facts(rows))
+                for line in remarks:
+                    echo(line)
 
 
 def _list(as_json: bool) -> None:
@@ -77,12 +77,6 @@ def _described(name: str, banks: list[str] | None) -> dict[str, Any]:
     else:
         rows = geometric_settings(spec)
     return {what: words for what, words in rows.items() if words} | {"remarks": remarks}
-
-
-def _show_facts(rows: dict[str, Any]) -> None:
-    screen().print(facts({what: words for what, words in rows.items() if what != "remarks"}))
-    for line in rows["remarks"]:
-        echo(line)
 
 
 def _settings(spec: Spec) -> dict[str, str]:
@@ -159,11 +153,9 @@ def _size(spec: Spec, banks: list[Bank]) -> tuple[dict[str, str], list[str]]:
         plan = make_plan(spec, banks)
     except FirthshotError as error:
         return {}, [str(error)]
-    cells = plan.cells
-    time = estimate(plan)
     size = {
-        "classifiers": f"{count_classifiers(cells):,} in {len(cells):,} cells",
-        "time": time.words(default_workers()),
+        "classifiers": f"{count_classifiers(plan.cells):,} in {len(plan.cells):,} cells",
+        "time": estimate(plan).words(default_workers()),
     }
     return size, condense(plan.notes)
 

@@ -190,23 +190,18 @@ def _naming_target(option: str, path: Path) -> Iterator[None]:
 
 
 def _write(out: Path, summary: Summary) -> None:
-    from firthshot.files import write_whole
-
-    is_json = out.suffix.lower() == ".json"
-    content = _as_json(summary) if is_json else _as_csv(summary)
-    with _naming_target("--out", out):
-        write_whole(out, content.encode())
-
-
-def _as_json(summary: Summary) -> str:
     import json
 
-    return json.dumps(summary.to_dict(), indent=1, ensure_ascii=False) + "\n"
-
-
-def _as_csv(summary: Summary) -> str:
     import polars as pl
 
-    reference = pl.lit(str(summary.header["reference"])).alias("reference")
-    rows = pl.DataFrame(summary.to_dict()["coefficients"], infer_schema_length=None)
-    return rows.select("contrast", reference, pl.exclude("contrast")).write_csv()
+    from firthshot.files import write_whole
+
+    record = summary.to_dict()
+    if out.suffix.lower() == ".json":
+        content = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    else:
+        reference = pl.lit(str(summary.header["reference"])).alias("reference")
+        rows = pl.DataFrame(record["coefficients"], infer_schema_length=None)
+        content = rows.select("contrast", reference, pl.exclude("contrast")).write_csv()
+    with _naming_target("--out", out):
+        write_whole(out, content.encode())

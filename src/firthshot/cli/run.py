@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firthshot.cli._options import Quiet
+from firthshot.cli._options import Assignments, BankNames, Quiet, spec_fields
 from firthshot.cli._results import finish, finish_report, resume_command, write_page
 from firthshot.cli._screen import say, screen
 
@@ -30,10 +30,7 @@ def run(
             help="A preset, a figure or table of the paper, a TOML file, or a run folder.",
         ),
     ],
-    bank: Annotated[
-        list[str] | None,
-        typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
-    ] = None,
+    bank: BankNames = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Trials per setting.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder. Default: runs/NAME or runs/NAME-BANK.")
@@ -45,10 +42,7 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="A Dask scheduler, or 'local' to start one here."),
     ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any field of the spec; may be repeated."),
-    ] = None,
+    assignments: Assignments = None,
     until_ci: Annotated[
         float | None,
         typer.Option(
@@ -65,14 +59,15 @@ def run(
     ] = True,
 ) -> None:
     """Run an experiment and report it; repeat the command to resume."""
-    from firthshot.experiments.spec import presets_of, run_folder
+    from firthshot.experiments.spec import Spec, load_any, presets_of, run_folder, settle_banks
 
-    given = _given(bank, trials, assignments, until_ci)
+    given = spec_fields(assignments, banks=bank, trials=trials, until_ci=until_ci)
     presets, console = presets_of(source), screen(quiet=quiet)
     together = len(presets) > 1
     folders, failed = [], False
     for name in presets:
-        spec = _spec(name, given)
+        spec = load_any(name, given)
+        spec = settle_banks(spec) if isinstance(spec, Spec) else spec
         own = out / name if out and together else out or run_folder(name)
         folders.append(own or _own_folder(spec.name, bank or ()))
         failed |= _run_one(spec, folders[-1], workers, dask, report and not together, console)
@@ -108,28 +103,6 @@ def _run_one(
 def _own_folder(name: str, banks: Sequence[str]) -> Path:
     """Return where a run goes: one on banks of the user's does not meet that of the preset."""
     return Path("runs") / "-".join([name, *(Path(bank).stem for bank in banks)])
-
-
-def _spec(source: str, given: dict[str, Any]) -> Spec | GeometricSpec:
-    """Return the spec: flags over the file over defaults, the banks settled."""
-    from firthshot.experiments.spec import Spec, load_any, settle_banks
-
-    spec = load_any(source, given)
-    return settle_banks(spec) if isinstance(spec, Spec) else spec
-
-
-def _given(
-    banks: list[str] | None,
-    trials: int | None,
-    assignments: list[str] | None,
-    until_ci: float | None,
-) -> dict[str, Any]:
-    """Return the fields that flags set over those of the spec."""
-    from firthshot.experiments.spec import parse_assignment
-
-    given: dict[str, Any] = dict(parse_assignment(text) for text in assignments or [])
-    flags = {"banks": banks or None, "trials": trials, "until_ci": until_ci}
-    return given | {key: value for key, value in flags.items() if value is not None}
 
 
 def _run_geometric(

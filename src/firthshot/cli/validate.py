@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firthshot.cli._options import Assignments, BankNames, spec_fields
 from firthshot.cli._screen import echo
 
 if TYPE_CHECKING:
@@ -14,22 +15,14 @@ if TYPE_CHECKING:
 
 def validate(
     source: Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file or a preset.")],
-    bank: Annotated[
-        list[str] | None,
-        typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any field of the spec; may be repeated."),
-    ] = None,
+    bank: BankNames = None,
+    assignments: Assignments = None,
 ) -> None:
     """Check a spec and its banks without running anything."""
-    from firthshot.experiments.spec import parse_assignment, presets_of
+    from firthshot.experiments.spec import presets_of
 
-    given: dict[str, Any] = dict(parse_assignment(item) for item in assignments or [])
-    given |= {"banks": bank} if bank else {}
     for each in presets_of(source):
-        _validate(each, given)
+        _validate(each, spec_fields(assignments, banks=bank))
 
 
 def _validate(source: str, given: dict[str, Any]) -> None:
