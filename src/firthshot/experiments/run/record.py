@@ -90,7 +90,8 @@ def read_times(folder: Path) -> Times:
 
 def write_times(folder: Path, times: Times) -> None:
     """Put the times on record."""
-    write_record(folder / _TIMES, [Timing(*key, each) for key, each in sorted(times.items())])
+    lines = [dict(zip(TIMED, key, strict=True), seconds=one) for key, one in sorted(times.items())]
+    write_record(folder / _TIMES, lines)
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

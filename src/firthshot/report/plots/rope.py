@@ -88,8 +88,9 @@ def _triangle(axes: Axes, paths: Paths) -> None:
     for c, (x, y, ha) in enumerate(
         ((0, -0.05, "left"), (0.5, _HEIGHT + 0.05, "center"), (1, -0.05, "right"))
     ):
-        look = {"color": COLOURS[c], "fontweight": "bold", "va": "top" if y < 0 else "bottom"}
-        axes.text(x, y, shortened(paths.classes[c], 22), ha=ha, **look)
+        va = "top" if y < 0 else "bottom"
+        name = shortened(paths.classes[c], 22)
+        axes.text(x, y, name, color=COLOURS[c], fontweight="bold", ha=ha, va=va)
     centre = to_plane(np.full(3, 1 / 3))
     axes.plot(*centre, marker="*", markersize=11, color="black", zorder=6)
     look: dict[str, Any] = {"textcoords": "offset points", "fontweight": "bold", "zorder": 6}

@@ -116,7 +116,7 @@ def _optima(gathered: Gathered) -> dict[tuple[Any, ...], Check]:
 def _solved(optima: dict[tuple[Any, ...], Check], row: Row, which: str, title: str) -> Row:
     """Return the improvement at the optimum and its interval, nothing where it was not solved."""
     check = optima.get((*(row[name] for name in SPLITLESS), row[which]))
-    return gain(title, check and check.optimum_gain, check and check.optimum_ci)
+    return gain(title, check.optimum_gain, check.optimum_ci) if check else gain(title, None, None)
 
 
 def _optimum_note(rows: list[Row]) -> str:
