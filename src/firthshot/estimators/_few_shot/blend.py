@@ -21,7 +21,7 @@ SHARPEST = 8.0  # a head whose own margin is larger counts as if it were this
 SHARPNESS, CLASSES_APART, POWER = 7.0, 16.0, 0.7  # Σ a for classes so far apart, and how it grows
 LEAST_SHARP, MOST_SHARP = 0.3, 20.0
 TOGETHER, APART = 0.7, 1.0  # spread of log a, of all heads together and of one against the others
-USUAL = 1.0  # head start of scaled columns among the kinds of a table, in log-odds
+USUAL = 0.5  # head start of scaled columns among the kinds of a table, in log-odds
 NOTHING = {"table": 0.0, "embedding": -3.0}  # the same of a kind that knows nothing
 EVIDENCE = 0.5  # share of the left-out log-likelihood that speaks for a kind of columns
 LEAST = 0.02  # weight below which a kind is left away
@@ -61,7 +61,14 @@ def rule(shares: Array, margins: Array, apart: Array, *, fixed: bool) -> Array:
 
 
 def blend(
-    left_out: Array, labels: Array, evidence: Array, start: Array, head_start: Array, *, fixed: bool
+    left_out: Array,
+    labels: Array,
+    evidence: Array,
+    start: Array,
+    head_start: Array,
+    *,
+    fixed: bool,
+    log_prior: Array | None = None,
 ) -> Blend:
     """Return what rule and left-out rows settle together.
 
@@ -72,9 +79,14 @@ def blend(
     start : (S, H), what the rule says
     head_start : (S + 1,), log-odds of the kinds before, the last of which knows nothing
     fixed : whether the proportions of the heads stay
+    log_prior : (K,), of the classes among the rows that the evidence stands for; alike if None
     """
-    sharpness, loss = settle(left_out, labels, evidence, start, 0.0 if fixed else APART)
-    nothing = float(evidence.sum()) * np.log(left_out.shape[-1])
+    if log_prior is None:
+        log_prior = np.full(left_out.shape[-1], -np.log(left_out.shape[-1]))
+    sharpness, loss = settle(
+        left_out, labels, evidence, start, 0.0 if fixed else APART, log_prior=log_prior
+    )
+    nothing = -float(evidence @ log_prior[labels])
     odds = head_start - EVIDENCE * np.append(loss, nothing)
     weights = np.exp(odds - odds.max())
     weights[:-1] *= weights[:-1] > LEAST * weights[:-1].sum()
@@ -82,7 +94,12 @@ def blend(
 
 
 def settle(
-    logits: Array, labels: Array, weights: Array, start: Array, apart: float = APART
+    logits: Array,
+    labels: Array,
+    weights: Array,
+    start: Array,
+    apart: float = APART,
+    log_prior: Array | float = 0.0,
 ) -> tuple[Array, Array]:
     """Return the most likely a_h (S, H) after some left-out rows, and the loss there (S,).
 
@@ -92,6 +109,7 @@ def settle(
     labels, weights : (R,)
     start : (S, H), the a_h before
     apart : spread of log a_h against the other heads'; 0 keeps their proportions
+    log_prior : (K,), added to the blend's logits
     """
     n, first = start.shape[1], np.log(np.maximum(start, 1e-6))
     common = np.full((n, n), 1 / n)
@@ -104,7 +122,7 @@ def settle(
     for _ in range(STEPS):
         for _ in range(20):
             tried = u + step
-            loss, gradient, hessian = _likelihood(logits, labels, weights, np.exp(tried))
+            loss, gradient, hessian = _likelihood(logits, labels, weights, np.exp(tried), log_prior)
             away = tried - first
             loss += 0.5 * np.vecdot(away, away @ precision)
             worse = loss > value + 1e-12
@@ -123,13 +141,13 @@ def settle(
 
 
 def _likelihood(
-    logits: Array, labels: Array, weights: Array, a: Array
+    logits: Array, labels: Array, weights: Array, a: Array, log_prior: Array | float = 0.0
 ) -> tuple[Array, Array, Array]:
     """Return −log likelihood, its gradient by log a, and a positive part of its Hessian."""
     at = np.arange(len(labels))
     n_kinds, n_heads, n_rows, n_classes = logits.shape
     mixed = a[:, None] @ logits.reshape(n_kinds, n_heads, -1)
-    log_p = mixed.reshape(n_kinds, n_rows, n_classes)
+    log_p = mixed.reshape(n_kinds, n_rows, n_classes) + log_prior
     log_p -= log_p.max(axis=-1, keepdims=True)
     p = np.exp(log_p)
     total = p.sum(axis=-1, keepdims=True)

@@ -223,10 +223,11 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
         return blend(
             left_out,
             sets.labels[sets.left_out()],
-            sets.evidence(),
+            sets.evidence(self.class_prior_),
             start,
             np.array(head_start),
             fixed=fixed,
+            log_prior=np.log(self.class_prior_),
         )
 
     def _note_choice(self, names: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from firthshot.estimators._few_shot.gaussian import (
     fit_means,
     spread_of,
 )
-from firthshot.estimators._few_shot.logistic import solve
+from firthshot.estimators._few_shot.logistic import fit_all
 from firthshot.estimators._few_shot.neighbours import fit_neighbours
 from firthshot.estimators._few_shot.sets import Sets
 
@@ -182,8 +182,7 @@ def _fit(
 
 def fit_firth(rows: Array, sets: Sets, penalty: FirthPenalty) -> FirthHead:
     """Fit the Firth head to every set; classes count alike in each."""
-    kinds = zip(rows, penalty.l2.tolist(), strict=True)
-    return FirthHead(np.stack([solve(one, sets, penalty.lam, l2) for one, l2 in kinds]))
+    return FirthHead(fit_all(rows, sets, penalty.lam, penalty.l2))
 
 
 def _scatters(rows: Array, sets: Sets) -> Array:

@@ -71,21 +71,25 @@ class Sets:
         """Return the left-out rows, (R,), set after set."""
         return np.asarray(self.left[self.left >= 0])
 
-    def evidence(self) -> Array:
-        """Return the weights (R,) of left-out rows as evidence.
+    def evidence(self, prior: Array | None = None) -> Array:
+        """Return the weights (R,) of left-out rows as evidence for new rows.
 
-        Classes count alike. Their sum is what so many unequal weights are worth (Kish), and less
-        where classes have no row to leave out: with one class of two it is nothing.
+        Classes count alike, or as frequent as the prior says. The sum is what so many unequal
+        weights are worth (Kish), and less where classes have no row to leave out: with one class
+        of two it is nothing.
         """
         rows = self.left_out()
         if not len(rows):
             return np.empty(0)
+        prior = np.full(self.n_classes, 1 / self.n_classes) if prior is None else prior
         weights, labels = self.weights[0][rows], self.labels[rows]
         totals = np.bincount(labels, weights, minlength=self.n_classes)
-        seen = int((totals > 0).sum())
-        share = weights / (totals[labels] * seen)
+        seen, most = float(prior[totals > 0].sum()), float(prior.max())
+        if seen <= most:
+            return np.zeros(len(rows))
+        share = weights * prior[labels] / (totals[labels] * seen)
         worth = 1 / float(share @ (share / weights))
-        return np.asarray(share * worth * (seen - 1) / (self.n_classes - 1))
+        return np.asarray(share * worth * (seen - most) / (1 - most))
 
 
 def sets_of(along: Array, labels: Array, weights: Array, n_classes: int) -> Sets:
