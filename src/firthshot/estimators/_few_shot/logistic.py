@@ -18,7 +18,7 @@ MOST_STEPS = 100
 TOLERANCE = 2e-3  # norm of the gradient: its largest entry is some times less
 LEAST_L2 = 1e-9  # rows are about 1 apart: what stands for no ridge at all
 # Columns up to which Newton's method solves two classes; steps are dear with more.
-FEW_COLUMNS, NEWTON_STEPS, NEWTON_TOLERANCE = 64, 30, 2e-5
+FEW_COLUMNS, NEWTON_STEPS, NEWTON_TOLERANCE = 64, 30, 1e-4
 
 
 def fit_all(rows: Array, sets: Sets, lam: float, l2: Array) -> Array:
