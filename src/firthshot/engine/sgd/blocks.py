@@ -245,10 +245,12 @@ def advance(record, first, steps, rows, projections):
     unrolled = 1 if visits == UNROLLED * steps and record.batch == UNROLLED else 0
     for low in range(0, rows.size, _CHUNK):
         high = min(low + _CHUNK, rows.size)
+        # Tiles of even heights: 2 + 2 rows of a batch, not 3 + 1.
+        tall = -(-(high - low) // -(-(high - low) // _TILE))
         for panel in range(panels):
-            for row in range(low, high, _TILE):
+            for row in range(low, high, tall):
                 place = (row, panel, first, steps, visits, n_rows, n, n_steps, wide)
-                _tile(min(_TILE, high - row), unrolled, place, rows, projections, record)
+                _tile(min(tall, high - row), unrolled, place, rows, projections, record)
 
 
 @kernel
@@ -263,8 +265,8 @@ def read_gram(gram, record, first):
 def take_rows(rows, source, target):
     """Copy the projections of rows."""
     panels, n_rows, lanes = source.v.shape
-    for panel in range(panels):
-        for i in range(rows.size):
+    for i in range(rows.size):
+        for panel in range(panels):
             here, there = (panel * n_rows + rows[i]) * lanes, panel * target.v.shape[1] + i
             vstore(target.v, there * lanes, vload(source.v, here))
             vstore(target.e, there * lanes, vload(source.e, here))

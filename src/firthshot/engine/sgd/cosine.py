@@ -31,6 +31,7 @@ from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.blocks import (
     BLOCK_ROWS,
     FARTHEST,
+    UNROLLED,
     Projections,
     advance,
     begin_block,
@@ -95,11 +96,12 @@ class Directions(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Room for a batch."""
+    """Room for a batch, of whole groups of `UNROLLED` rows; loops over a group have no end."""
 
     p_v: Array  # (panels, batch, lanes)
     p_e: Array
     d: Array  # (batch, columns + lanes), row layout: logits, then dLoss/dlogits
+    gram: Array  # (batch, batch), G[I, I]
 
 
 def unit_rows(rows: Array) -> Array:
@@ -124,11 +126,11 @@ class CosineSgd:
         columns = round_up(used, lanes)
         self.scale = dtype.type(scale)
         self.task = make_task(start.trial, sgd, form, start.gram, start.columns(many, columns))
-        panels, batch = columns // lanes, sgd.batch_size
+        panels, batch = columns // lanes, round_up(sgd.batch_size, UNROLLED)
         p_v, p_e, a, velocity = (aligned_zeros((panels, n, lanes), dtype) for _ in range(4))
         p_v[:] = self.task.start.reshape(n, panels, lanes).transpose(1, 0, 2)
         self.record = new_record(self.task.schedule, n, columns)
-        rooms = (*[(panels, batch, lanes)] * 2, (batch, columns + lanes))
+        rooms = (*[(panels, batch, lanes)] * 2, (batch, columns + lanes), (batch, batch))
         self.work = _Batch(*(aligned_zeros(room, dtype) for room in rooms))
         numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[4:-1]}
         # Columns of padding are divided by their norm too: any positive number will do.
@@ -187,25 +189,38 @@ def _write_logits(state, scale, n_rows, work):
         at = panel * lanes
         norm = vsqrt(vload(state.v_v, at))
         alpha = vdiv(vmul(vfill(d, scale), vload(state.g, at)), norm)
-        for i in range(n_rows):
-            vstore(d, i * wide + at, vmul(alpha, vload(p_v, (panel * batch + i) * lanes)))
+        for first in range(0, n_rows, UNROLLED):
+            for i in range(first, first + UNROLLED):
+                vstore(d, i * wide + at, vmul(alpha, vload(p_v, (panel * batch + i) * lanes)))
+
+
+@kernel
+def _clear_rest(gram, rows, work):
+    """Write G[I, I], and zeros to the rows of D that a batch leaves of its groups."""
+    for i in range(rows.size):
+        for j in range(rows.size):
+            work.gram[i, j] = gram[rows[i], rows[j]]
+    for i in range(rows.size, len(work.d)):
+        work.d[i] = 0.0
 
 
 @kernel(inline="always")
-def _correlate(gram, rows, work, panel):
+def _correlate(n_rows, work, panel):
     """Return ⟨D, p_v⟩, ⟨D, p_e⟩ and D'G[I, I]D for the columns of a panel."""
-    p_v, p_e, d = work
+    p_v, p_e, d, gram = work
     (_, batch, lanes), wide = p_v.shape, d.shape[1]
     with_v, with_e, quadratic = vfill(d, 0.0), vfill(d, 0.0), vfill(d, 0.0)
-    for i in range(rows.size):
-        mine, place = vload(d, i * wide + panel * lanes), (panel * batch + i) * lanes
-        with_v = vfma(mine, vload(p_v, place), with_v)
-        with_e = vfma(mine, vload(p_e, place), with_e)
-        spread = vfill(d, 0.0)
-        for j in range(rows.size):
-            weight = vfill(d, gram[rows[i], rows[j]])
-            spread = vfma(weight, vload(d, j * wide + panel * lanes), spread)
-        quadratic = vfma(mine, spread, quadratic)
+    for first in range(0, n_rows, UNROLLED):
+        for i in range(first, first + UNROLLED):
+            mine, place = vload(d, i * wide + panel * lanes), (panel * batch + i) * lanes
+            with_v = vfma(mine, vload(p_v, place), with_v)
+            with_e = vfma(mine, vload(p_e, place), with_e)
+            spread = vfill(d, 0.0)
+            for other in range(0, n_rows, UNROLLED):
+                for j in range(other, other + UNROLLED):
+                    weight = vfill(d, gram[i, j])
+                    spread = vfma(weight, vload(d, j * wide + panel * lanes), spread)
+            quadratic = vfma(mine, spread, quadratic)
     return with_v, with_e, quadratic
 
 
@@ -223,7 +238,7 @@ def _step(task, state, scale, rows, work, record, step, begin, power):
     farthest = vfill(d, 0.0)
     for panel in range(panels):
         at = panel * lanes
-        with_v, with_e, quadratic = _correlate(task.gram, rows, work, panel)
+        with_v, with_e, quadratic = _correlate(rows.size, work, panel)
         vv, ve, ee = vload(state.v_v, at), vload(state.v_e, at), vload(state.e_e, at)
         inverse, g = vdiv(one, vsqrt(vv)), vload(state.g, at)
         l2 = vmul(vfill(d, l2_share), vload(state.l2, at))
@@ -288,6 +303,7 @@ def train_cosine(task, state, record, work, scale, first, last):
             logit_gradient(logits, task.labels, rows, many, task.loss)
             divisor = batch if schedule.scale_partial else rows.size
             to_row_layout(logits, rows.size, many, 1.0 / divisor, work.d)
+            _clear_rest(gram, rows, work)
             far = _step(task, state, scale, rows, work, record, step, begin, power)
             state.gradient_share[0] = 1.0 - schedule.dampening
             if far and step > begin:
