@@ -8,7 +8,8 @@
     python -m studies.reproduction page         fills in the tables of README.md, draws its figures;
                                                 with --tenth beside the runs of a tenth
     python -m studies.reproduction budget       prints what each study took here, and what the
-                                                published number of trials would take
+                                                published number of trials would take; with
+                                                --measure one trial of every shape is trained
 
 Runs are in runs/reproduction/ (or runs/reproduction-tenth/), below the folder that this is called
 in; their summaries go to kept/. A bank that is not there yet is left out, with a
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from studies.reproduction.budget import budget
+from studies.reproduction.budget import budget, measure_published
 from studies.reproduction.figures import draw_figures
 from studies.reproduction.keep import collect
 from studies.reproduction.kept import Kept
@@ -80,7 +81,10 @@ def page(arguments: argparse.Namespace) -> int:
 
 def print_budget(arguments: argparse.Namespace) -> int:
     """Print what it took and what the paper would take."""
-    print("\n".join(budget(Kept(TENTH / "kept" if arguments.tenth else KEPT))))
+    folder = TENTH / "kept" if arguments.tenth else KEPT
+    if arguments.measure:
+        measure_published(folder)
+    print("\n".join(budget(Kept(folder))))
     return 0
 
 
@@ -106,6 +110,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         command = commands.add_parser(name, help=about)
         command.add_argument("--tenth", action="store_true", help="of the runs of a tenth")
         command.set_defaults(do=do)
+    command.add_argument("--measure", action="store_true", help="train a trial of every shape")
     return parser.parse_args(words)
 
 

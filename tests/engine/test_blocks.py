@@ -10,10 +10,21 @@ from hypothesis import strategies as st
 from firthshot.engine import Penalty, Sgd
 from firthshot.engine._trial import Trial
 from firthshot.engine.sgd import blocks, cosine
-from firthshot.engine.sgd.blocks import Projections, advance_rows, follow, new_record, settle
+from firthshot.engine.sgd.blocks import (
+    FARTHEST,
+    Projections,
+    advance,
+    begin_block,
+    follow,
+    new_record,
+    read_gram,
+    settle,
+    take_rows,
+)
 from firthshot.engine.sgd.cosine import CosineSgd, linear_layer_start
 from firthshot.engine.sgd.linear import SpanStart
-from firthshot.kernels.vectors import lanes_of
+from firthshot.kernels import kernel
+from firthshot.kernels.vectors import any_above, lanes_of, vfill, vload, vmul, vstore
 
 COSINE_SGD = Sgd(0.05, 0.9, 0.9, batch_size=4, epochs=12, scale_partial=False)
 CLOSE = {np.float32: {"rtol": 1e-4, "atol": 1e-4}, np.float64: {"rtol": 1e-10, "atol": 1e-10}}
@@ -24,6 +35,20 @@ def make_trial(n_classes, shots, dtype):
     labels = np.repeat(np.arange(n_classes), shots)[: n_classes * shots - 1]
     support = rng.normal(size=(n_classes, 9))[labels] + rng.normal(size=(len(labels), 9))
     return Trial(0, 99, n_classes, support.astype(dtype), labels, support[:3].astype(dtype))
+
+
+@kernel
+def record_step(schedule, record, step, begin, decays, power):
+    """Record a step whose gradients are in place, unscaled; return whether φ went far from 1."""
+    (panels, _, lanes), n, far = record.decays.shape, record.order.size, False
+    for panel in range(panels):
+        decay = vload(decays, panel * lanes)
+        scale, off = follow(schedule, record, panel, step, begin, decay, power)
+        far |= any_above(off, vfill(decays, FARTHEST**2))
+        for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
+            place = (panel * n + visit) * lanes
+            vstore(record.gradients, place, vmul(scale, vload(record.gradients, place)))
+    return far
 
 
 class Case:
@@ -44,17 +69,17 @@ class Case:
         self.record.order[:] = self.rng.permutation(n)
         self.gradients = self.normal(n, panels * lanes)
         self.decays = 0.1 * self.normal(self.steps, panels * lanes)
-        begin = 0
+        self.record.gradients[:] = self.gradients.reshape(n, panels, lanes).transpose(1, 0, 2)
+        begin, power = 0, 1.0
         for step in range(self.steps):
-            mine = slice(step * batch, (step + 1) * batch)
-            self.record.decays[:, step] = self.decays[step].reshape(panels, lanes)
-            begin = step if step == begin + self.record.longest else begin
-            if not follow(task.schedule, self.record, step, begin):
-                begin = step
-                assert follow(task.schedule, self.record, step, begin)
-            each = self.gradients[mine].reshape(-1, panels, lanes).transpose(1, 0, 2)
-            before = self.record.psi[:, step - 1 : step] if step > begin else 1
-            self.record.gradients[:, mine] = each / before
+            if step == begin + self.record.longest:
+                begin, power = step, 1.0
+            decays = np.ascontiguousarray(self.decays[step])
+            if record_step(task.schedule, self.record, step, begin, decays, power):
+                begin_block(task.schedule, self.record, step, power)
+                begin, power = step, 1.0
+            self.record.begins[step] = begin
+            power *= momentum
 
     def normal(self, *shape):
         return self.rng.normal(size=shape).astype(self.dtype)
@@ -90,17 +115,22 @@ def test_rows_pass_through_a_block_as_through_its_steps(n, batch, panels, moment
     last_block = case.record.begins[-1]
     steps = case.steps - last_block
     rows = case.rng.permutation(n)[: case.rng.integers(1, n + 1)]
-    wide = (panels + 1) * lanes_of(dtype)
-    whole = Projections(case.normal(n, wide), case.normal(n, wide))
-    found = Projections(np.zeros((len(rows), wide), dtype), np.zeros((len(rows), wide), dtype))
-    advance_rows(case.task.gram, case.record, last_block, steps, rows, whole, found)
-    used = case.gradients.shape[1]
+    lanes = lanes_of(dtype)
+    whole = Projections(case.normal(panels, n, lanes), case.normal(panels, n, lanes))
+    found = Projections(*(np.zeros((panels, len(rows) + 1, lanes), dtype) for _ in range(2)))
+
+    def flat(values):
+        return values.transpose(1, 0, 2).reshape(values.shape[1], -1)
+
     expected = case.by_steps(
-        whole.v[rows, :used], whole.e[rows, :used], case.task.gram[rows], last_block, case.steps
+        flat(whole.v)[rows], flat(whole.e)[rows], case.task.gram[rows], last_block, case.steps
     )
+    read_gram(case.task.gram, case.record, last_block)
+    take_rows(rows, whole, found)
+    advance(case.record, last_block, steps, rows, found)
     for ours, theirs in zip(found, expected, strict=True):
-        assert np.allclose(ours[:, :used], theirs, **CLOSE[dtype])
-        assert not ours[:, used:].any()
+        assert np.allclose(flat(ours)[:-1], theirs, **CLOSE[dtype])
+        assert not ours[:, -1].any()
 
 
 @given(**CASES)
@@ -151,4 +181,5 @@ def test_carried_projections_stay_those_of_the_coefficients(dtype, bound):
         exact = head.task.gram @ a.transpose(1, 0, 2).reshape(len(head.task.gram), -1)
         exact += head.task.start * s
         size = np.abs(exact[:, :used]).max()
-        assert np.abs(projected[:, :used] - exact[:, :used]).max() < bound * size
+        carried = projected.transpose(1, 0, 2).reshape(exact.shape)
+        assert np.abs(carried[:, :used] - exact[:, :used]).max() < bound * size

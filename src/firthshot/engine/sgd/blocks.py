@@ -41,12 +41,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from firthshot.arrays import round_up
 from firthshot.engine.sgd.training import aligned_zeros
 from firthshot.kernels import kernel
-from firthshot.kernels.tiles import INDEX, TILE_ROWS, TILE_VECTORS, emit_cases, unpack
+from firthshot.kernels.tiles import INDEX, MANY_REGISTERS, emit_cases, unpack
 from firthshot.kernels.vectors import (
     Vector,
-    any_above,
     fma,
     ir_type,
     lanes_in,
@@ -59,7 +59,6 @@ from firthshot.kernels.vectors import (
     vfill,
     vfma,
     vload,
-    vmax,
     vmul,
     vstore,
     vsub,
@@ -75,13 +74,16 @@ BLOCK_ROWS = 60
 _SMALLEST_POWER = 1e-4
 # How far from 1 φ may go before a block ends: digits are lost as φ comes near zero. Training that
 # is stable stays within a hundredth.
-_FARTHEST = 0.5
-# A row has two accumulators here, so that a tile has half the rows.
-_MOST_ROWS = (TILE_ROWS + 1) // 2
+FARTHEST = 0.5
+# Rows of a tile: both coordinates stay in registers (two each with AVX2), beside a gradient.
+_TILE = 12 if MANY_REGISTERS else 3
+# Rows whose part of a block's rows of G stays in the first-level cache, panel after panel.
+_CHUNK = 4 * 12
+UNROLLED = 4
 
 
 class Projections(NamedTuple):
-    """The projections of some rows, (rows, columns + padding) each."""
+    """The projections of some rows, (panels, rows, lanes) each."""
 
     v: Any
     e: Any
@@ -94,8 +96,9 @@ class Record(NamedTuple):
     longest: int  # the most steps of a block
     order: Any  # (N,) rows in the order of visits
     begins: Any  # (steps,), the first step of each one's block
-    gradients: Any  # (blocks of columns, N, lanes), Δ / ψ in the order of visits
-    decays: Any  # (blocks of columns, steps, lanes), as all that follow
+    gram: Any  # (longest · batch, N + padding), rows of G that the block visits, in their order
+    gradients: Any  # (panels, N, lanes), Δ / ψ in the order of visits
+    decays: Any  # (panels, steps, lanes), as all that follow
     rates: Any  # −η ψ / φ', the factor of the speed
     phi: Any  # φ, χ and ψ after each step
     chi: Any
@@ -117,174 +120,200 @@ def new_record(schedule: Schedule, n: int, columns: int) -> Record:
     batch, momentum, dtype = schedule.batch_size, schedule.momentum, schedule.momentum.dtype
     lanes, steps = lanes_of(dtype), -(-n // batch)
     panels = columns // lanes
-    shapes = ((panels, n, lanes), *[(panels, steps, lanes)] * 5, *[(steps, lanes)] * 2)
-    rooms = (aligned_zeros(shape, dtype) for shape in shapes)
+    longest = block_steps(batch, momentum)
+    # An odd number of cache lines, so that neighbours in a column do not drive each other out.
+    wide = round_up(n, 2 * lanes) + lanes
+    shapes = ((longest * batch, wide), (panels, n, lanes), *[(panels, steps, lanes)] * 5)
+    rooms = (aligned_zeros(shape, dtype) for shape in (*shapes, *[(steps, lanes)] * 2))
     order, begins = np.empty(n, np.int64), np.zeros(steps, np.int64)
-    return Record(batch, block_steps(batch, momentum), order, begins, *rooms)
+    return Record(batch, longest, order, begins, *rooms)
 
 
 class _AdvanceTile:
-    """Emits one register tile: ``rows`` rows times ``vectors`` column vectors."""
+    """Emits one register tile: the speeds of ``rows`` rows, one column vector each."""
 
     def __init__(self, builder: Any, vector: ir.VectorType, values: dict[str, Any]) -> None:
         self.builder, self.vector, self.values = builder, vector, values
         self.lanes = ir.Constant(INDEX, vector.count)
 
-    def emit(self, rows: int, vectors: int) -> None:
-        """Emit the passage of the tile through the recorded steps."""
+    def emit(self, rows: int, unrolled: bool) -> None:
+        """Emit the passage of the tile through the recorded steps.
+
+        Steps of `UNROLLED` visits have no loop over them, whose end processors do not foresee.
+        """
         b, p = self.builder, self.values
-        places = [b.load(b.gep(p["rows"], [self._row(i)])) for i in range(rows)]
-        along, speed = (self._read(p[name], places, vectors) for name in ("from_v", "from_e"))
+        places = self._places("v", rows), self._places("e", rows)
+        along, speed = (
+            [cgutils.alloca_once_value(b, load(b, place, self.vector)) for place in mine]
+            for mine in places
+        )
+        each = (b.add(p["row"], ir.Constant(INDEX, i)) for i in range(rows))
+        columns = [b.load(b.gep(p["rows"], [row])) for row in each]
         self._add("decays", p["first"], along, speed)
         with cgutils.for_range(b, p["steps"]) as loop:
-            low = b.mul(loop.index, p["batch"])
-            high = b.add(low, p["batch"])
-            high = b.select(b.icmp_signed("<", high, p["visits"]), high, p["visits"])
-            with cgutils.for_range_slice(b, low, high, ir.Constant(INDEX, 1)) as (visit, _):
-                self._add_gradient(visit, places, speed)
+            low = b.mul(loop.index, ir.Constant(INDEX, UNROLLED) if unrolled else p["batch"])
+            if unrolled:
+                for i in range(UNROLLED):
+                    self._add_gradient(b.add(low, ir.Constant(INDEX, i)), columns, speed)
+            else:
+                high = b.add(low, p["batch"])
+                high = b.select(b.icmp_signed("<", high, p["visits"]), high, p["visits"])
+                with cgutils.for_range_slice(b, low, high, ir.Constant(INDEX, 1)) as (visit, _):
+                    self._add_gradient(visit, columns, speed)
             self._add("rates", b.add(p["first"], loop.index), speed, along)
-        self._write(along, speed)
+        self._write(along, speed, *places)
 
     def _add(self, name: str, step: Any, source: Any, target: Any) -> None:
         """Add the source, times the step's factor of each column, to the target."""
-        b, p = self.builder, self.values
-        for v in range(len(source[0])):
-            factor = self._panel(name, v, p["n_steps"], step)
-            for mine, other in zip(source, target, strict=True):
-                b.store(fma(b, factor, b.load(mine[v]), b.load(other[v])), other[v])
+        b, factor = self.builder, self._factor(name, step)
+        for mine, other in zip(source, target, strict=True):
+            b.store(fma(b, factor, b.load(mine), b.load(other)), other)
 
-    def _add_gradient(self, visit: Any, places: Any, speed: Any) -> None:
-        """Add what a visited row pushes; its row of G has the tile's rows side by side."""
+    def _add_gradient(self, visit: Any, columns: Any, speed: Any) -> None:
+        """Add what a visited row pushes."""
         b, p = self.builder, self.values
         place = b.add(b.mul(p["first"], p["batch"]), visit)
-        parts = [self._panel("gradients", v, p["n"], place) for v in range(len(speed[0]))]
-        visited = b.load(b.gep(p["order"], [place]))
-        gram = b.gep(p["gram"], [b.mul(visited, p["n"])])
-        for mine, row in zip(places, speed, strict=True):
-            weight = splat(b, b.load(b.gep(gram, [mine])), self.vector)
-            for part, cell in zip(parts, row, strict=True):
-                b.store(fma(b, weight, part, b.load(cell)), cell)
+        gradient = self._panel("gradients", p["n"], place)
+        gram = b.gep(p["gram"], [b.mul(visit, p["wide"])])
+        for column, cell in zip(columns, speed, strict=True):
+            weight = splat(b, b.load(b.gep(gram, [column])), self.vector)
+            b.store(fma(b, weight, gradient, b.load(cell)), cell)
 
-    def _panel(self, name: str, v: int, rows: Any, row: Any) -> Any:
-        """Load a row of column vector ``v`` of an array (blocks of columns, rows, lanes)."""
-        b, p = self.builder, self.values
-        block = b.add(p["block"], ir.Constant(INDEX, v))
-        offset = b.mul(b.add(b.mul(block, rows), row), self.lanes)
-        return load(b, b.gep(p[name], [offset]), self.vector)
-
-    def _offset(self, row: Any, v: int) -> Any:
-        """Return where a row of column vector ``v`` lies in the projections."""
-        b, p = self.builder, self.values
-        column = b.mul(b.add(p["block"], ir.Constant(INDEX, v)), self.lanes)
-        return b.add(b.mul(row, p["wide"]), column)
-
-    def _row(self, i: int) -> Any:
-        return self.builder.add(self.values["row"], ir.Constant(INDEX, i))
-
-    def _read(self, source: Any, places: Any, vectors: int) -> Any:
-        b = self.builder
-
-        def cell(place: Any, v: int) -> Any:
-            value = load(b, b.gep(source, [self._offset(place, v)]), self.vector)
-            return cgutils.alloca_once_value(b, value)
-
-        return [[cell(place, v) for v in range(vectors)] for place in places]
-
-    def _write(self, along: Any, speed: Any) -> None:
+    def _write(self, along: Any, speed: Any, to_v: Any, to_e: Any) -> None:
         """Write the projections v = φ along and e = χ along + ψ speed."""
         b, p = self.builder, self.values
         last = b.sub(b.add(p["first"], p["steps"]), ir.Constant(INDEX, 1))
-        for v in range(len(along[0])):
-            phi, chi, psi = (self._panel(x, v, p["n_steps"], last) for x in ("phi", "chi", "psi"))
-            for i, (mine, fast) in enumerate(zip(along, speed, strict=True)):
-                place, value = self._offset(self._row(i), v), b.load(mine[v])
-                store(b, b.fmul(phi, value), b.gep(p["to_v"], [place]))
-                value = fma(b, chi, value, b.fmul(psi, b.load(fast[v])))
-                store(b, value, b.gep(p["to_e"], [place]))
+        phi, chi, psi = (self._factor(name, last) for name in ("phi", "chi", "psi"))
+        for mine, fast, v, e in zip(along, speed, to_v, to_e, strict=True):
+            value = b.load(mine)
+            store(b, b.fmul(phi, value), v)
+            store(b, fma(b, chi, value, b.fmul(psi, b.load(fast))), e)
+
+    def _factor(self, name: str, step: Any) -> Any:
+        return self._panel(name, self.values["n_steps"], step)
+
+    def _panel(self, name: str, rows: Any, row: Any) -> Any:
+        """Load a row of the tile's columns of an array (panels, rows, lanes)."""
+        return load(self.builder, self._place(name, rows, row), self.vector)
+
+    def _place(self, name: str, rows: Any, row: Any) -> Any:
+        b, p = self.builder, self.values
+        return b.gep(p[name], [b.mul(b.add(b.mul(p["panel"], rows), row), self.lanes)])
+
+    def _places(self, name: str, rows: int) -> list[Any]:
+        b, p, many = self.builder, self.values, self.vector.count
+        first = self._place(name, p["n_rows"], p["row"])
+        return [b.gep(first, [ir.Constant(INDEX, i * many)]) for i in range(rows)]
 
 
 @intrinsic
-def _tile(typingctx, sizes, place, rows, gram, source, target, record):
-    """Run the tile of sizes (rows, vectors) at place (see `advance_rows`)."""
-    names = ("row", "block", "first", "steps", "visits", "wide", "n", "n_steps")
+def _tile(typingctx, tall, unrolled, place, rows, projections, record):
+    """Run the tile of so many rows at place (see `advance`)."""
+    names = ("row", "panel", "first", "steps", "visits", "n_rows", "n", "n_steps", "wide")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        size = (*cgutils.unpack_tuple(builder, args[0]), ir.Constant(INDEX, 0))
-        values = dict(zip(names, cgutils.unpack_tuple(builder, args[1]), strict=True))
-        for name, kind, value in (("rows", rows, args[2]), ("gram", gram, args[3])):
-            values[name] = context.make_array(kind)(context, builder, value).data
-        for prefix, kind, value in (("from", source, args[4]), ("to", target, args[5])):
-            for name, part in unpack(context, builder, kind, value).items():
-                values[f"{prefix}_{name}"] = part
-        values |= unpack(context, builder, record, args[6])
-        emitter = _AdvanceTile(builder, ir_type(Vector(gram.dtype)), values)
+        values = dict(zip(names, cgutils.unpack_tuple(builder, args[2]), strict=True))
+        values["rows"] = context.make_array(rows)(context, builder, args[3]).data
+        values |= unpack(context, builder, projections, args[4])
+        values |= unpack(context, builder, record, args[5])
+        emitter = _AdvanceTile(builder, ir_type(Vector(projections.types[0].dtype)), values)
 
-        def emit(rows: int, vectors: int, flag: int) -> None:
-            emitter.emit(rows, vectors)
+        def emit(rows: int, columns: int, flag: int) -> None:
+            emitter.emit(rows, bool(flag))
 
-        emit_cases(builder, size, (_MOST_ROWS, TILE_VECTORS, 1), emit)
+        emit_cases(builder, (args[0], ir.Constant(INDEX, 1), args[1]), (_TILE, 1, 2), emit)
         return context.get_dummy_value()
 
-    two, many = types.UniTuple(types.intp, 2), types.UniTuple(types.intp, len(names))
-    return types.void(two, many, rows, gram, source, target, record), codegen
+    many = types.UniTuple(types.intp, len(names))
+    return types.void(types.intp, types.intp, many, rows, projections, record), codegen
 
 
 @kernel(inline="never")
-def advance_rows(gram, record, first, steps, rows, source, target):
+def advance(record, first, steps, rows, projections):
     """Take the projections of rows through the steps first … first + steps - 1 of the epoch.
 
     Parameters
     ----------
     first : the first step of a block
-    rows : (m,) indices of support rows in ``source``
-    source, target : Projections
-        Row ``rows[i]`` is read from the source; what becomes of it is row i of the target.
+    rows : (m,) support rows; their projections are the first m of ``projections``
     """
-    batch, n, blocks = record.batch, record.order.size, record.decays.shape[0]
     if steps == 0:
-        for i in range(rows.size):
-            target.v[i], target.e[i] = source.v[rows[i]], source.e[rows[i]]
         return
-    visits = min(steps * batch, n - first * batch)
-    for row in range(0, rows.size, _MOST_ROWS):
-        tall = min(_MOST_ROWS, rows.size - row)
-        for block in range(0, blocks, TILE_VECTORS):
-            place = (row, block, first, steps, visits)
-            sizes = (source.v.shape[1], n, record.decays.shape[1])
-            wide = min(TILE_VECTORS, blocks - block)
-            _tile((tall, wide), place + sizes, rows, gram, source, target, record)
+    panels, n_steps, _ = record.decays.shape
+    n, n_rows, wide = record.order.size, projections.v.shape[1], record.gram.shape[1]
+    visits = min(steps * record.batch, n - first * record.batch)
+    unrolled = 1 if visits == UNROLLED * steps and record.batch == UNROLLED else 0
+    for low in range(0, rows.size, _CHUNK):
+        high = min(low + _CHUNK, rows.size)
+        # Tiles of even heights: 2 + 2 rows of a batch, not 3 + 1.
+        tall = -(-(high - low) // -(-(high - low) // _TILE))
+        for panel in range(panels):
+            for row in range(low, high, tall):
+                place = (row, panel, first, steps, visits, n_rows, n, n_steps, wide)
+                _tile(min(tall, high - row), unrolled, place, rows, projections, record)
 
 
 @kernel
-def follow(schedule, record, step, begin):
-    """Write the rates, φ, χ and ψ of a step whose decays are recorded; return whether it may be.
+def read_gram(gram, record, first):
+    """Copy the rows of G that a block visits, beginning at step ``first``."""
+    begin, n = first * record.batch, record.order.size
+    for visit in range(min(len(record.gram), n - begin)):
+        record.gram[visit, :n] = gram[record.order[begin + visit]]
 
-    A step that takes φ far from 1 may only be the first one, ``begin``, of its block.
+
+@kernel
+def take_rows(rows, source, target):
+    """Copy the projections of rows."""
+    panels, n_rows, lanes = source.v.shape
+    for i in range(rows.size):
+        for panel in range(panels):
+            here, there = (panel * n_rows + rows[i]) * lanes, panel * target.v.shape[1] + i
+            vstore(target.v, there * lanes, vload(source.v, here))
+            vstore(target.e, there * lanes, vload(source.e, here))
+
+
+@kernel(inline="always")
+def follow(schedule, record, panel, step, begin, decay, power):
+    """Record the decay of a step, its rates, φ, χ and ψ in a panel; ``power`` is μ^(step − begin).
+
+    Return the factor of the step's gradients, 1 / ψ = φ / μ^t before the step, and (φ − 1)² after.
     """
-    decays, rates, phi, chi, psi = record.decays, record.rates, record.phi, record.chi, record.psi
-    panels, n_steps, lanes = decays.shape
-    eta, keep = vfill(decays, schedule.learning_rate), vfill(decays, schedule.momentum)
-    one, farthest = vfill(decays, 1.0), vfill(decays, 0.0)
+    rates, phi, chi, psi = record.rates, record.phi, record.chi, record.psi
+    _, n_steps, lanes = rates.shape
+    eta, keep = vfill(rates, schedule.learning_rate), vfill(rates, schedule.momentum)
+    one, zero = vfill(rates, 1.0), vfill(rates, 0.0)
+    at = (panel * n_steps + step) * lanes
+    vstore(record.decays, at, decay)
+    if step == begin:
+        vstore(rates, at, vsub(zero, eta))
+        vstore(phi, at, one)
+        vstore(chi, at, zero)
+        vstore(psi, at, keep)
+        return one, zero
+    before, speed = vload(phi, at - lanes), vload(psi, at - lanes)
+    pull = vfma(decay, before, vload(chi, at - lanes))
+    after = vsub(before, vmul(eta, pull))
+    share = vdiv(speed, after)
+    vstore(rates, at, vsub(zero, vmul(eta, share)))
+    vstore(phi, at, after)
+    vstore(chi, at, vmul(keep, pull))
+    vstore(psi, at, vmul(vmul(keep, before), share))
+    off = vsub(after, one)
+    return vmul(vfill(rates, 1.0 / power), before), vmul(off, off)
+
+
+@kernel
+def begin_block(schedule, record, step, power):
+    """Make a recorded step, ``power`` as it was in `follow`, the first one of a block."""
+    panels, n_steps, lanes = record.decays.shape
+    gradients, n = record.gradients, record.order.size
     for panel in range(panels):
         at = (panel * n_steps + step) * lanes
-        if step == begin:
-            vstore(rates, at, vsub(vfill(decays, 0.0), eta))
-            vstore(phi, at, one)
-            vstore(chi, at, vfill(decays, 0.0))
-            vstore(psi, at, keep)
-        else:
-            before, speed = vload(phi, at - lanes), vload(psi, at - lanes)
-            pull = vfma(vload(decays, at), before, vload(chi, at - lanes))
-            after = vsub(before, vmul(eta, pull))
-            share = vdiv(speed, after)
-            vstore(rates, at, vsub(vfill(decays, 0.0), vmul(eta, share)))
-            vstore(phi, at, after)
-            vstore(chi, at, vmul(keep, pull))
-            vstore(psi, at, vmul(vmul(keep, before), share))
-            off = vsub(after, one)
-            farthest = vmax(vmul(off, off), farthest)
-    record.begins[step] = begin
-    return not any_above(farthest, vfill(decays, _FARTHEST**2))
+        scale, _ = follow(schedule, record, panel, step, -1, vload(record.decays, at), power)
+        for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
+            place = (panel * n + visit) * lanes
+            vstore(gradients, place, vdiv(vload(gradients, place), scale))
+        follow(schedule, record, panel, step, step, vload(record.decays, at), 1.0)
 
 
 @kernel

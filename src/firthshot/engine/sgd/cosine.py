@@ -30,11 +30,16 @@ from firthshot.arrays import Array, round_up
 from firthshot.engine._trial import Fitted, Trial
 from firthshot.engine.sgd.blocks import (
     BLOCK_ROWS,
+    FARTHEST,
+    UNROLLED,
     Projections,
-    advance_rows,
+    advance,
+    begin_block,
     follow,
     new_record,
+    read_gram,
     settle,
+    take_rows,
 )
 from firthshot.engine.sgd.linear import SpanStart
 from firthshot.engine.sgd.momentum import draw_order
@@ -51,13 +56,14 @@ from firthshot.engine.sgd.training import (
 from firthshot.kernels import kernel
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.kernels.vectors import (
-    lanes_in,
+    any_above,
     lanes_of,
     vadd,
     vdiv,
     vfill,
     vfma,
     vload,
+    vmax,
     vmul,
     vsqrt,
     vstore,
@@ -73,9 +79,9 @@ if TYPE_CHECKING:
 class Directions(NamedTuple):
     """What training changes of the directions v and the norms g; (columns,) unless told."""
 
-    p_v: Array  # (N, columns + lanes), X v and X e
+    p_v: Array  # (panels, N, lanes), X v and X e
     p_e: Array
-    a: Array  # (blocks, N, lanes), and its velocity
+    a: Array  # (panels, N, lanes), and its velocity
     velocity: Array
     s: Array
     s_velocity: Array
@@ -90,11 +96,12 @@ class Directions(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Room for a batch in row layout, (batch, columns + lanes)."""
+    """Room for a batch, of whole groups of `UNROLLED` rows; loops over a group have no end."""
 
-    p_v: Array
+    p_v: Array  # (panels, batch, lanes)
     p_e: Array
-    d: Array  # logits, then dLoss/dlogits, then Δ
+    d: Array  # (batch, columns + lanes), row layout: logits, then dLoss/dlogits
+    gram: Array  # (batch, batch), G[I, I]
 
 
 def unit_rows(rows: Array) -> Array:
@@ -119,12 +126,12 @@ class CosineSgd:
         columns = round_up(used, lanes)
         self.scale = dtype.type(scale)
         self.task = make_task(start.trial, sgd, form, start.gram, start.columns(many, columns))
-        a, velocity = (aligned_zeros((columns // lanes, n, lanes), dtype) for _ in range(2))
-        p_v, p_e = (aligned_zeros((n, columns + lanes), dtype) for _ in range(2))
-        p_v[:, :columns] = self.task.start
+        panels, batch = columns // lanes, round_up(sgd.batch_size, UNROLLED)
+        p_v, p_e, a, velocity = (aligned_zeros((panels, n, lanes), dtype) for _ in range(4))
+        p_v[:] = self.task.start.reshape(n, panels, lanes).transpose(1, 0, 2)
         self.record = new_record(self.task.schedule, n, columns)
-        room = (aligned_zeros((sgd.batch_size, columns + lanes), dtype) for _ in range(3))
-        self.work = _Batch(*room)
+        rooms = (*[(panels, batch, lanes)] * 2, (batch, columns + lanes), (batch, batch))
+        self.work = _Batch(*(aligned_zeros(room, dtype) for room in rooms))
         numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[4:-1]}
         # Columns of padding are divided by their norm too: any positive number will do.
         for name in ("s", "g", "v_v"):
@@ -175,43 +182,63 @@ def fit_cosine(
 
 @kernel
 def _write_logits(state, scale, n_rows, work):
-    """Write the batch's logits from its projections (row layout)."""
+    """Write the batch's logits from its projections."""
     p_v, d = work.p_v, work.d
-    lanes, wide = lanes_in(d), d.shape[1]
-    for at in range(0, state.s.size, lanes):
+    (panels, batch, lanes), wide = p_v.shape, d.shape[1]
+    for panel in range(panels):
+        at = panel * lanes
         norm = vsqrt(vload(state.v_v, at))
         alpha = vdiv(vmul(vfill(d, scale), vload(state.g, at)), norm)
-        for i in range(n_rows):
-            vstore(d, i * wide + at, vmul(alpha, vload(p_v, i * wide + at)))
+        for first in range(0, n_rows, UNROLLED):
+            for i in range(first, first + UNROLLED):
+                vstore(d, i * wide + at, vmul(alpha, vload(p_v, (panel * batch + i) * lanes)))
 
 
 @kernel
-def _correlate(gram, rows, work, at):
-    """Return ⟨D, p_v⟩, ⟨D, p_e⟩ and D'G[I, I]D for the columns at ``at``."""
-    p_v, p_e, d = work
-    wide = d.shape[1]
-    with_v, with_e, quadratic = vfill(d, 0.0), vfill(d, 0.0), vfill(d, 0.0)
+def _clear_rest(gram, rows, work):
+    """Write G[I, I], and zeros to the rows of D that a batch leaves of its groups."""
     for i in range(rows.size):
-        mine = vload(d, i * wide + at)
-        with_v = vfma(mine, vload(p_v, i * wide + at), with_v)
-        with_e = vfma(mine, vload(p_e, i * wide + at), with_e)
-        spread = vfill(d, 0.0)
         for j in range(rows.size):
-            spread = vfma(vfill(d, gram[rows[i], rows[j]]), vload(d, j * wide + at), spread)
-        quadratic = vfma(mine, spread, quadratic)
+            work.gram[i, j] = gram[rows[i], rows[j]]
+    for i in range(rows.size, len(work.d)):
+        work.d[i] = 0.0
+
+
+@kernel(inline="always")
+def _correlate(n_rows, work, panel):
+    """Return ⟨D, p_v⟩, ⟨D, p_e⟩ and D'G[I, I]D for the columns of a panel."""
+    p_v, p_e, d, gram = work
+    (_, batch, lanes), wide = p_v.shape, d.shape[1]
+    with_v, with_e, quadratic = vfill(d, 0.0), vfill(d, 0.0), vfill(d, 0.0)
+    for first in range(0, n_rows, UNROLLED):
+        for i in range(first, first + UNROLLED):
+            mine, place = vload(d, i * wide + panel * lanes), (panel * batch + i) * lanes
+            with_v = vfma(mine, vload(p_v, place), with_v)
+            with_e = vfma(mine, vload(p_e, place), with_e)
+            spread = vfill(d, 0.0)
+            for other in range(0, n_rows, UNROLLED):
+                for j in range(other, other + UNROLLED):
+                    weight = vfill(d, gram[i, j])
+                    spread = vfma(weight, vload(d, j * wide + panel * lanes), spread)
+            quadratic = vfma(mine, spread, quadratic)
     return with_v, with_e, quadratic
 
 
 @kernel(inline="always")
-def _step(task, state, scale, rows, work, record, step):
-    """Take the step of g, update the scalars, record the decay of v; leave Δ in ``work.d``."""
-    d, gram, decays = work.d, task.gram, record.decays
-    schedule, wide, (_, n_steps, lanes) = task.schedule, d.shape[1], decays.shape
+def _step(task, state, scale, rows, work, record, step, begin, power):
+    """Take the step of g, update the scalars, record the step of v.
+
+    Return whether it took φ far from 1, which only the first step of a block may.
+    """
+    d, gradients = work.d, record.gradients
+    schedule, wide, (panels, _, lanes) = task.schedule, d.shape[1], record.decays.shape
     l2_share = rows.size / schedule.batch_size if schedule.decay_with_batch else 1.0
     k, one, two = vfill(d, state.gradient_share[0]), vfill(d, 1.0), vfill(d, 2.0)
     rate, momentum = vfill(d, schedule.learning_rate), vfill(d, schedule.momentum)
-    for at in range(0, state.s.size, lanes):
-        with_v, with_e, quadratic = _correlate(gram, rows, work, at)
+    farthest = vfill(d, 0.0)
+    for panel in range(panels):
+        at = panel * lanes
+        with_v, with_e, quadratic = _correlate(rows.size, work, panel)
         vv, ve, ee = vload(state.v_v, at), vload(state.v_e, at), vload(state.e_e, at)
         inverse, g = vdiv(one, vsqrt(vv)), vload(state.g, at)
         l2 = vmul(vfill(d, l2_share), vload(state.l2, at))
@@ -232,27 +259,15 @@ def _step(task, state, scale, rows, work, record, step):
         vstore(state.v_v, at, total)
         vstore(state.v_e, at, vmul(momentum, vsub(v_speed, vmul(rate, speed2))))
         vstore(state.e_e, at, vmul(vmul(momentum, momentum), speed2))
-        vstore(decays, (at // lanes * n_steps + step) * lanes, vmul(k, beta))
         g_speed = vfma(k, vfma(l2, g, q), vload(state.g_velocity, at))
         vstore(state.g, at, vsub(g, vmul(rate, g_speed)))
         vstore(state.g_velocity, at, vmul(momentum, g_speed))
-        weight = vmul(k, alpha)
+        weight, off = follow(schedule, record, panel, step, begin, vmul(k, beta), power)
+        farthest, weight = vmax(off, farthest), vmul(weight, vmul(k, alpha))
+        place = (panel * record.order.size + step * record.batch) * lanes
         for i in range(rows.size):
-            vstore(d, i * wide + at, vmul(weight, vload(d, i * wide + at)))
-
-
-@kernel
-def _record_gradients(d, n_rows, record, step, begin, power):
-    """Write Δ / ψ = Δ φ / μ^t of a batch, φ as it is before the step."""
-    (panels, n_steps, lanes), wide, n = record.decays.shape, d.shape[1], record.order.size
-    for panel in range(panels):
-        scale = vfill(d, 1.0 / power)
-        if step > begin:
-            scale = vmul(scale, vload(record.phi, (panel * n_steps + step - 1) * lanes))
-        place = (panel * n + step * record.batch) * lanes
-        for i in range(n_rows):
-            mine = vload(d, i * wide + panel * lanes)
-            vstore(record.gradients, place + i * lanes, vmul(scale, mine))
+            vstore(gradients, place + i * lanes, vmul(weight, vload(d, i * wide + at)))
+    return any_above(farthest, vfill(d, FARTHEST**2))
 
 
 @kernel
@@ -266,32 +281,37 @@ def train_cosine(task, state, record, work, scale, first, last):
     record : :class:`.blocks.Record`, room for an epoch; work : _Batch
     scale : σ
     """
-    schedule, n, many = task.schedule, task.labels.size, task.n_coefficients
+    gram, schedule, n, many = task.gram, task.schedule, task.labels.size, task.n_coefficients
     batch, n_steps = schedule.batch_size, record.decays.shape[1]
     logits = np.zeros_like(task.loss.target)
     everyone, words = np.arange(n), np.empty(n + 4, np.uint64)
     whole, mine = Projections(state.p_v, state.p_e), Projections(work.p_v, work.p_e)
     for epoch in range(first, last):
         draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, record.order, words)
-        begin = 0
+        begin, power = 0, 1.0
+        read_gram(gram, record, begin)
         for step in range(n_steps):
             if step == begin + record.longest:
-                advance_rows(task.gram, record, begin, step - begin, everyone, whole, whole)
-                begin = step
+                advance(record, begin, step - begin, everyone, whole)
+                begin, power = step, 1.0
+                read_gram(gram, record, begin)
             rows = record.order[step * batch : (step + 1) * batch]
-            advance_rows(task.gram, record, begin, step - begin, rows, whole, mine)
+            take_rows(rows, whole, mine)
+            advance(record, begin, step - begin, rows, mine)
             _write_logits(state, scale, rows.size, work)
             to_class_layout(work.d, rows.size, many, logits)
             logit_gradient(logits, task.labels, rows, many, task.loss)
             divisor = batch if schedule.scale_partial else rows.size
             to_row_layout(logits, rows.size, many, 1.0 / divisor, work.d)
-            _step(task, state, scale, rows, work, record, step)
+            _clear_rest(gram, rows, work)
+            far = _step(task, state, scale, rows, work, record, step, begin, power)
             state.gradient_share[0] = 1.0 - schedule.dampening
-            if not follow(schedule, record, step, begin):
-                advance_rows(task.gram, record, begin, step - begin, everyone, whole, whole)
-                begin = step
-                follow(schedule, record, step, begin)
-            power = schedule.momentum ** (step - begin)
-            _record_gradients(work.d, rows.size, record, step, begin, power)
-        advance_rows(task.gram, record, begin, n_steps - begin, everyone, whole, whole)
+            if far and step > begin:
+                advance(record, begin, step - begin, everyone, whole)
+                begin_block(schedule, record, step, power)
+                begin, power = step, 1.0
+                read_gram(gram, record, begin)
+            record.begins[step] = begin
+            power *= schedule.momentum
+        advance(record, begin, n_steps - begin, everyone, whole)
         settle(schedule, record, state.a, state.velocity, state.s, state.s_velocity)
