@@ -33,10 +33,10 @@ from firthshot.engine import (
 )
 from firthshot.engine.heads.block import Block, BlockHead
 from firthshot.engine.heads.gaussian import ledoit_wolf
-from firthshot.engine.narrow import dots, gram, mixtures
 from firthshot.engine.rows import nearest_others
 from firthshot.episodes import DirichletShots
 from firthshot.errors import FirthshotError
+from firthshot.kernels.narrow import dots, gram, mixtures
 from oracles.rivals import (
     laplacian_assignments,
     nearest_means,
@@ -219,7 +219,8 @@ def test_tims_alternating_steps_descend(features, episodes):
     start = np.stack([unit(S)[y == c].mean(0) for c in range(WAYS)])
     for at in range(2):
         values = [
-            tim_objective(w, unit(S), targets[at], unit(Q), 15.0, 0.1, 0.1) for w in (start, end[at])
+            tim_objective(w, unit(S), targets[at], unit(Q), 15.0, 0.1, 0.1)
+            for w in (start, end[at])
         ]
         assert values[1] < values[0]
 

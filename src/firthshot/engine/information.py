@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firthshot.engine.narrow import dots, gram, mixtures
 from firthshot.engine.prototypes import add_row, square
 from firthshot.engine.rows import take
 from firthshot.kernels import kernel
+from firthshot.kernels.narrow import dots, gram, mixtures
 from firthshot.kernels.vectors import (
     lanes_in,
     vadd,
@@ -110,7 +110,9 @@ def descend(rows, means, targets, weight, options, prototypes, logits):
                 _softmax(z[l], p, totals)
                 _by_logits(z[l], p, targets[t, l], weight[t, l], options, len(here))
             _by_prototypes(here, options, w, z, gradient)
-            _adam(step + 1, options.rate, w.ravel(), gradient.ravel(), first.ravel(), second.ravel())
+            _adam(
+                step + 1, options.rate, w.ravel(), gradient.ravel(), first.ravel(), second.ravel()
+            )
         tim_logits(here, options, w, z)
     return True
 

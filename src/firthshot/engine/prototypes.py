@@ -9,10 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from firthshot.engine.narrow import dots
 from firthshot.engine.rows import nearest_others, take
 from firthshot.kernels import kernel
-from firthshot.kernels.vectors import lanes_in, vadd, vdiv, vexp, vfill, vload, vmax, vmul, vstore, vsub
+from firthshot.kernels.narrow import dots
+from firthshot.kernels.vectors import (
+    lanes_in,
+    vadd,
+    vdiv,
+    vexp,
+    vfill,
+    vload,
+    vmax,
+    vmul,
+    vstore,
+    vsub,
+)
 
 _LEAST = 1e-12
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from firthshot.arrays import Array, round_up
-from firthshot.engine.narrow import dots
 from firthshot.kernels import kernel
+from firthshot.kernels.narrow import dots
 from firthshot.kernels.vectors import lanes_of
 
 _TILE = 5  # rows that `dots` takes at once

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firthshot.engine.narrow import dots, mixtures
 from firthshot.engine.prototypes import add_row, class_means, square
 from firthshot.engine.rows import take
 from firthshot.kernels import kernel
 from firthshot.kernels.elementary import exp_in_place
+from firthshot.kernels.narrow import dots, mixtures
 
 _LEAST = 1e-12
 

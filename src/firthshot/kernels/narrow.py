@@ -9,11 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 from numba.extending import intrinsic
 
 from firthshot.kernels import kernel
-from firthshot.kernels.vectors import Vector, ir_type, lanes_in, make_load, vfill, vfma, vload, vstore
+from firthshot.kernels.vectors import (
+    Vector,
+    ir_type,
+    lanes_in,
+    make_load,
+    vfill,
+    vfma,
+    vload,
+    vstore,
+)
 
 _OCTET = 8
 _load = make_load(_OCTET)
