@@ -163,5 +163,5 @@ def test_base_classes_with_fewer_rows_than_features(make: Callable[..., Bank]) -
 
 def test_a_signalling_nan_brings_no_warning() -> None:
     X = np.full((4, 2), 0x7F800001, np.uint32).view(np.float32)
-    bank = make_bank(X, [0, 0, 1, 1], name="n", classes=["a", "b"], class_splits=["val", "novel"])
+    bank = build_bank(X, [0, 0, 1, 1], name="n", classes=["a", "b"], class_splits=["val", "novel"])
     assert "not-finite" in str(codes(bank))

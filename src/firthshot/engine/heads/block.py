@@ -59,7 +59,7 @@ class Block:
 
     def members(self) -> Array:
         """Return (T, K, N) ones where a support row is of a class; every class must have one."""
-        found = self.labels[:, None] == np.arange(self.n_classes)[:, None]
+        found: Array = self.labels[:, None] == np.arange(self.n_classes)[:, None]
         if not found.any(2).all():
             empty = int(np.argwhere(~found.any(2))[0, 1])
             raise FirthshotError(f"Class {empty} has no support row, so that it has no mean.")
