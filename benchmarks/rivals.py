@@ -1,4 +1,4 @@
-"""The methods of easy-few-shot-learning here and there, one thread each.
+"""The methods of easy-few-shot-learning here and there, as shipped and on one thread.
 
 Theirs is its own loop as published: its sampler draws tasks, a ``DataLoader`` with its collate
 function gathers their rows, and its ``evaluate`` calls the method and counts hits. Ours is
@@ -7,14 +7,21 @@ scores predictions and probabilities. Both start from the same features in memor
 compares with the calls of their method alone, on rows that were gathered before.
 
 Both see rows of unit length, or PT-MAP's roots, and TIM has the settings of theirs on either side.
-Predictions are compared on the same tasks. The sides take turns, and the quickest turn of each
-counts, in processor time: other work on the machine then changes little.
+Predictions are compared on the same tasks. The sides take turns under two clocks:
+
+* *as shipped*: every side with its default threads, by wall clock, the median of the turns. This is
+  what a user waits for; other work on the machine changes it.
+* *one thread*: processor time of one thread each, the quickest turn. This is what the work costs.
+
+Both are printed. The file's ``ratio`` is that of one thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import process_time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +61,9 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
 OPTIONS: dict[str, dict[str, Any]] = {
     "tim-gd": {"temperature": 10, "ce": 1, "alpha": 0.1, "steps": 50, "rate": 1e-4, "cosine": True}
 }
-TURNS = 3
+TURNS, TASKS, QUICK = 3, 64, 16
+LONG = {"tim-gd"}  # as few tasks as in a quick run: theirs take 0.1 s each
+Clock = Callable[[], float]
 
 
 def run(*, quick: bool = False, say: Say = print) -> Report:
@@ -66,8 +75,8 @@ def run(*, quick: bool = False, say: Say = print) -> Report:
     features = np.abs(bank.features.astype(np.float32))  # roots need no sign then
     records = []
     for ways, shots in ((5, 1),) if quick else ((5, 1), (5, 5), (20, 1), (20, 5)):
-        sizes = (ways, shots, QUERIES, 20 if quick else 60)
         for head in METHODS:
+            sizes = (ways, shots, QUERIES, QUICK if quick or head in LONG else TASKS)
             say(f"{head}, {ways} ways, {shots} shots")
             case = f"{head}, {ways}-way {shots}-shot"
             records.append({"case": case} | compare(head, bank, features, sizes))
@@ -77,24 +86,21 @@ def run(*, quick: bool = False, say: Say = print) -> Report:
 def compare(
     head: str, bank: Bank, features: np.ndarray, sizes: tuple[int, int, int, int]
 ) -> Record:
-    """Time our loop, theirs and their method alone in turns, after one turn to load what they need.
+    """Time our loop, theirs and their calls alone in turns, after one turn to load what they need.
 
     ``sizes`` are ways, shots, queries of a class and tasks.
     """
-    import torch
-
     from firthshot.engine import Converged, Penalty, registered_heads, train
     from firthshot.episodes import sample_episodes
 
-    torch.set_num_threads(1)
     kind = registered_heads()[head](**OPTIONS.get(head, {}))
     ways, shots, queries, tasks = sizes
 
     def sampled() -> Any:
         return sample_episodes(bank, "novel", ways=ways, shots=shots, trials=tasks, queries=queries)
 
-    def ours() -> list[np.ndarray]:
-        found = train(features, sampled(), kind, Converged(), Penalty(), threads=1,
+    def ours(threads: int | None = 1) -> list[np.ndarray]:
+        found = train(features, sampled(), kind, Converged(), Penalty(), threads=threads,
                       keep=("predictions",))  # fmt: skip
         return [each[0] for each in found.kept["predictions"]]
 
@@ -106,12 +112,32 @@ def compare(
     loop = easy_loop(lambda: their_method(head), _by_class(head, bank, features), sizes)
     same = np.mean([np.mean(a == b) for a, b in zip(ours(), calls(), strict=True)])
     loop()
-    turns = [tuple(map(seconds, (ours, loop, calls))) for _ in range(TURNS)]
+    with _torch_threads(1):
+        turns = [
+            [seconds(side, process_time) for side in (ours, loop, calls)] for _ in range(TURNS)
+        ]
     own, theirs, alone = (1e3 * min(side) / tasks for side in zip(*turns, strict=True))
+    sides = (lambda: ours(None), loop)
+    waits = [[seconds(side, perf_counter) for side in sides] for _ in range(TURNS)]
+    own_wait, their_wait = (1e3 * median(side) / tasks for side in zip(*waits, strict=True))
     return {
         "ours_ms": own, "theirs_ms": theirs, "calls_ms": alone, "same": float(same),
         "ratio": theirs / own, "ratio_calls": alone / own,
+        "ours_wall_ms": own_wait, "theirs_wall_ms": their_wait, "ratio_wall": their_wait / own_wait,
     }  # fmt: skip
+
+
+@contextmanager
+def _torch_threads(number: int) -> Iterator[None]:
+    """Hold torch at so many threads."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _by_class(head: str, bank: Bank, features: np.ndarray) -> dict[str, np.ndarray]:
@@ -120,11 +146,11 @@ def _by_class(head: str, bank: Bank, features: np.ndarray) -> dict[str, np.ndarr
     return {str(at): rows[own] for at, own in enumerate(bank.class_rows("novel"))}
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the processor time of a call."""
-    start = process_time()
+def seconds(work: Callable[[], object], clock: Clock) -> float:
+    """Return the time of a call by a clock."""
+    start = clock()
     work()
-    return process_time() - start
+    return clock() - start
 
 
 def prepared(head: str, rows: np.ndarray) -> np.ndarray:
@@ -157,21 +183,19 @@ def their_predictions(head: str, support: Any, labels: Any, query: Any) -> np.nd
 
 def show(report: Report, console: Console) -> None:
     """Print the table."""
+    shown = ("ours_ms", "theirs_ms", "ratio", "ratio_calls", "ratio_wall")
     rows = [
-        (
-            one["case"],
-            *(digits(one[name]) for name in ("ours_ms", "theirs_ms", "ratio", "ratio_calls")),
-            f"{100 * one['same']:.1f} %",
-        )
+        (one["case"], *(digits(one[name]) for name in shown), f"{100 * one['same']:.1f} %")
         for one in report.records
     ]
-    columns = ("case", "ours", "their loop", "ratio", "to calls", "same")
+    columns = ("case", "ours", "their loop", "ratio", "to calls", "as shipped", "same")
     console.print(make_table("easy-few-shot-learning, ms a task", columns, rows))
-    mean, alone = report.geomean_ratio or float("nan"), [r["ratio_calls"] for r in report.records]
-    slowest = min(one["ratio"] for one in report.records)
-    console.print(f"their loop: geometric mean {mean:.2f}× (goal {GOAL:g}×), least {slowest:.2f}×")
-    console.print(
-        f"their calls alone, rows gathered before: {np.exp(np.mean(np.log(alone))):.2f}×, "
-        f"least {min(alone):.2f}×"
-    )
+    for name, words in (
+        ("ratio", f"their loop, one thread each, processor time (goal {GOAL:g}×)"),
+        ("ratio_wall", f"their loop, as shipped, wall clock (goal {GOAL:g}×)"),
+        ("ratio_calls", "their calls alone, rows gathered before, one thread, processor time"),
+    ):
+        found = [one[name] for one in report.records]
+        mean = np.exp(np.mean(np.log(found)))
+        console.print(f"{words}: geometric mean {mean:.2f}×, least {min(found):.2f}×")
     console.print(machine_line(report.machine))

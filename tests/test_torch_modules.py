@@ -213,6 +213,19 @@ def test_batches_of_a_loader_are_the_trials_of_runs():
             sampler.labels(number)
 
 
+def test_a_slice_of_trials_is_those_trials():
+    bank = load_bank("clinc150-minilm")
+    shots = {"ways": 3, "shots": 2, "trials": 5}
+    episodes = sample_episodes(bank, "novel", queries="rest", **shots)
+    some = EpisodeSampler(episodes[1:4:2])
+    assert list(some) == [list(EpisodeSampler(episodes))[number] for number in (1, 3)]
+    assert some.labels(1).tolist() == EpisodeSampler(episodes).labels(3).tolist()
+    assert episodes[1:4:2].trials.tolist() == [1, 3]
+    assert episodes[-1].trial == 4
+    with pytest.raises(FirthshotError, match="holds none of the 5 trials"):
+        episodes[5:]
+
+
 @pytest.mark.parametrize("kind", [FirthLoss, FirthBCELoss])
 def test_a_learned_coefficient_stops_at_zero(kind):
     loss = kind(torch.nn.Parameter(torch.tensor(0.2)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +77,15 @@ class Episodes:
     def __len__(self) -> int:
         return len(self.trials)
 
-    def __getitem__(self, t: int) -> Episode:
+    @overload
+    def __getitem__(self, t: int) -> Episode: ...
+    @overload
+    def __getitem__(self, t: slice) -> Episodes: ...
+    def __getitem__(self, t: int | slice) -> Episode | Episodes:
+        """Return a trial by its place, or the trials of a slice."""
+        if isinstance(t, slice):
+            return self._some(np.arange(len(self))[t])
+        t = range(len(self))[t]  # from the end where negative
         mine = slice(self.offsets[t], self.offsets[t + 1])
         return Episode(
             int(self.trials[t]),
@@ -86,6 +94,24 @@ class Episodes:
             self.support_labels[t],
             self.query[mine],
             self.query_labels[mine],
+        )
+
+    def _some(self, places: Rows) -> Episodes:
+        """Return the trials at these places."""
+        if not len(places):
+            raise EpisodeError(f"The slice holds none of the {len(self)} trials.")
+        asked = np.concatenate([np.arange(self.offsets[t], self.offsets[t + 1]) for t in places])
+        sizes = np.diff(self.offsets)[places]
+        return Episodes(
+            self.key,
+            self.ways,
+            self.trials[places],
+            self.classes[places],
+            self.support[places],
+            self.support_labels[places],
+            self.query[asked],
+            self.query_labels[asked],
+            np.concatenate(([0], np.cumsum(sizes))),
         )
 
 

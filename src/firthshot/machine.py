@@ -8,12 +8,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController, threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
 FEW_ROWS = 1000
 
 
-def one_blas_thread() -> threadpool_limits:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """Hold every BLAS at one thread, until the context ends where it is used as one.
 
     BLAS threads under a thread per trial only get in each other's way, and the number of threads
@@ -22,10 +22,8 @@ def one_blas_thread() -> threadpool_limits:
     SciPy has a BLAS of its own, which is only limited once it is loaded; and while one thread holds
     a limit, threadpoolctl ignores those of others. So it is loaded here, by whoever comes first.
     """
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1)
+    limit: AbstractContextManager[Any] = _blas().limit(limits=1)
+    return limit
 
 
 class _FewRows(AbstractContextManager[None]):

@@ -42,7 +42,7 @@ _ABOUT = (
     "Linear head, 16 ways, {trials} trials a setting, trained as published and solved on the same "
     f"trials (CE + λ KL + a ridge of {OPTIMUM_RIDGE:g}). *Charged*: the loss that the verdict puts "
     "down to λ, the smaller of the two. "
-    "Command: `python -m studies.rivals`."
+    "Command: `python -m studies.rivals losses`."
 )
 OPTIMUM = {"solver": "converged", "l2": OPTIMUM_RIDGE, "l2_kind": "ridge"}
 

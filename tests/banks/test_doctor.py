@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from firthshot.banks import Bank, diagnose, load_bank, make_bank
+from firthshot.banks._bank import build_bank
 from firthshot.banks._survey import centroid_accuracy
+from firthshot.errors import BankError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +31,13 @@ def test_not_finite_values(make: Callable[..., Bank], clusters: Any) -> None:
     sentence = diagnose(bank)[0].sentence
     assert "2 of 400 (2 NaN, 1 infinite" in sentence
     assert "row 5, class 'c0'" in sentence
+
+
+def test_a_bank_in_memory_takes_no_rows_that_are_not_finite() -> None:
+    X = np.ones((4, 2))
+    X[2, 1] = np.nan
+    with pytest.raises(BankError, match=r"^Row 2 of the features .* \(1 such rows\)"):
+        make_bank(X, [0, 0, 1, 1])
 
 
 def test_zero_rows(make: Callable[..., Bank], clusters: Any) -> None:
@@ -120,7 +129,7 @@ def test_extreme_but_sound_features_are_healthy(
 
 
 def test_a_bank_of_nothing_but_faults_is_examined_to_the_end() -> None:
-    bank = make_bank(np.full((3, 2), np.nan), [0, 0, 0], **ONE_CLASS)
+    bank = build_bank(np.full((3, 2), np.nan), [0, 0, 0], **ONE_CLASS)
     assert [code for code, *_ in codes(bank)] == ["not-finite", "few-rows"]
     bank = make_bank(np.zeros((3, 2)), [0, 0, 0], **ONE_CLASS)
     assert codes(bank)[0] == ("zero-rows", "broken", 3)
@@ -154,5 +163,5 @@ def test_base_classes_with_fewer_rows_than_features(make: Callable[..., Bank]) -
 
 def test_a_signalling_nan_brings_no_warning() -> None:
     X = np.full((4, 2), 0x7F800001, np.uint32).view(np.float32)
-    bank = make_bank(X, [0, 0, 1, 1], name="n", classes=["a", "b"], class_splits=["val", "novel"])
+    bank = build_bank(X, [0, 0, 1, 1], name="n", classes=["a", "b"], class_splits=["val", "novel"])
     assert "not-finite" in str(codes(bank))

@@ -8,6 +8,7 @@ import pytest
 
 import firthshot
 from firthshot.banks import diagnose, load_bank, make_bank
+from firthshot.banks._bank import build_bank
 from firthshot.errors import BankError
 from studies.backbones import clinc150_minilm as script
 
@@ -78,7 +79,7 @@ def test_the_check_tells_rounding_from_difference() -> None:
     assert "no value differs" in script.compare(make_bank(X + 5e-4, [0, 1], **fields), shipped)
     for other in (
         make_bank(X + 2e-3, [0, 1], **fields),
-        make_bank(X * np.nan, [0, 1], **fields),
+        build_bank(X * np.nan, [0, 1], **fields),
         make_bank(X, [0, 0], **fields),
     ):
         with pytest.raises(BankError, match=r"differs|other labels"):

@@ -33,9 +33,10 @@ from firthshot.engine import (
 )
 from firthshot.engine.heads.block import Block, BlockHead
 from firthshot.engine.heads.gaussian import ledoit_wolf
-from firthshot.engine.heads.tim import _Task
+from firthshot.engine.rows import nearest_others
 from firthshot.episodes import DirichletShots
 from firthshot.errors import FirthshotError
+from firthshot.kernels.narrow import dots, gram, mixtures
 from oracles.rivals import (
     laplacian_assignments,
     nearest_means,
@@ -187,14 +188,15 @@ def test_ridge_heads_are_scikit_learns(features):
         np.testing.assert_allclose(moved, np.log(counts / counts.sum()), atol=1e-12)
 
 
-def task_of(features, episode, lams=(0.0,)):
-    """Return an episode as TIM sees it, and the means it starts from, for every λ."""
+def prototypes_of(head, features, episode, lams):
+    """Return the prototypes (L, K, d) of an episode in float64, and the support's targets."""
     S, Q, y = parts(features, episode)
     form = Penalty("firth", lams).tables(y, WAYS, 1)
-    task = _Task.of(Block(WAYS, unit(np.concatenate([S, Q]))[None], y[None], (form,)))
-    means = [unit(S)[y == c].mean(0) for c in range(WAYS)]
-    np.testing.assert_allclose(task.means() @ task.rows[:, None], [[means] * len(lams)])
-    return task, task.means()
+    both = np.concatenate([S, Q])
+    rows = head.compared().of(both, np.arange(len(both))[None])
+    found = head.classify(Block(WAYS, S.shape[1], rows, y[None], (form,)))
+    targets = form.label[:, None, None] * np.eye(WAYS)[y] + form.target.T[:, None]
+    return found.weights["prototypes"][0], targets
 
 
 @pytest.mark.parametrize("cosine", [False, True])
@@ -203,25 +205,55 @@ def test_tim_descends_its_objective(features, episodes, cosine):
     few = noisy(features)[:, :9]
     S, Q, y = parts(few, episodes[0])
     settings = {"temperature": 12.0, "ce": 0.4, "alpha": 0.2, "steps": 7, "rate": 1e-2}
-    task, start = task_of(few, episodes[0], (0.0, 1.5))
-    found = TimGd(**settings, cosine=cosine).moved(task, start)
+    head = TimGd(**settings, cosine=cosine)
+    found, _ = prototypes_of(head, few, episodes[0], (0.0, 1.5))
     for at, lam in enumerate((0.0, 1.5)):
         expected, _ = tim_by_adam(unit(S), y, unit(Q), **settings, cosine=cosine, lam=lam)
-        np.testing.assert_allclose(found[0, at], expected, atol=1e-9)
+        np.testing.assert_allclose(found[at], expected, atol=1e-9)
 
 
 def test_tims_alternating_steps_descend(features, episodes):
     few = noisy(features)[:, :9]
-    task, start = task_of(few, episodes[0], (0.0, 1.5))
-    end = Tim().moved(task, start)
-    S, Q, _ = parts(few, episodes[0])
+    S, Q, y = parts(few, episodes[0])
+    end, targets = prototypes_of(Tim(), few, episodes[0], (0.0, 1.5))
+    start = np.stack([unit(S)[y == c].mean(0) for c in range(WAYS)])
     for at in range(2):
-        targets = task.targets[0, at].T
         values = [
-            tim_objective(w, unit(S), targets, unit(Q), 15.0, 0.1, 0.1)
-            for w in (start[0, at] @ task.rows[0], end[0, at])
+            tim_objective(w, unit(S), targets[at], unit(Q), 15.0, 0.1, 0.1)
+            for w in (start, end[at])
         ]
         assert values[1] < values[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("weights", "n", "d"), [(1, 1, 16), (5, 8, 32), (13, 21, 48)])
+def test_products_of_few_weights_are_numpys(weights, n, d, dtype):
+    random = np.random.default_rng(0)
+    w, rows = (random.normal(size=(m, d)).astype(dtype) for m in (weights, n))
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    found = np.full((weights, n), 7, dtype)
+    dots(w, rows, 0, n, found)
+    np.testing.assert_allclose(found, w @ rows.T, **close)
+    dots(w, 2 * rows, n // 2, n, found)
+    np.testing.assert_allclose(found[:, : n // 2], (w @ rows.T)[:, : n // 2], **close)
+    mixed = np.empty_like(w)
+    mixtures(found, rows, mixed)
+    np.testing.assert_allclose(mixed, found @ rows, **close)
+    pairs = np.empty((n, n), dtype)
+    gram(rows, pairs)
+    np.testing.assert_allclose(pairs, rows @ rows.T, **close)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 6])
+def test_nearest_others_are_those_of_a_full_sort(count):
+    random = np.random.default_rng(0)
+    rows = unit(random.integers(0, 2, size=(23, 8)) + 0.5)  # many ties
+    found = np.empty((23, count), np.int64)
+    nearest_others(rows, found)
+    cosines = np.empty((23, 23))
+    gram(rows, cosines)
+    np.fill_diagonal(cosines, -np.inf)
+    np.testing.assert_array_equal(found, np.argsort(-cosines, axis=1, kind="stable")[:, :count])
 
 
 EASY_TIM = {"temperature": 10.0, "ce": 1.0, "alpha": 0.1, "steps": 50, "rate": 1e-4, "cosine": True}

@@ -147,8 +147,27 @@ def make_bank(
     Raises
     ------
     BankError
-        When arrays and description do not fit together.
+        When arrays and description do not fit together, or a value is not finite.
     """
+    bank = build_bank(features, labels, meta, dtype=dtype, **fields)
+    broken = ~np.isfinite(bank.features).all(axis=1)
+    if broken.any():
+        raise BankError(
+            f"Row {int(broken.argmax())} of the features has a value that is not finite "
+            f"({int(broken.sum())} such rows): leave them out, or fill them in."
+        )
+    return bank
+
+
+def build_bank(
+    features: ArrayLike,
+    labels: ArrayLike,
+    meta: BankMeta | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    **fields: Any,
+) -> Bank:
+    """Return the bank of `make_bank`, also of rows that are not finite: the doctor names them."""
     if meta is not None and fields:
         raise BankError(f"Give either meta or its fields, not both ({', '.join(fields)}).")
     X, y = _checked_features(features, dtype), _checked_labels(labels)

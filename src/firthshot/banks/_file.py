@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from firthshot.banks._bank import Bank, check_arrays, make_bank
+from firthshot.banks._bank import Bank, build_bank, check_arrays
 from firthshot.banks._meta import BankMeta, decode_meta, encode_meta, parse_json
 from firthshot.errors import BankError, listed
 from firthshot.files import replacing
@@ -55,7 +55,7 @@ def save_bank(
     path = Path(path)
     if meta is None:
         fields.setdefault("name", path.stem)
-    write_bank(path, make_bank(features, labels, meta, dtype=dtype, **fields))
+    write_bank(path, build_bank(features, labels, meta, dtype=dtype, **fields))
     return open_bank(path)
 
 

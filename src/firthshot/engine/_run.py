@@ -26,9 +26,7 @@ from firthshot.objective import Penalty, class_prior
 
 Keep = Literal["predictions", "probabilities", "weights"]
 KEEP = ("predictions", "probabilities", "weights")
-# Rows of a block stay in the cache between the steps of a head; fewer trials take longer by what
-# every call of NumPy costs.
-_BLOCK_BYTES, _BLOCK_TRIALS = 2_600_000, 16
+_BLOCK_TRIALS = 16  # that share what a call costs
 
 
 def train(
@@ -77,7 +75,7 @@ def train(
     n, queries = episodes.support.shape[1], int(np.diff(episodes.offsets).max())
     shape = TrialShape(n, queries, features.shape[1], episodes.ways, len(penalty.coefficients))
     each = head.working_bytes(shape, precision.itemsize)
-    blocks = _blocks(head, episodes, shape, precision.itemsize, memory / each)
+    blocks = _blocks(head, episodes, memory / each)
     in_flight = min(_trials_in_flight(each * len(blocks[0]), threads, memory), len(blocks))
 
     def work(block: range) -> None:
@@ -85,20 +83,21 @@ def train(
             _train_block(source, block, head, solver, penalty, results)
 
     keep_freed_memory()
-    with one_blas_thread(), ThreadPoolExecutor(in_flight) as pool:
-        for future in _bounded(pool, work, blocks, 2 * in_flight):
-            future.result()
+    with one_blas_thread():
+        if in_flight == 1:  # to start a thread takes as long as a small head
+            for block in blocks:
+                work(block)
+            return results
+        with ThreadPoolExecutor(in_flight) as pool:
+            for future in _bounded(pool, work, blocks, 2 * in_flight):
+                future.result()
     return results
 
 
-def _blocks(
-    head: Head, episodes: Episodes, shape: TrialShape, itemsize: int, most: float
-) -> list[range]:
+def _blocks(head: Head, episodes: Episodes, most: float) -> list[range]:
     """Divide the trials into those that are trained at once, one each unless the head says so."""
-    size = 1
-    if isinstance(head, BlockHead) and len(set(np.diff(episodes.offsets))) == 1:
-        rows = (shape.N + shape.Q) * shape.d * itemsize
-        size = max(1, int(min(_BLOCK_TRIALS, _BLOCK_BYTES // rows, most)))
+    even = isinstance(head, BlockHead) and len(set(np.diff(episodes.offsets))) == 1
+    size = max(1, int(min(_BLOCK_TRIALS, most))) if even else 1
     trials = range(len(episodes))
     return [trials[at : at + size] for at in trials[::size]]
 
@@ -205,11 +204,11 @@ class TrialSource:
         if features.dtype != self.dtype:
             features = self.gather(wanted.ravel())
             wanted = np.arange(wanted.size).reshape(wanted.shape)
-        rows = head.compared().gather(features, wanted)
-        parameters = head.parameter_count(rows.shape[2], ways)
+        rows = head.compared().of(features, wanted)
+        parameters = head.parameter_count(features.shape[1], ways)
         alike = len(labels) if (labels == labels[0]).all() else 1
         forms = tuple(penalty.tables(each, ways, parameters) for each in labels[::alike]) * alike
-        return Block(ways, rows, labels, forms), asked
+        return Block(ways, features.shape[1], rows, labels, forms), asked
 
 
 def _rows_not_finite(features: Array) -> Array:

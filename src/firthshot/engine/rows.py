@@ -1,14 +1,28 @@
-"""Rows of unit length, gathered from a bank in one pass, and their nearest others."""
+"""Rows of unit length, gathered from a bank trial by trial, and their nearest others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from firthshot.arrays import Array
-from firthshot.errors import FirthshotError
+from firthshot.arrays import Array, round_up
 from firthshot.kernels import kernel
+from firthshot.kernels.narrow import dots
+from firthshot.kernels.vectors import lanes_of
+
+_TILE = 5  # rows that `dots` takes at once
+
+
+class TrialRows(NamedTuple):
+    """Rows (T, n) of features (N, d), seen from a centre, and room for those of one trial."""
+
+    features: Any
+    wanted: Any
+    centre: Any
+    root: Any
+    here: Any
 
 
 @dataclass(frozen=True)
@@ -21,23 +35,21 @@ class UnitRows:
     centre: Array | None = None
     root: bool = False
 
-    def gather(self, features: Array, rows: Array) -> Array:
-        """Return rows (…,) of features (n, d) as an array (…, d); refuse what is not finite."""
-        d = features.shape[1]
-        found = np.empty((rows.size, d), features.dtype)
-        centre = np.zeros(d) if self.centre is None else self.centre
-        centre = centre.astype(features.dtype)
-        if not _gather(features, np.ascontiguousarray(rows).ravel(), centre, self.root, found):
-            raise FirthshotError("A trial has features that are not finite.")
-        return found.reshape(*rows.shape, d)
+    def of(self, features: Array, wanted: Array) -> TrialRows:
+        """Return what `take` gathers trial by trial; rows end in whole vectors."""
+        d = round_up(features.shape[1], lanes_of(features.dtype))
+        centre = np.zeros(features.shape[1]) if self.centre is None else self.centre
+        here = np.empty((wanted.shape[1], d), features.dtype)
+        return TrialRows(features, wanted, centre.astype(features.dtype), self.root, here)
 
 
 @kernel(fastmath={"reassoc", "contract"})
-def _gather(features, rows, centre, root, out):
-    """Write unit rows; return whether all are finite."""
+def take(rows, t):
+    """Write the unit rows of a trial into the room; return whether all are finite."""
+    features, wanted, centre, root, out = rows
     finite = True
-    for i in range(rows.size):
-        row, here = features[rows[i]], out[i]
+    for i in range(wanted.shape[1]):
+        row, here = features[wanted[t, i]], out[i]
         square = row.dtype.type(0)
         if root:
             for j in range(row.size):
@@ -49,6 +61,7 @@ def _gather(features, rows, centre, root, out):
                 here[j] = row[j] - centre[j]
                 square += here[j] * here[j]
         finite &= np.isfinite(square)
+        here[row.size :] = 0
         factor = row.dtype.type(1) / max(np.sqrt(square), row.dtype.type(1e-12))
         for j in range(row.size):
             here[j] *= factor
@@ -56,18 +69,32 @@ def _gather(features, rows, centre, root, out):
 
 
 @kernel
-def largest_others(values, found):
-    """Write the columns of the largest values of every row (n, n) but its own, largest first."""
-    for i in range(len(values)):
-        row, best = values[i], found[i]
-        best[:] = -1
-        for j in range(row.size):
-            if j == i:
-                continue
-            at = best.size
-            while at > 0 and (best[at - 1] < 0 or row[j] > row[best[at - 1]]):
-                at -= 1
-            for k in range(best.size - 1, at, -1):
-                best[k] = best[k - 1]
-            if at < best.size:
-                best[at] = j
+def nearest_others(rows, found):
+    """Write for every unit row (n, d) the numbers (n, count) of the others with largest cosines.
+
+    The largest comes first, of equal ones the first. A pair is computed once.
+    """
+    n, count = found.shape
+    best, cosines = np.full((n, count), -np.inf, rows.dtype), np.empty((_TILE, n), rows.dtype)
+    if not count:
+        return
+    for start in range(0, n, _TILE):
+        end = min(start + _TILE, n)
+        dots(rows[start:end], rows, start, n, cosines)
+        for i in range(start, end):
+            for j in range(i + 1, n):
+                value = cosines[i - start, j]
+                if value > best[i, count - 1]:
+                    _insert(value, j, best[i], found[i])
+                if value > best[j, count - 1]:
+                    _insert(value, i, best[j], found[j])
+
+
+@kernel
+def _insert(value, number, best, found):
+    """Put a number after those whose values are at least as large; the last falls out."""
+    at = best.size - 1
+    while at > 0 and value > best[at - 1]:
+        best[at], found[at] = best[at - 1], found[at - 1]
+        at -= 1
+    best[at], found[at] = value, number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -40,7 +41,7 @@ class FittedModule(nn.Module):  # type: ignore[misc]
     found : Value
         The probabilities, in the graph of what the head computes.
     classes : array of shape (K,)
-        Labels, kept as the list ``classes``.
+        Labels, kept as the list ``classes`` and in the state dict.
     n_features : int
         d.
     """
@@ -68,6 +69,14 @@ class FittedModule(nn.Module):  # type: ignore[misc]
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FittedModule:
         """Move the numbers to another device; their type stays."""
         return super()._apply(lambda one: one.to(fn(one).device), recurse)  # type: ignore[no-any-return]
+
+    def get_extra_state(self) -> Tensor:
+        """Return the classes as JSON in bytes, which formats of tensors alone can store too."""
+        return torch.tensor(list(json.dumps(self.classes, default=str).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the classes of a state dict."""
+        self.classes = json.loads(bytes(state.tolist()))
 
     def __prepare_scriptable__(self) -> NoReturn:
         """Say why ``torch.jit.script`` does not take the module."""

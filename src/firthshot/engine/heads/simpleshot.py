@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from firthshot.arrays import products
+import numpy as np
+
 from firthshot.engine.heads.base_classes import BaseFacts
 from firthshot.engine.heads.block import Answers, Block, BlockHead
-from firthshot.engine.heads.centroid import class_means
 
 if TYPE_CHECKING:
     from firthshot.engine.rows import UnitRows
@@ -28,10 +28,12 @@ class SimpleShotL2N(BlockHead):
 
     def classify(self, block: Block) -> Answers:
         """Classify by the nearest class mean m_c of transformed rows: ⟨x, m_c⟩ − ½‖m_c‖²."""
-        means = class_means(block.support, block.labels, block.n_classes)
-        squares = (means**2).sum(2)
-        logits = products(means, block.asked)
-        logits -= 0.5 * squares[..., None]
+        from firthshot.engine.prototypes import nearest_mean
+
+        block.members()
+        means, logits = block.room()
+        squares = np.empty(means.shape[:2], means.dtype)
+        block.run(nearest_mean, block.labels, means, squares, logits)
         return Answers.for_all(block, logits, squares.sum(1), means=means)
 
 

@@ -143,8 +143,13 @@ def headline_of(gathered: Gathered) -> Headline:
         return nothing_chosen(summary.penalised)
     if gathered.verdicts or any(run.kind == TRIALS for run in gathered.runs):
         headline = make_headline(gathered.verdicts, summary.unjudged)
-        lines = (*ranking(gathered), *headline.lines, *summary.not_judged)
-        return dataclasses.replace(headline, lines=lines)
+        places = " ".join(ranking(gathered))
+        if places:  # many methods: which is best is asked first, Firth second
+            lines = (f"{headline.question} {headline.answer}", *headline.lines)
+            headline = dataclasses.replace(
+                headline, question="Which method is best here?", answer=places, lines=lines
+            )
+        return dataclasses.replace(headline, lines=(*headline.lines, *summary.not_judged))
     return geometric_headline(gathered.geometric)
 
 

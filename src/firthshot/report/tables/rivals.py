@@ -24,7 +24,9 @@ MANY = 5  # inductive methods: a headline does not rank fewer
 _NOTE = (
     "Accuracy on the novel classes in %, each method at its own λ chosen on the validation "
     "classes. Difference: paired by trial, to the best inductive method of the setting; ± are "
-    "half-widths of 95 % intervals; * significant after Holm's correction over this table. "
+    "half-widths of 95 % intervals; * significant after Holm's correction over this table. Rank: 1 "
+    "+ the methods of the kind that are significantly better (paired, Holm over all contrasts), so "
+    "methods that do not differ share a rank. "
     "Transductive methods see all queries at once and are ranked apart. ms: one classifier on one "
     "core, sampling and scoring included."
 )
@@ -60,8 +62,8 @@ def ranking(gathered: Gathered) -> Iterator[str]:
     firth = next((name for name in order[3:] if name.endswith(f" + {penalty_name('firth')}")), None)
     place = f"; {firth} is number {order.index(firth) + 1} ({means[firth]:.1f})" if firth else ""
     yield (
-        f"By mean rank over {counted(settings, 'setting')}, the first of {len(means)} inductive "
-        f"methods are {firsts}{place}."
+        f"By mean rank of accuracy over {counted(settings, 'setting')}, the first of {len(means)} "
+        f"inductive methods are {firsts}{place}."
     )
 
 
@@ -84,13 +86,14 @@ def _ranked(
     """Yield the methods of a setting with rank and difference, inductive ones first."""
     ordered = sorted(rows, key=lambda row: (is_transductive(row["head"]), -row["accuracy"]))
     best = next((row for row in ordered if not is_transductive(row["head"])), ordered[0])
-    ranks = {False: 0, True: 0}
     for row in ordered:
         kind = is_transductive(row["head"])
-        ranks[kind] += 1
+        same = [other for other in ordered if is_transductive(other["head"]) == kind]
+        pairs = [contrasts.get((condition, _method(other), _method(row)), {}) for other in same]
+        better = sum(one.get("difference", 0) > 0 and one["p_holm"] < ALPHA for one in pairs)
         against = contrasts.get((condition, _method(row), _method(best)), {})
         beside = {"difference": against.get("difference"), "ci": against.get("difference_ci")}
-        yield {**row, **beside, "p": against.get("p_wilcoxon"), "rank": ranks[kind], "kind": kind}
+        yield {**row, **beside, "p": against.get("p_wilcoxon"), "rank": 1 + better, "kind": kind}
 
 
 def _shown(line: Row, p: float, gathered: Gathered) -> Row:
