@@ -75,7 +75,7 @@ class LeftOut:
     @property
     def hits(self) -> Array:
         """Return 1 for each row whose label is the most probable class, else 0, (R,)."""
-        return (self.predicted == self.labels).astype(float)
+        return np.asarray(self.predicted == self.labels, dtype=float)
 
     def mean_ci(self, values: Array) -> float:
         """Return the half-width of the 95 % interval of a weighted mean over the rows."""
