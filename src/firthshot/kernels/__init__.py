@@ -36,11 +36,15 @@ Function = Callable[..., Any]
 def kernel(function: Function) -> Any: ...
 @overload
 def kernel(**options: Any) -> Callable[[Function], Any]: ...
-def kernel(function: Function | None = None, **options: Any) -> Any:
-    """Compile a function with numba when it is first called; ``options`` are those of `njit`."""
+def kernel(function: Function | None = None, allocates: bool = True, **options: Any) -> Any:
+    """Compile a function with numba when it is first called; ``options`` are those of `njit`.
+
+    What makes no array of its own (``allocates=False``) counts no references to those it is given:
+    counting took more than half of the time of short steps.
+    """
     if function is None:
-        return partial(kernel, **options)
-    compiled: Any = njit(nogil=True, **options)(function)
+        return partial(kernel, allocates=allocates, **options)
+    compiled: Any = njit(nogil=True, _nrt=allocates, **options)(function)
     folder = writable_folder(Path(function.__code__.co_filename).parent)
     if isinstance(compiled, Dispatcher) and folder is not None:
         compiled._cache = KernelCache(function, folder)  # type: ignore[attr-defined]

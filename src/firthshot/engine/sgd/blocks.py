@@ -95,6 +95,7 @@ class Record(NamedTuple):
     batch: int
     longest: int  # the most steps of a block
     order: Any  # (N,) rows in the order of visits
+    visit_of: Any  # (N,) room for each row's place in it
     begins: Any  # (steps,), the first step of each one's block
     gram: Any  # (longest · batch, N + padding), rows of G that the block visits, in their order
     gradients: Any  # (panels, N, lanes), Δ / ψ in the order of visits
@@ -125,8 +126,8 @@ def new_record(schedule: Schedule, n: int, columns: int) -> Record:
     wide = round_up(n, 2 * lanes) + lanes
     shapes = ((longest * batch, wide), (panels, n, lanes), *[(panels, steps, lanes)] * 5)
     rooms = (aligned_zeros(shape, dtype) for shape in (*shapes, *[(steps, lanes)] * 2))
-    order, begins = np.empty(n, np.int64), np.zeros(steps, np.int64)
-    return Record(batch, longest, order, begins, *rooms)
+    order, visit_of, begins = (np.zeros(size, np.int64) for size in (n, n, steps))
+    return Record(batch, longest, order, visit_of, begins, *rooms)
 
 
 class _AdvanceTile:
@@ -228,7 +229,7 @@ def _tile(typingctx, tall, unrolled, place, rows, projections, record):
     return types.void(types.intp, types.intp, many, rows, projections, record), codegen
 
 
-@kernel(inline="never")
+@kernel(allocates=False, inline="never")
 def advance(record, first, steps, rows, projections):
     """Take the projections of rows through the steps first … first + steps - 1 of the epoch.
 
@@ -253,15 +254,17 @@ def advance(record, first, steps, rows, projections):
                 _tile(min(tall, high - row), unrolled, place, rows, projections, record)
 
 
-@kernel
+@kernel(allocates=False)
 def read_gram(gram, record, first):
     """Copy the rows of G that a block visits, beginning at step ``first``."""
     begin, n = first * record.batch, record.order.size
     for visit in range(min(len(record.gram), n - begin)):
-        record.gram[visit, :n] = gram[record.order[begin + visit]]
+        row = record.order[begin + visit]
+        for j in range(n):
+            record.gram[visit, j] = gram[row, j]
 
 
-@kernel
+@kernel(allocates=False)
 def take_rows(rows, source, target):
     """Copy the projections of rows."""
     panels, n_rows, lanes = source.v.shape
@@ -272,7 +275,7 @@ def take_rows(rows, source, target):
             vstore(target.e, there * lanes, vload(source.e, here))
 
 
-@kernel(inline="always")
+@kernel(allocates=False, inline="always")
 def follow(schedule, record, panel, step, begin, decay, power):
     """Record the decay of a step, its rates, φ, χ and ψ in a panel; ``power`` is μ^(step − begin).
 
@@ -302,7 +305,7 @@ def follow(schedule, record, panel, step, begin, decay, power):
     return vmul(vfill(rates, 1.0 / power), before), vmul(off, off)
 
 
-@kernel
+@kernel(allocates=False)
 def begin_block(schedule, record, step, power):
     """Make a recorded step, ``power`` as it was in `follow`, the first one of a block."""
     panels, n_steps, lanes = record.decays.shape
@@ -316,7 +319,7 @@ def begin_block(schedule, record, step, power):
         follow(schedule, record, panel, step, step, vload(record.decays, at), 1.0)
 
 
-@kernel
+@kernel(allocates=False)
 def settle(schedule, record, a, velocity, s, s_velocity):
     """Take the coefficients (blocks, N, lanes) and the shares of v_0 through a whole epoch.
 
@@ -328,7 +331,7 @@ def settle(schedule, record, a, velocity, s, s_velocity):
     n_steps, lanes, n = decays.shape[1], lanes_in(a), record.order.size
     one, zero = vfill(a, 1.0), vfill(a, 0.0)
     back, keep = vfill(a, -schedule.learning_rate), vfill(a, schedule.momentum)
-    visit_of = np.empty(n, np.int64)
+    visit_of = record.visit_of
     for visit in range(n):
         visit_of[record.order[visit]] = visit
     for block in range(a.shape[0]):

@@ -284,7 +284,7 @@ def train_mlp(task, layer, upper, work, first, last):
                     rescale(dense.velocity.flat, factor)
 
 
-@kernel
+@kernel(allocates=False)
 def _activate(task, layer, rows, work):
     """Write the first hidden layer from the product with the dual variables.
 
@@ -301,7 +301,7 @@ def _activate(task, layer, rows, work):
             vstore(hidden, (i * (width + 1) + j) * OCTET, value)
 
 
-@kernel
+@kernel(allocates=False)
 def _forward(n_rows, upper, work):
     """Write the second hidden layer and the logits (class layout) of the batch."""
     second, third = upper
@@ -313,7 +313,7 @@ def _forward(n_rows, upper, work):
     product(work.hidden_2, third.weights, work.scores, n_rows, third.outputs, third.inputs)
 
 
-@kernel
+@kernel(allocates=False)
 def _backward(n_rows, upper, work, decays, steps):
     """Write the gradient at the first hidden layer and take a step of the layers above."""
     second, third = upper
@@ -328,7 +328,7 @@ def _backward(n_rows, upper, work, decays, steps):
     _descend(second, work.hidden_1, work.gradient_2, n_rows, decays, steps)
 
 
-@kernel
+@kernel(allocates=False)
 def _descend(layer, hidden, gradient, n_rows, decays, steps):
     """Take a step of a layer from its inputs and the gradient at its outputs."""
     share, learning_rate, momentum = steps
@@ -339,7 +339,7 @@ def _descend(layer, hidden, gradient, n_rows, decays, steps):
     descend(descent, layer.inputs, layer.outputs, n_rows, decays)
 
 
-@kernel
+@kernel(allocates=False)
 def _gate_first(n_rows, n_coefficients, work):
     """Write the gradient at the first layer's pre-activations over its product.
 
