@@ -158,7 +158,7 @@ def rescale(values, factor):
         values[at] *= factor
 
 
-@kernel(allocates=False)
+@kernel
 def restore_scale(layer):
     """Multiply velocities by the factor that they have drifted to; return it."""
     factor = layer.clock[FACTOR]
