@@ -104,7 +104,6 @@ class _Batch(NamedTuple):
     gram: Array  # (batch, batch), G[I, I]
     logits: Array  # (C, batch·L + padding), class layout
     words: Array  # (N + 4,) random
-    everyone: Array  # (N,) 0 … N − 1
 
 
 def unit_rows(rows: Array) -> Array:
@@ -137,7 +136,6 @@ class CosineSgd:
         self.work = _Batch(
             *(aligned_zeros(room, dtype) for room in (*rooms, self.task.loss.target.shape)),
             np.zeros(n + 4, np.uint64),
-            np.arange(n),
         )
         numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[4:-1]}
         # Columns of padding are divided by their norm too: any positive number will do.
@@ -290,7 +288,7 @@ def train_cosine(task, state, record, work, scale, first, last):
     """
     gram, schedule, n, many = task.gram, task.schedule, task.labels.size, task.n_coefficients
     batch, n_steps = schedule.batch_size, record.decays.shape[1]
-    logits, everyone = work.logits, work.everyone
+    logits = work.logits
     whole, mine = Projections(state.p_v, state.p_e), Projections(work.p_v, work.p_e)
     for epoch in range(first, last):
         draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, record.order, work.words)
@@ -298,12 +296,12 @@ def train_cosine(task, state, record, work, scale, first, last):
         read_gram(gram, record, begin)
         for step in range(n_steps):
             if step == begin + record.longest:
-                advance(record, begin, step - begin, everyone, whole)
+                advance(record, begin, step - begin, record.gram, n, whole)
                 begin, power = step, 1.0
                 read_gram(gram, record, begin)
             rows = record.order[step * batch : (step + 1) * batch]
-            take_rows(rows, whole, mine)
-            advance(record, begin, step - begin, rows, mine)
+            take_rows(record, rows, step - begin, whole, mine)
+            advance(record, begin, step - begin, record.mine, rows.size, mine)
             _write_logits(state, scale, rows.size, work)
             to_class_layout(work.d, rows.size, many, logits)
             logit_gradient(logits, task.labels, rows, many, task.loss)
@@ -313,11 +311,11 @@ def train_cosine(task, state, record, work, scale, first, last):
             far = _step(task, state, scale, rows, work, record, step, begin, power)
             state.gradient_share[0] = 1.0 - schedule.dampening
             if far and step > begin:
-                advance(record, begin, step - begin, everyone, whole)
+                advance(record, begin, step - begin, record.gram, n, whole)
                 begin_block(schedule, record, step, power)
                 begin, power = step, 1.0
                 read_gram(gram, record, begin)
             record.begins[step] = begin
             power *= schedule.momentum
-        advance(record, begin, n_steps - begin, everyone, whole)
+        advance(record, begin, n_steps - begin, record.gram, n, whole)
         settle(schedule, record, state.a, state.velocity, state.s, state.s_velocity)
