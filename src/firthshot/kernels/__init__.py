@@ -3,6 +3,7 @@
 ========================  ======================================================================
 `vectors`                 a register of 64 bytes as a numba type, and arithmetic on it
 `tiles`                   blocks of such registers that stay in the processor during a product
+`products`                rows, read where they lie, times the weights of all columns
 `narrow`                  products of a few weights with many rows
 `softmax`, `mean_loss`    probabilities, the gradient by logits and its Hessian product
 `elementary`              exp, log and sums over whole arrays

@@ -133,10 +133,9 @@ class CosineSgd:
         p_v[:] = self.task.start.reshape(n, panels, lanes).transpose(1, 0, 2)
         self.record = new_record(self.task.schedule, n, columns)
         rooms = (*[(panels, batch, lanes)] * 2, (batch, columns + lanes), (batch, batch))
-        self.work = _Batch(
-            *(aligned_zeros(room, dtype) for room in (*rooms, self.task.loss.target.shape)),
-            np.zeros(n + 4, np.uint64),
-        )
+        rooms = (*rooms, self.task.loss.target.shape)
+        words = np.zeros(n + 4, np.uint64)
+        self.work = _Batch(*(*(aligned_zeros(room, dtype) for room in rooms), words))
         numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[4:-1]}
         # Columns of padding are divided by their norm too: any positive number will do.
         for name in ("s", "g", "v_v"):

@@ -107,7 +107,7 @@ class MlpStart:
         columns = head.hidden[0] * n_coefficients
         if q * (n * (d + columns) + d * head.hidden[0]) > columns * d * (n + q):
             return cls(weights, gram, z0, None, None)
-        both = trial.query.project(np.concatenate([support, first.T])).T
+        both = trial.query.project(np.concatenate([support, first.T]))
         query_gram, query_z0 = np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
         return cls(weights, gram, z0, query_gram, query_z0)
 
@@ -204,7 +204,7 @@ class MlpParameters:
         """Return the logits of the query set, (Q + padding, C)."""
         if start.query_gram is None or start.query_z0 is None:
             weights = start.weights[0] * self.s + trial.support.T @ self.a
-            hidden = trial.query.project(weights.T).T
+            hidden = trial.query.project(weights.T)
             hidden += self.bias_1
         else:
             hidden = start.query_gram @ self.a
