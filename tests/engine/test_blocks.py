@@ -46,7 +46,7 @@ def record_step(schedule, record, step, begin, decays, power):
         scale, off = follow(schedule, record, panel, step, begin, decay, power)
         far |= any_above(off, vfill(decays, FARTHEST**2))
         for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
-            place = (panel * n + visit) * lanes
+            place = (panel * record.gradients.shape[1] + visit) * lanes
             vstore(record.gradients, place, vmul(scale, vload(record.gradients, place)))
     return far
 
@@ -69,7 +69,7 @@ class Case:
         self.record.order[:] = self.rng.permutation(n)
         self.gradients = self.normal(n, panels * lanes)
         self.decays = 0.1 * self.normal(self.steps, panels * lanes)
-        self.record.gradients[:] = self.gradients.reshape(n, panels, lanes).transpose(1, 0, 2)
+        self.record.gradients[:, :n] = self.gradients.reshape(n, panels, lanes).transpose(1, 0, 2)
         begin, power = 0, 1.0
         for step in range(self.steps):
             if step == begin + self.record.longest:

@@ -98,7 +98,7 @@ class Record(NamedTuple):
     begins: Any  # (steps,), the first step of each one's block
     gram: Any  # (longest · batch, N + padding), rows of G that the block visits, in their order
     mine: Any  # (longest · batch, batch), of which a batch's own columns
-    gradients: Any  # (panels, N, lanes), Δ / ψ in the order of visits
+    gradients: Any  # (panels, steps · batch, lanes), Δ / ψ in the order of visits, then zeros
     decays: Any  # (panels, steps, lanes), as all that follow
     rates: Any  # −η ψ / φ', the factor of the speed
     phi: Any  # φ, χ and ψ after each step
@@ -124,9 +124,11 @@ def new_record(schedule: Schedule, n: int, columns: int) -> Record:
     longest = block_steps(batch, momentum)
     # An odd number of cache lines, so that neighbours in a column do not drive each other out.
     wide = round_up(n, 2 * lanes) + lanes
-    visits = longest * batch
-    shapes = ((visits, wide), (visits, batch), (panels, n, lanes), *[(panels, steps, lanes)] * 5)
-    rooms = (aligned_zeros(shape, dtype) for shape in (*shapes, *[(steps, lanes)] * 2))
+    visits, ends = longest * batch, [(steps, lanes)] * 2
+    shapes = ((visits, wide), (visits, batch), (panels, steps * batch, lanes))
+    rooms = (
+        aligned_zeros(shape, dtype) for shape in (*shapes, *[(panels, steps, lanes)] * 5, *ends)
+    )
     order, begins = np.zeros(n, np.int64), np.zeros(steps, np.int64)
     return Record(batch, longest, order, begins, *rooms)
 
@@ -157,7 +159,6 @@ class _AdvanceTile:
                     self._add_gradient(b.add(low, ir.Constant(INDEX, i)), speed)
             else:
                 high = b.add(low, p["batch"])
-                high = b.select(b.icmp_signed("<", high, p["visits"]), high, p["visits"])
                 with cgutils.for_range_slice(b, low, high, ir.Constant(INDEX, 1)) as (visit, _):
                     self._add_gradient(visit, speed)
             self._add("rates", b.add(p["first"], loop.index), speed, along)
@@ -173,7 +174,7 @@ class _AdvanceTile:
         """Add what a visited row pushes."""
         b, p = self.builder, self.values
         place = b.add(b.mul(p["first"], p["batch"]), visit)
-        gradient = self._panel("gradients", p["n"], place)
+        gradient = self._panel("gradients", b.mul(p["n_steps"], p["batch"]), place)
         weights = b.gep(p["weights"], [b.add(b.mul(visit, p["wide"]), p["row"])])
         for i, cell in enumerate(speed):
             weight = b.load(b.gep(weights, [ir.Constant(INDEX, i)]))
@@ -210,7 +211,7 @@ class _AdvanceTile:
 @intrinsic
 def _tile(typingctx, tall, unrolled, place, gram, projections, record):
     """Run the tile of so many rows at place (see `advance`)."""
-    names = ("row", "panel", "first", "steps", "visits", "n_rows", "n", "n_steps", "wide")
+    names = ("row", "panel", "first", "steps", "n_rows", "n_steps", "wide")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         values = dict(zip(names, cgutils.unpack_tuple(builder, args[2]), strict=True))
@@ -242,27 +243,28 @@ def advance(record, first, steps, gram, many, projections):
     if steps == 0:
         return
     panels, n_steps, _ = record.decays.shape
-    n, n_rows, wide = record.order.size, projections.v.shape[1], gram.shape[1]
-    visits = min(steps * record.batch, n - first * record.batch)
-    unrolled = 1 if visits == UNROLLED * steps and record.batch == UNROLLED else 0
+    n_rows, wide, unrolled = projections.v.shape[1], gram.shape[1], record.batch == UNROLLED
     for low in range(0, many, _CHUNK):
         high = min(low + _CHUNK, many)
         # Tiles of even heights: 2 + 2 rows of a batch, not 3 + 1.
         tall = -(-(high - low) // -(-(high - low) // _TILE))
         for panel in range(panels):
             for row in range(low, high, tall):
-                place = (row, panel, first, steps, visits, n_rows, n, n_steps, wide)
-                _tile(min(tall, high - row), unrolled, place, gram, projections, record)
+                place = (row, panel, first, steps, n_rows, n_steps, wide)
+                _tile(min(tall, high - row), 1 if unrolled else 0, place, gram, projections, record)
 
 
 @kernel(allocates=False)
 def read_gram(gram, record, first):
-    """Copy the rows of G that a block visits, beginning at step ``first``."""
+    """Copy the rows of G that a block visits, beginning at step ``first``; then zeros."""
     begin, n = first * record.batch, record.order.size
-    for visit in range(min(len(record.gram), n - begin)):
-        row = record.order[begin + visit]
-        for j in range(n):
-            record.gram[visit, j] = gram[row, j]
+    for visit in range(min(len(record.gram), record.gradients.shape[1] - begin)):
+        if begin + visit < n:
+            row = record.order[begin + visit]
+            for j in range(n):
+                record.gram[visit, j] = gram[row, j]
+        else:
+            record.gram[visit] = 0.0
 
 
 @kernel(allocates=False)
@@ -318,7 +320,7 @@ def begin_block(schedule, record, step, power):
         at = (panel * n_steps + step) * lanes
         scale, _ = follow(schedule, record, panel, step, -1, vload(record.decays, at), power)
         for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
-            place = (panel * n + visit) * lanes
+            place = (panel * gradients.shape[1] + visit) * lanes
             vstore(gradients, place, vdiv(vload(gradients, place), scale))
         follow(schedule, record, panel, step, step, vload(record.decays, at), 1.0)
 
@@ -352,7 +354,8 @@ def settle(schedule, record, a, velocity, s, s_velocity):
             for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
                 at = (block * n + record.order[visit]) * lanes
                 mine, speed = vload(a, at), vload(velocity, at)
-                gradient = vload(record.gradients, (block * n + visit) * lanes)
+                pushed = (block * n_steps * record.batch + visit) * lanes
+                gradient = vload(record.gradients, pushed)
                 moved = vfma(v_v, mine, vmul(e_v, speed))
                 sped = vfma(v_e, mine, vmul(e_e, speed))
                 vstore(a, at, vfma(to_v, gradient, moved))

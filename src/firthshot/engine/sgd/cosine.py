@@ -268,7 +268,7 @@ def _step(task, state, scale, rows, work, record, step, begin, power):
         vstore(state.g_velocity, at, vmul(momentum, g_speed))
         weight, off = follow(schedule, record, panel, step, begin, vmul(k, beta), power)
         farthest, weight = vmax(off, farthest), vmul(weight, vmul(k, alpha))
-        place = (panel * record.order.size + step * record.batch) * lanes
+        place = (panel * record.decays.shape[1] + step) * record.batch * lanes
         for i in range(rows.size):
             vstore(gradients, place + i * lanes, vmul(weight, vload(d, i * wide + at)))
     return any_above(farthest, vfill(d, FARTHEST**2))
