@@ -77,7 +77,7 @@ def _each_term(builder: Any, many: Any) -> Iterator[Any]:
     builder.position_at_end(done)
 
 
-class _ProductTile:
+class _RowsTile:
     """Emits one register tile: ``rows`` rows times ``vectors`` panels of weights."""
 
     def __init__(self, builder: Any, vector: ir.VectorType, values: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ def _tile(typingctx, sizes, place, rows, weights, out):
             ("rows", "weights", "out"), (rows, weights, out), args[2:], strict=True
         ):
             values[name] = context.make_array(kind)(context, builder, value).data
-        emitter = _ProductTile(builder, ir_type(Vector(rows.dtype)), values)
+        emitter = _RowsTile(builder, ir_type(Vector(rows.dtype)), values)
 
         def emit(rows: int, vectors: int, flag: int) -> None:
             emitter.emit(rows, vectors)
