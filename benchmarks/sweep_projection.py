@@ -33,6 +33,7 @@ COUNTED = (
     "cosine",
 )
 _MEASURED_SECONDS = 0.3  # of every shape, and one trial at least
+_MEMORY = 8e9  # bytes: the largest shape is estimated at more than the engine's default
 COLUMNS = ("workers", "time", "bound by", "+ banks")
 # Data set: val classes, novel classes, rows per class. Backbone: features.
 _DATA = {"mini": (16, 20, 600), "cifarfs": (16, 20, 600), "tiered": (97, 160, 1280)}
@@ -167,7 +168,8 @@ def _processor_seconds(method: Method, shape: TrialShape, trials: int) -> float:
     )  # fmt: skip
     penalty = method.penalty(method.coefficients)
     start = time.process_time()
-    train(features, episodes, method.engine_head(), method.engine_solver(), penalty, threads=1)
+    head, solver = method.engine_head(), method.engine_solver()
+    train(features, episodes, head, solver, penalty, threads=1, memory=_MEMORY)
     return (time.process_time() - start) / trials
 
 

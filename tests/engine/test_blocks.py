@@ -46,7 +46,7 @@ def record_step(schedule, record, step, begin, decays, power):
         scale, off = follow(schedule, record, panel, step, begin, decay, power)
         far |= any_above(off, vfill(decays, FARTHEST**2))
         for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
-            place = (panel * n + visit) * lanes
+            place = (panel * record.gradients.shape[1] + visit) * lanes
             vstore(record.gradients, place, vmul(scale, vload(record.gradients, place)))
     return far
 
@@ -69,7 +69,7 @@ class Case:
         self.record.order[:] = self.rng.permutation(n)
         self.gradients = self.normal(n, panels * lanes)
         self.decays = 0.1 * self.normal(self.steps, panels * lanes)
-        self.record.gradients[:] = self.gradients.reshape(n, panels, lanes).transpose(1, 0, 2)
+        self.record.gradients[:, :n] = self.gradients.reshape(n, panels, lanes).transpose(1, 0, 2)
         begin, power = 0, 1.0
         for step in range(self.steps):
             if step == begin + self.record.longest:
@@ -126,11 +126,27 @@ def test_rows_pass_through_a_block_as_through_its_steps(n, batch, panels, moment
         flat(whole.v)[rows], flat(whole.e)[rows], case.task.gram[rows], last_block, case.steps
     )
     read_gram(case.task.gram, case.record, last_block)
-    take_rows(rows, whole, found)
-    advance(case.record, last_block, steps, rows, found)
+    for ours, theirs in zip(found, whole, strict=True):
+        ours[:, :-1] = theirs[:, rows]
+    gram = np.ascontiguousarray(case.record.gram[:, rows])
+    advance(case.record, last_block, steps, gram, len(rows), found)
     for ours, theirs in zip(found, expected, strict=True):
         assert np.allclose(flat(ours)[:-1], theirs, **CLOSE[dtype])
         assert not ours[:, -1].any()
+
+
+def test_a_batch_takes_its_rows_and_their_products_along():
+    case = Case(n=9, batch=4, panels=2, momentum=0.9, dtype=np.float32, seed=0)
+    whole = Projections(*(case.normal(2, 9, lanes_of(np.float32)) for _ in range(2)))
+    mine = Projections(*(np.zeros((2, 4, lanes_of(np.float32)), np.float32) for _ in range(2)))
+    rows = np.array([7, 0, 3])
+    read_gram(case.task.gram, case.record, 0)
+    take_rows(case.record, rows, 2, whole, mine)
+    for ours, theirs in zip(mine, whole, strict=True):
+        assert np.array_equal(ours[:, :3], theirs[:, rows])
+        assert not ours[:, 3].any()
+    visited = case.task.gram[case.record.order[:8]]
+    assert np.array_equal(case.record.mine[:8, :3], visited[:, rows])
 
 
 @given(**CASES)

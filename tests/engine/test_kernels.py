@@ -12,6 +12,7 @@ from firthshot.engine.results import RELIABILITY_BINS
 from firthshot.engine.scoring import score_queries
 from firthshot.engine.sgd.momentum import rescale
 from firthshot.engine.sgd.sweep import Swept, drift, sweep
+from firthshot.kernels.products import multiply, pack, stand_up
 from firthshot.kernels.softmax import to_class_layout, to_row_layout
 from firthshot.kernels.vectors import lanes_in, lanes_of, vexp, vload, vmax, vstore
 
@@ -183,7 +184,8 @@ def test_logits_in_parts_are_those_of_the_whole(count, through_products, biased,
     rows = rng.normal(size=(count, 5)).astype(np.float32)
     queries = Queries((rows[: count // 3], rows[count // 3 :])).unit()
     left, bias = (rng.normal(size=shape).astype(np.float32) for shape in ((2, 3, 5), (2, 3)))
-    right = queries.project(np.eye(5, dtype=np.float32)) if through_products else queries
+    products = np.ascontiguousarray(queries.project(np.eye(5, dtype=np.float32)))
+    right = products if through_products else queries
     logits = Logits(left, right, bias if biased else None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_queries, "_PART_BYTES", size)
@@ -192,6 +194,36 @@ def test_logits_in_parts_are_those_of_the_whole(count, through_products, biased,
     expected = left @ queries.stack().T + (bias[:, :, None] if biased else 0)
     for found in (np.concatenate([part for _, part in parts], axis=2), logits.whole()):
         assert np.allclose(found[..., :count], expected, atol=1e-5)
+
+
+@given(
+    st.integers(1, 230), st.integers(1, 70), st.integers(1, 80), st.booleans(),
+    st.sampled_from([np.float32, np.float64]),
+)  # fmt: skip
+def test_rows_times_packed_weights_are_their_products(n, d, m, scaled, dtype):
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(m, d)).astype(dtype)
+    packed, lanes = pack(weights), lanes_of(dtype)
+    found = np.full((n + 1, len(packed) * lanes), -7, dtype)
+    factors = np.full(n if scaled else 0, -7, dtype)
+    multiply(rows, packed, found[:n], factors)
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    assert np.allclose(found[:n, :m], rows @ weights.T, **close)
+    assert not found[:n, m:].any()
+    assert (found[n] == -7).all()
+    assert np.allclose(factors, 1 / (np.linalg.norm(rows, axis=1) + 1e-5)[: len(factors)], **close)
+
+
+@given(st.integers(1, 4), st.integers(1, 50), st.sampled_from([np.float32, np.float64]))
+def test_products_stand_up_with_their_factors_and_bias(blocks, columns, dtype):
+    rng, lanes = np.random.default_rng(0), lanes_of(dtype)
+    n, wide = blocks * lanes, -(-columns // lanes) * lanes
+    products = rng.integers(-99, 99, (n, wide)).astype(dtype)
+    factors, bias = (rng.integers(-9, 9, size).astype(dtype) for size in (n, columns))
+    found = np.full((columns + 1, n), -7, dtype)
+    stand_up(products, factors, bias, found[:columns])
+    assert np.array_equal(found[:columns], (factors[:, None] * products[:, :columns] + bias).T)
+    assert (found[columns] == -7).all()
 
 
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(2, 6), st.integers(1, 12))
@@ -209,7 +241,7 @@ def test_both_routes_give_the_same_logits(n, d, n_classes, n_coefficients):
     weights = support.T @ a + s * np.repeat(start, n_coefficients, axis=1)
     expected = queries.stack() @ weights + bias
     assert np.allclose(logits_of(projector), expected.T)
-    products = np.vstack([queries.project(np.vstack([support, start.T])), np.ones((1, 24))])
+    products = np.ascontiguousarray(queries.project(np.vstack([support, start.T])))
     projector.products = None if projector.products is not None else products
     assert np.allclose(logits_of(projector), expected.T)
 

@@ -13,27 +13,24 @@ from typing import cast
 
 import numpy as np
 
-from firthshot.arrays import Array
+from firthshot.arrays import Array, round_up
 
 _GAP = 64  # rows closer than this are read as one piece
 _SHORTEST_PIECE = 16  # below this many rows on average, copying is cheaper
-# With fewer weights than this, BLAS is faster with the rows on the left, even with a copy of what
-# comes out: 10 % at 40, nothing at 120. At twice the value products of 200 take 10 % longer.
-_FEW = 128
-# Logits are formed and scored in parts of this size, which stay in the cache in between. Half and
-# twice as much take the same time; the whole of 60,000 queries takes 15 % longer.
-_PART_BYTES = 2 << 20
+# Logits are formed and scored in parts of this size, which stay in the second-level cache in
+# between. Twice as much takes the same time, eight times as much 5 to 10 % longer.
+_PART_BYTES = 1 << 19
 
 
 @dataclass(frozen=True)
 class Queries:
     """Rows to score, in pieces (m_i, d); one column of the logits for each, padded to vectors.
 
-    ``factors``, where given, multiply the rows (the cosine head's 1 / norm).
+    ``scaled``: each row counts divided by its norm + 1e-5, as the cosine head has it.
     """
 
     pieces: tuple[Array, ...]
-    factors: Array | None = None
+    scaled: bool = False
 
     def __len__(self) -> int:
         return sum(len(piece) for piece in self.pieces)
@@ -41,7 +38,6 @@ class Queries:
     @property
     def padded(self) -> int:
         """Return the number of columns of the logits."""
-        from firthshot.arrays import round_up
         from firthshot.kernels.vectors import lanes_of
 
         return round_up(len(self), lanes_of(self.pieces[0].dtype))
@@ -49,34 +45,41 @@ class Queries:
     def stack(self) -> Array:
         """Return the rows as one array (Q, d)."""
         rows = np.concatenate(self.pieces) if len(self.pieces) > 1 else self.pieces[0]
-        return rows if self.factors is None else rows * self.factors[:, None]
+        return (
+            rows / (np.sqrt(np.einsum("ij,ij->i", rows, rows)) + 1e-5)[:, None]
+            if self.scaled
+            else rows
+        )
 
     def project(self, weights: Array) -> Array:
-        """Return ``weights`` (m, d) times the rows, shape (m, padded); padding is zero."""
-        return self.project_part(weights, 0, np.empty((len(weights), self.padded), weights.dtype))
+        """Return the products of the rows and weights (m, d), (padded, m); padding is zero."""
+        from firthshot.kernels.products import pack
+        from firthshot.kernels.vectors import lanes_of
 
-    def project_part(self, weights: Array, low: int, room: Array) -> Array:
-        """Write the columns from ``low`` on into ``room`` (m, columns), and return it."""
-        at, high = 0, low + room.shape[1]
+        columns = round_up(len(weights), lanes_of(weights.dtype))
+        room = np.empty((self.padded, columns), weights.dtype)
+        room *= self.multiply(pack(weights), 0, room)[:, None]
+        return room[:, : len(weights)]
+
+    def multiply(self, packed: Array, low: int, room: Array) -> Array:
+        """Write the products of the rows from ``low`` on; return factors that they still need."""
+        from firthshot.kernels.products import multiply
+
+        factors, none = np.ones(len(room), room.dtype), np.empty(0, room.dtype)
+        at, high = 0, low + len(room)
         for piece in self.pieces:
             first, last = max(low - at, 0), min(high - at, len(piece))
             if first < last:
-                place, rows = room[:, at + first - low : at + last - low], piece[first:last]
-                if len(weights) < _FEW:
-                    place[:] = (rows @ weights.T).T
-                else:
-                    np.matmul(weights, rows.T, out=place)
+                place = slice(at + first - low, at + last - low)
+                rows = np.ascontiguousarray(piece[first:last])
+                multiply(rows, packed, room[place], factors[place] if self.scaled else none)
             at += len(piece)
-        used = max(0, min(high, at) - low)
-        if self.factors is not None:
-            room[:, :used] *= self.factors[low : low + used]
-        room[:, used:] = 0
-        return room
+        room[max(0, min(high, at) - low) :] = 0
+        return factors
 
     def unit(self) -> Queries:
         """Return the same rows, each divided by its norm + 1e-5."""
-        squares = [np.einsum("ij,ij->i", piece, piece) for piece in self.pieces]
-        return Queries(self.pieces, 1 / (np.sqrt(np.concatenate(squares)) + 1e-5))
+        return Queries(self.pieces, scaled=True)
 
 
 def locate_queries(features: Array, rows: Array, labels: Array) -> tuple[Queries, Array, Array]:
@@ -102,7 +105,7 @@ def locate_queries(features: Array, rows: Array, labels: Array) -> tuple[Queries
 class Logits:
     """Logits of the queries as a product that is formed when it is needed, in parts if large.
 
-    ``left`` (C, L, k) multiplies ``right``, the queries (k = d) or an array (k, Q + padding);
+    ``left`` (C, L, k) multiplies ``right``, the queries (k = d) or their products (Q + padding, k);
     ``bias`` (C, L) is added where given.
     """
 
@@ -113,33 +116,40 @@ class Logits:
     @property
     def columns(self) -> int:
         """Return Q + padding."""
-        return self.right.padded if isinstance(self.right, Queries) else self.right.shape[1]
+        return self.right.padded if isinstance(self.right, Queries) else len(self.right)
 
     def whole(self) -> Array:
         """Return logits (C, L, Q + padding)."""
-        return self._part(0, np.empty((*self.left.shape[:2], self.columns), self.left.dtype))
+        return next(self._parts(self.columns))[1]
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
         """Yield some columns and their logits (C, L, columns), in room that is used again."""
-        n_classes, many, _ = self.left.shape
-        lanes = 64 // self.left.itemsize
-        each = max(1, _PART_BYTES // (64 * n_classes * many)) * lanes
-        room = np.empty(n_classes * many * min(each, self.columns), self.left.dtype)
+        from firthshot.kernels.vectors import lanes_of
+
+        each = _PART_BYTES // (64 * self.left.shape[0] * self.left.shape[1])
+        return self._parts(max(1, each) * lanes_of(self.left.dtype))
+
+    def _parts(self, each: int) -> Iterator[tuple[slice, Array]]:
+        """Yield the logits of ``each`` columns at a time."""
+        from firthshot.kernels.products import multiply, pack, stand_up
+        from firthshot.kernels.vectors import lanes_of
+
+        (n_classes, many, _), dtype = self.left.shape, self.left.dtype
+        packed, used = pack(self.left.reshape(n_classes * many, -1)), n_classes * many
+        bias = np.zeros(used, dtype) if self.bias is None else self.bias.astype(dtype).ravel()
+        each = min(each, self.columns)
+        products = np.empty((each, round_up(used, lanes_of(dtype))), dtype)
+        room = np.empty(used * each, dtype)
         for low in range(0, self.columns, each):
             high = min(low + each, self.columns)
-            place = room[: n_classes * many * (high - low)].reshape(n_classes, many, -1)
-            yield slice(low, high), self._part(low, place)
-
-    def _part(self, low: int, room: Array) -> Array:
-        """Write the logits of the columns from ``low`` on into ``room``, and return it."""
-        left, flat = self.left.reshape(-1, self.left.shape[2]), room.reshape(-1, room.shape[2])
-        if isinstance(self.right, Queries):
-            self.right.project_part(left, low, flat)
-        else:
-            np.matmul(left, self.right[:, low : low + room.shape[2]], out=flat)
-        if self.bias is not None:
-            room += self.bias[:, :, None]
-        return room
+            mine, factors = products[: high - low], np.ones(high - low, dtype)
+            if isinstance(self.right, Queries):
+                factors = self.right.multiply(packed, low, mine)
+            else:
+                multiply(self.right[low:high], packed, mine, np.empty(0, dtype))
+            logits = room[: used * (high - low)].reshape(used, -1)
+            stand_up(mine, factors, bias, logits)
+            yield slice(low, high), logits.reshape(n_classes, many, -1)
 
 
 def side_by_side(parts: Sequence[Array | Logits]) -> Array | Logits:
@@ -166,19 +176,18 @@ class Projector:
         through_products = q * (n + c) * (d + columns) < d * columns * (q + n)
         self.products: Array | None = None
         if through_products:
-            ones = np.ones((1, queries.padded), support.dtype)
             both = queries.project(np.concatenate([support, start.T]))
-            self.products = np.concatenate([both, ones])
+            self.products = np.ascontiguousarray(both)
 
     def logits(self, a: Array, s: Array, bias: Array) -> Logits:
         """Return the logits for dual variables (N, C·L), s and bias (C·L,)."""
         n_classes = self.start.shape[1]
         each = a.shape[1] // n_classes
+        added = bias.reshape(n_classes, each) if bias.any() else None
         if self.products is None:
             weights = a.T @ self.support + (s * np.repeat(self.start, each, axis=1)).T
-            added = bias.reshape(n_classes, each) if bias.any() else None
             return Logits(weights.reshape(n_classes, each, -1), self.queries, added)
         started = np.zeros((n_classes, n_classes, each), a.dtype)
         started[np.arange(n_classes), np.arange(n_classes)] = s.reshape(n_classes, each)
-        left = np.concatenate([a, started.reshape(n_classes, -1), bias[None, :]])
-        return Logits(left.T.reshape(n_classes, each, -1), self.products)
+        left = np.concatenate([a, started.reshape(n_classes, -1)])
+        return Logits(left.T.reshape(n_classes, each, -1), self.products, added)

@@ -21,6 +21,7 @@ from firthshot.kernels.vectors import (
     vfma,
     vload,
     vstore,
+    vsum,
 )
 
 _OCTET = 8
@@ -36,28 +37,6 @@ def _zeros(typingctx, array):
         return ir.Constant(ir_type(octet), None)
 
     return octet(array), codegen
-
-
-@intrinsic
-def _sum(typingctx, octet):
-    """Return the sum of eight numbers, halves added to halves."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value = args[0]
-        while value.type.count > 1:
-            half = value.type.count // 2
-            low, high = (
-                builder.shuffle_vector(
-                    value,
-                    value,
-                    ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(at, at + half))),
-                )
-                for at in (0, half)
-            )
-            value = builder.fadd(low, high)
-        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
-
-    return octet.scalar(octet), codegen
 
 
 @kernel
@@ -76,7 +55,7 @@ def dots(weights, rows, first, last, out):
                 w = _load(weights, k * d + j)
                 here = vfma(w, _load(rows, i * d + j), here)
                 there = vfma(w, _load(rows, other * d + j), there)
-            out[k, i], out[k, other] = _sum(here), _sum(there)
+            out[k, i], out[k, other] = vsum(here), vsum(there)
             k += 1
 
 
@@ -98,11 +77,11 @@ def _five_dots(weights, rows, k, here, there, out, i, other):
         a3, b3 = vfma(w, x, a3), vfma(w, y, b3)
         w = _load(weights, at + 4 * d + j)
         a4, b4 = vfma(w, x, a4), vfma(w, y, b4)
-    out[k, i], out[k, other] = _sum(a0), _sum(b0)
-    out[k + 1, i], out[k + 1, other] = _sum(a1), _sum(b1)
-    out[k + 2, i], out[k + 2, other] = _sum(a2), _sum(b2)
-    out[k + 3, i], out[k + 3, other] = _sum(a3), _sum(b3)
-    out[k + 4, i], out[k + 4, other] = _sum(a4), _sum(b4)
+    out[k, i], out[k, other] = vsum(a0), vsum(b0)
+    out[k + 1, i], out[k + 1, other] = vsum(a1), vsum(b1)
+    out[k + 2, i], out[k + 2, other] = vsum(a2), vsum(b2)
+    out[k + 3, i], out[k + 3, other] = vsum(a3), vsum(b3)
+    out[k + 4, i], out[k + 4, other] = vsum(a4), vsum(b4)
 
 
 @kernel

@@ -49,7 +49,7 @@ class LossForm(NamedTuple):
     scratch: Any  # like target where any confidence is not zero, else of size 0
 
 
-@kernel
+@kernel(allocates=False)
 def to_class_layout(values, n_rows, n_coefficients, classes):
     """Copy ``values`` in row layout, (r, C·L + padding), to ``classes``, (C, r·L + padding)."""
     lanes, wide, tall = lanes_in(values), values.shape[1], classes.shape[1]
@@ -60,7 +60,7 @@ def to_class_layout(values, n_rows, n_coefficients, classes):
                 vstore(classes, c * tall + i * n_coefficients + l, value)
 
 
-@kernel
+@kernel(allocates=False)
 def to_row_layout(classes, n_rows, n_coefficients, scale, values):
     """Copy ``scale`` times ``classes`` back to ``values``."""
     lanes, wide, tall = lanes_in(values), values.shape[1], classes.shape[1]
@@ -72,7 +72,7 @@ def to_row_layout(classes, n_rows, n_coefficients, scale, values):
                 vstore(values, i * wide + c * n_coefficients + l, vmul(factor, value))
 
 
-@kernel
+@kernel(allocates=False)
 def logit_gradient(logits, labels, rows, n_coefficients, form):
     """Replace logits in class layout by dLoss/dlogits of every softmax problem.
 
@@ -107,7 +107,7 @@ def logit_gradient(logits, labels, rows, n_coefficients, form):
             logits[labels[rows[i]], i * n_coefficients + l] -= label[l]
 
 
-@kernel
+@kernel(allocates=False)
 def _add_confidence(weights, shifted, q, total, confidence, scale, target):
     """Finish the gradient with p_c (log p_c − Σ p log p), in which log Σ exp cancels."""
     tall, n_classes = weights.shape[1], weights.shape[0]

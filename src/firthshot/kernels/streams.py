@@ -31,7 +31,7 @@ def stream_key(*parts: Any) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-@kernel
+@kernel(allocates=False)
 def philox(key, block, substream, trial, purpose, out, at):
     """Write the four 32-bit words of one counter to ``out[at : at + 4]`` (uint64 array)."""
     c0, c1 = np.uint64(block) & _LOW, np.uint64(substream) & _LOW
@@ -49,7 +49,7 @@ def philox(key, block, substream, trial, purpose, out, at):
     out[at], out[at + 1], out[at + 2], out[at + 3] = c0, c1, c2, c3
 
 
-@kernel
+@kernel(allocates=False)
 def random_words(key, first, count, substream, trial, purpose, out):
     """Fill ``out[:count]`` with words, starting at block ``first``; return the next unused block.
 
@@ -62,7 +62,7 @@ def random_words(key, first, count, substream, trial, purpose, out):
     return block
 
 
-@kernel
+@kernel(allocates=False)
 def shuffle_first(items, n, first, words):
     """Bring a uniform random sample of ``items[:n]`` to its first ``first`` places (Fisher–Yates).
 
@@ -73,7 +73,7 @@ def shuffle_first(items, n, first, words):
         items[i], items[j] = items[j], items[i]
 
 
-@kernel
+@kernel(allocates=False)
 def uniform(word):
     """Map a 32-bit word to the open unit interval, exactly representable in float64."""
     return (np.float64(word) + 0.5) * 2.0**-32

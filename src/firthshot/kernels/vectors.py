@@ -205,6 +205,28 @@ def any_above(typingctx, left, right):
     return types.boolean(left, right), codegen
 
 
+@intrinsic
+def vsum(typingctx, value):
+    """Return the sum over the lanes, halves added to halves."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = args[0]
+        while lanes.type.count > 1:
+            half = lanes.type.count // 2
+            low, high = (
+                builder.shuffle_vector(
+                    lanes,
+                    lanes,
+                    ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(at, at + half))),
+                )
+                for at in (0, half)
+            )
+            lanes = builder.fadd(low, high)
+        return builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0))
+
+    return value.scalar(value), codegen
+
+
 vsqrt = unary(lambda builder, value: call(builder, "sqrt", value.type, value))
 
 # exp(r) on |r| <= ln(2)/2 as 1 + r + r² P(r); a minimax fit for float32 (relative error 6e-8),

@@ -97,7 +97,8 @@ class Record(NamedTuple):
     order: Any  # (N,) rows in the order of visits
     begins: Any  # (steps,), the first step of each one's block
     gram: Any  # (longest · batch, N + padding), rows of G that the block visits, in their order
-    gradients: Any  # (panels, N, lanes), Δ / ψ in the order of visits
+    mine: Any  # (longest · batch, batch), of which a batch's own columns
+    gradients: Any  # (panels, steps · batch, lanes), Δ / ψ in the order of visits, then zeros
     decays: Any  # (panels, steps, lanes), as all that follow
     rates: Any  # −η ψ / φ', the factor of the speed
     phi: Any  # φ, χ and ψ after each step
@@ -123,9 +124,12 @@ def new_record(schedule: Schedule, n: int, columns: int) -> Record:
     longest = block_steps(batch, momentum)
     # An odd number of cache lines, so that neighbours in a column do not drive each other out.
     wide = round_up(n, 2 * lanes) + lanes
-    shapes = ((longest * batch, wide), (panels, n, lanes), *[(panels, steps, lanes)] * 5)
-    rooms = (aligned_zeros(shape, dtype) for shape in (*shapes, *[(steps, lanes)] * 2))
-    order, begins = np.empty(n, np.int64), np.zeros(steps, np.int64)
+    visits, ends = longest * batch, [(steps, lanes)] * 2
+    shapes = ((visits, wide), (visits, batch), (panels, steps * batch, lanes))
+    rooms = (
+        aligned_zeros(shape, dtype) for shape in (*shapes, *[(panels, steps, lanes)] * 5, *ends)
+    )
+    order, begins = np.zeros(n, np.int64), np.zeros(steps, np.int64)
     return Record(batch, longest, order, begins, *rooms)
 
 
@@ -147,19 +151,16 @@ class _AdvanceTile:
             [cgutils.alloca_once_value(b, load(b, place, self.vector)) for place in mine]
             for mine in places
         )
-        each = (b.add(p["row"], ir.Constant(INDEX, i)) for i in range(rows))
-        columns = [b.load(b.gep(p["rows"], [row])) for row in each]
         self._add("decays", p["first"], along, speed)
         with cgutils.for_range(b, p["steps"]) as loop:
             low = b.mul(loop.index, ir.Constant(INDEX, UNROLLED) if unrolled else p["batch"])
             if unrolled:
                 for i in range(UNROLLED):
-                    self._add_gradient(b.add(low, ir.Constant(INDEX, i)), columns, speed)
+                    self._add_gradient(b.add(low, ir.Constant(INDEX, i)), speed)
             else:
                 high = b.add(low, p["batch"])
-                high = b.select(b.icmp_signed("<", high, p["visits"]), high, p["visits"])
                 with cgutils.for_range_slice(b, low, high, ir.Constant(INDEX, 1)) as (visit, _):
-                    self._add_gradient(visit, columns, speed)
+                    self._add_gradient(visit, speed)
             self._add("rates", b.add(p["first"], loop.index), speed, along)
         self._write(along, speed, *places)
 
@@ -169,14 +170,15 @@ class _AdvanceTile:
         for mine, other in zip(source, target, strict=True):
             b.store(fma(b, factor, b.load(mine), b.load(other)), other)
 
-    def _add_gradient(self, visit: Any, columns: Any, speed: Any) -> None:
+    def _add_gradient(self, visit: Any, speed: Any) -> None:
         """Add what a visited row pushes."""
         b, p = self.builder, self.values
         place = b.add(b.mul(p["first"], p["batch"]), visit)
-        gradient = self._panel("gradients", p["n"], place)
-        gram = b.gep(p["gram"], [b.mul(visit, p["wide"])])
-        for column, cell in zip(columns, speed, strict=True):
-            weight = splat(b, b.load(b.gep(gram, [column])), self.vector)
+        gradient = self._panel("gradients", b.mul(p["n_steps"], p["batch"]), place)
+        weights = b.gep(p["weights"], [b.add(b.mul(visit, p["wide"]), p["row"])])
+        for i, cell in enumerate(speed):
+            weight = b.load(b.gep(weights, [ir.Constant(INDEX, i)]))
+            weight = splat(b, weight, self.vector)
             b.store(fma(b, weight, gradient, b.load(cell)), cell)
 
     def _write(self, along: Any, speed: Any, to_v: Any, to_e: Any) -> None:
@@ -207,15 +209,15 @@ class _AdvanceTile:
 
 
 @intrinsic
-def _tile(typingctx, tall, unrolled, place, rows, projections, record):
+def _tile(typingctx, tall, unrolled, place, gram, projections, record):
     """Run the tile of so many rows at place (see `advance`)."""
-    names = ("row", "panel", "first", "steps", "visits", "n_rows", "n", "n_steps", "wide")
+    names = ("row", "panel", "first", "steps", "n_rows", "n_steps", "wide")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         values = dict(zip(names, cgutils.unpack_tuple(builder, args[2]), strict=True))
-        values["rows"] = context.make_array(rows)(context, builder, args[3]).data
         values |= unpack(context, builder, projections, args[4])
         values |= unpack(context, builder, record, args[5])
+        values["weights"] = context.make_array(gram)(context, builder, args[3]).data
         emitter = _AdvanceTile(builder, ir_type(Vector(projections.types[0].dtype)), values)
 
         def emit(rows: int, columns: int, flag: int) -> None:
@@ -225,45 +227,52 @@ def _tile(typingctx, tall, unrolled, place, rows, projections, record):
         return context.get_dummy_value()
 
     many = types.UniTuple(types.intp, len(names))
-    return types.void(types.intp, types.intp, many, rows, projections, record), codegen
+    return types.void(types.intp, types.intp, many, gram, projections, record), codegen
 
 
-@kernel(inline="never")
-def advance(record, first, steps, rows, projections):
-    """Take the projections of rows through the steps first … first + steps - 1 of the epoch.
+@kernel(allocates=False, inline="never")
+def advance(record, first, steps, gram, many, projections):
+    """Take the first rows of ``projections`` through the steps first … first + steps - 1.
 
     Parameters
     ----------
     first : the first step of a block
-    rows : (m,) support rows; their projections are the first m of ``projections``
+    gram : (longest · batch, at least many), products of the rows that the block visits with them
+    many : number of rows
     """
     if steps == 0:
         return
     panels, n_steps, _ = record.decays.shape
-    n, n_rows, wide = record.order.size, projections.v.shape[1], record.gram.shape[1]
-    visits = min(steps * record.batch, n - first * record.batch)
-    unrolled = 1 if visits == UNROLLED * steps and record.batch == UNROLLED else 0
-    for low in range(0, rows.size, _CHUNK):
-        high = min(low + _CHUNK, rows.size)
+    n_rows, wide, unrolled = projections.v.shape[1], gram.shape[1], record.batch == UNROLLED
+    for low in range(0, many, _CHUNK):
+        high = min(low + _CHUNK, many)
         # Tiles of even heights: 2 + 2 rows of a batch, not 3 + 1.
         tall = -(-(high - low) // -(-(high - low) // _TILE))
         for panel in range(panels):
             for row in range(low, high, tall):
-                place = (row, panel, first, steps, visits, n_rows, n, n_steps, wide)
-                _tile(min(tall, high - row), unrolled, place, rows, projections, record)
+                place = (row, panel, first, steps, n_rows, n_steps, wide)
+                _tile(min(tall, high - row), 1 if unrolled else 0, place, gram, projections, record)
 
 
-@kernel
+@kernel(allocates=False)
 def read_gram(gram, record, first):
-    """Copy the rows of G that a block visits, beginning at step ``first``."""
+    """Copy the rows of G that a block visits, beginning at step ``first``; then zeros."""
     begin, n = first * record.batch, record.order.size
-    for visit in range(min(len(record.gram), n - begin)):
-        record.gram[visit, :n] = gram[record.order[begin + visit]]
+    for visit in range(min(len(record.gram), record.gradients.shape[1] - begin)):
+        if begin + visit < n:
+            row = record.order[begin + visit]
+            for j in range(n):
+                record.gram[visit, j] = gram[row, j]
+        else:
+            record.gram[visit] = 0.0
 
 
-@kernel
-def take_rows(rows, source, target):
-    """Copy the projections of rows."""
+@kernel(allocates=False)
+def take_rows(record, rows, steps, source, target):
+    """Copy the projections of rows, and their products with those visited in ``steps`` steps."""
+    for visit in range(steps * record.batch):
+        for i in range(rows.size):
+            record.mine[visit, i] = record.gram[visit, rows[i]]
     panels, n_rows, lanes = source.v.shape
     for i in range(rows.size):
         for panel in range(panels):
@@ -272,7 +281,7 @@ def take_rows(rows, source, target):
             vstore(target.e, there * lanes, vload(source.e, here))
 
 
-@kernel(inline="always")
+@kernel(allocates=False, inline="always")
 def follow(schedule, record, panel, step, begin, decay, power):
     """Record the decay of a step, its rates, φ, χ and ψ in a panel; ``power`` is μ^(step − begin).
 
@@ -302,7 +311,7 @@ def follow(schedule, record, panel, step, begin, decay, power):
     return vmul(vfill(rates, 1.0 / power), before), vmul(off, off)
 
 
-@kernel
+@kernel(allocates=False)
 def begin_block(schedule, record, step, power):
     """Make a recorded step, ``power`` as it was in `follow`, the first one of a block."""
     panels, n_steps, lanes = record.decays.shape
@@ -311,12 +320,12 @@ def begin_block(schedule, record, step, power):
         at = (panel * n_steps + step) * lanes
         scale, _ = follow(schedule, record, panel, step, -1, vload(record.decays, at), power)
         for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
-            place = (panel * n + visit) * lanes
+            place = (panel * gradients.shape[1] + visit) * lanes
             vstore(gradients, place, vdiv(vload(gradients, place), scale))
         follow(schedule, record, panel, step, step, vload(record.decays, at), 1.0)
 
 
-@kernel
+@kernel(allocates=False)
 def settle(schedule, record, a, velocity, s, s_velocity):
     """Take the coefficients (blocks, N, lanes) and the shares of v_0 through a whole epoch.
 
@@ -328,9 +337,6 @@ def settle(schedule, record, a, velocity, s, s_velocity):
     n_steps, lanes, n = decays.shape[1], lanes_in(a), record.order.size
     one, zero = vfill(a, 1.0), vfill(a, 0.0)
     back, keep = vfill(a, -schedule.learning_rate), vfill(a, schedule.momentum)
-    visit_of = np.empty(n, np.int64)
-    for visit in range(n):
-        visit_of[record.order[visit]] = visit
     for block in range(a.shape[0]):
         # The transition matrix from here to the end: e_v is the factor of e, now, in v, then.
         v_v, e_v, v_e, e_e = one, zero, zero, one
@@ -343,15 +349,17 @@ def settle(schedule, record, a, velocity, s, s_velocity):
             scale = one if record.begins[step] == step else vload(psi, at - lanes)
             vstore(end_v, step * lanes, vmul(scale, e_v))
             vstore(end_e, step * lanes, vmul(scale, e_e))
-        for row in range(n):
-            at = (block * n + row) * lanes
-            mine, speed = vload(a, at), vload(velocity, at)
-            gradient = vload(record.gradients, (block * n + visit_of[row]) * lanes)
-            step = visit_of[row] // record.batch * lanes
-            moved = vfma(v_v, mine, vmul(e_v, speed))
-            sped = vfma(v_e, mine, vmul(e_e, speed))
-            vstore(a, at, vfma(vload(end_v, step), gradient, moved))
-            vstore(velocity, at, vfma(vload(end_e, step), gradient, sped))
+        for step in range(n_steps):
+            to_v, to_e = vload(end_v, step * lanes), vload(end_e, step * lanes)
+            for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
+                at = (block * n + record.order[visit]) * lanes
+                mine, speed = vload(a, at), vload(velocity, at)
+                pushed = (block * n_steps * record.batch + visit) * lanes
+                gradient = vload(record.gradients, pushed)
+                moved = vfma(v_v, mine, vmul(e_v, speed))
+                sped = vfma(v_e, mine, vmul(e_e, speed))
+                vstore(a, at, vfma(to_v, gradient, moved))
+                vstore(velocity, at, vfma(to_e, gradient, sped))
         at = block * lanes
         mine, speed = vload(s, at), vload(s_velocity, at)
         vstore(s, at, vadd(vmul(v_v, mine), vmul(e_v, speed)))

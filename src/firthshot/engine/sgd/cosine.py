@@ -102,6 +102,8 @@ class _Batch(NamedTuple):
     p_e: Array
     d: Array  # (batch, columns + lanes), row layout: logits, then dLoss/dlogits
     gram: Array  # (batch, batch), G[I, I]
+    logits: Array  # (C, batch·L + padding), class layout
+    words: Array  # (N + 4,) random
 
 
 def unit_rows(rows: Array) -> Array:
@@ -131,7 +133,9 @@ class CosineSgd:
         p_v[:] = self.task.start.reshape(n, panels, lanes).transpose(1, 0, 2)
         self.record = new_record(self.task.schedule, n, columns)
         rooms = (*[(panels, batch, lanes)] * 2, (batch, columns + lanes), (batch, batch))
-        self.work = _Batch(*(aligned_zeros(room, dtype) for room in rooms))
+        rooms = (*rooms, self.task.loss.target.shape)
+        words = np.zeros(n + 4, np.uint64)
+        self.work = _Batch(*(*(aligned_zeros(room, dtype) for room in rooms), words))
         numbers = {name: np.zeros(columns, dtype) for name in Directions._fields[4:-1]}
         # Columns of padding are divided by their norm too: any positive number will do.
         for name in ("s", "g", "v_v"):
@@ -180,7 +184,7 @@ def fit_cosine(
     )
 
 
-@kernel
+@kernel(allocates=False)
 def _write_logits(state, scale, n_rows, work):
     """Write the batch's logits from its projections."""
     p_v, d = work.p_v, work.d
@@ -194,7 +198,7 @@ def _write_logits(state, scale, n_rows, work):
                 vstore(d, i * wide + at, vmul(alpha, vload(p_v, (panel * batch + i) * lanes)))
 
 
-@kernel
+@kernel(allocates=False)
 def _clear_rest(gram, rows, work):
     """Write G[I, I], and zeros to the rows of D that a batch leaves of its groups."""
     for i in range(rows.size):
@@ -204,10 +208,10 @@ def _clear_rest(gram, rows, work):
         work.d[i] = 0.0
 
 
-@kernel(inline="always")
+@kernel(allocates=False, inline="always")
 def _correlate(n_rows, work, panel):
     """Return ⟨D, p_v⟩, ⟨D, p_e⟩ and D'G[I, I]D for the columns of a panel."""
-    p_v, p_e, d, gram = work
+    p_v, p_e, d, gram = work.p_v, work.p_e, work.d, work.gram
     (_, batch, lanes), wide = p_v.shape, d.shape[1]
     with_v, with_e, quadratic = vfill(d, 0.0), vfill(d, 0.0), vfill(d, 0.0)
     for first in range(0, n_rows, UNROLLED):
@@ -224,7 +228,7 @@ def _correlate(n_rows, work, panel):
     return with_v, with_e, quadratic
 
 
-@kernel(inline="always")
+@kernel(allocates=False, inline="always")
 def _step(task, state, scale, rows, work, record, step, begin, power):
     """Take the step of g, update the scalars, record the step of v.
 
@@ -264,13 +268,13 @@ def _step(task, state, scale, rows, work, record, step, begin, power):
         vstore(state.g_velocity, at, vmul(momentum, g_speed))
         weight, off = follow(schedule, record, panel, step, begin, vmul(k, beta), power)
         farthest, weight = vmax(off, farthest), vmul(weight, vmul(k, alpha))
-        place = (panel * record.order.size + step * record.batch) * lanes
+        place = (panel * record.decays.shape[1] + step) * record.batch * lanes
         for i in range(rows.size):
             vstore(gradients, place + i * lanes, vmul(weight, vload(d, i * wide + at)))
     return any_above(farthest, vfill(d, FARTHEST**2))
 
 
-@kernel
+@kernel(allocates=False)
 def train_cosine(task, state, record, work, scale, first, last):
     """Train a group of coefficients over the epochs first … last - 1, from the state given.
 
@@ -283,21 +287,20 @@ def train_cosine(task, state, record, work, scale, first, last):
     """
     gram, schedule, n, many = task.gram, task.schedule, task.labels.size, task.n_coefficients
     batch, n_steps = schedule.batch_size, record.decays.shape[1]
-    logits = np.zeros_like(task.loss.target)
-    everyone, words = np.arange(n), np.empty(n + 4, np.uint64)
+    logits = work.logits
     whole, mine = Projections(state.p_v, state.p_e), Projections(work.p_v, work.p_e)
     for epoch in range(first, last):
-        draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, record.order, words)
+        draw_order(schedule.key, schedule.trial, epoch, schedule.shuffle, record.order, work.words)
         begin, power = 0, 1.0
         read_gram(gram, record, begin)
         for step in range(n_steps):
             if step == begin + record.longest:
-                advance(record, begin, step - begin, everyone, whole)
+                advance(record, begin, step - begin, record.gram, n, whole)
                 begin, power = step, 1.0
                 read_gram(gram, record, begin)
             rows = record.order[step * batch : (step + 1) * batch]
-            take_rows(rows, whole, mine)
-            advance(record, begin, step - begin, rows, mine)
+            take_rows(record, rows, step - begin, whole, mine)
+            advance(record, begin, step - begin, record.mine, rows.size, mine)
             _write_logits(state, scale, rows.size, work)
             to_class_layout(work.d, rows.size, many, logits)
             logit_gradient(logits, task.labels, rows, many, task.loss)
@@ -307,11 +310,11 @@ def train_cosine(task, state, record, work, scale, first, last):
             far = _step(task, state, scale, rows, work, record, step, begin, power)
             state.gradient_share[0] = 1.0 - schedule.dampening
             if far and step > begin:
-                advance(record, begin, step - begin, everyone, whole)
+                advance(record, begin, step - begin, record.gram, n, whole)
                 begin_block(schedule, record, step, power)
                 begin, power = step, 1.0
                 read_gram(gram, record, begin)
             record.begins[step] = begin
             power *= schedule.momentum
-        advance(record, begin, n_steps - begin, everyone, whole)
+        advance(record, begin, n_steps - begin, record.gram, n, whole)
         settle(schedule, record, state.a, state.velocity, state.s, state.s_velocity)

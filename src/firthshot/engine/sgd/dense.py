@@ -171,13 +171,13 @@ def _tile(typingctx, sizes, place, operands):
     return types.void(three, three, operands), codegen
 
 
-@kernel
+@kernel(allocates=False)
 def transposed(values):
     """Return a matrix with rows for columns."""
     return OctetMatrix(values.flat, values.column, values.row)
 
 
-@kernel
+@kernel(allocates=False)
 def product(left, right, out, rows, columns, n):
     """Write left @ right to ``out``, with n terms in each sum."""
     operands = Product(left, right, out)
@@ -189,7 +189,7 @@ def product(left, right, out, rows, columns, n):
             x += tall
 
 
-@kernel
+@kernel(allocates=False)
 def descend(descent, rows, columns, n, decays):
     """Take a momentum step of a matrix of so many rows and columns, with n terms in each sum.
 

@@ -113,7 +113,7 @@ def fit_linear(
     return train_groups(groups, form, sgd, keep_weights, lambda part: LinearSgd(start, sgd, part))
 
 
-@kernel
+@kernel(allocates=False)
 def add_start(z, rows, start, layer):
     """Add ``s · Z_0[I] + bias`` to the batch's product ``z``, all in row layout."""
     lanes, wide, wide0 = lanes_in(z), z.shape[1], start.shape[1]

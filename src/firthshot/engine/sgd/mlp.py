@@ -107,7 +107,7 @@ class MlpStart:
         columns = head.hidden[0] * n_coefficients
         if q * (n * (d + columns) + d * head.hidden[0]) > columns * d * (n + q):
             return cls(weights, gram, z0, None, None)
-        both = trial.query.project(np.concatenate([support, first.T])).T
+        both = trial.query.project(np.concatenate([support, first.T]))
         query_gram, query_z0 = np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
         return cls(weights, gram, z0, query_gram, query_z0)
 
@@ -204,7 +204,7 @@ class MlpParameters:
         """Return the logits of the query set, (Q + padding, C)."""
         if start.query_gram is None or start.query_z0 is None:
             weights = start.weights[0] * self.s + trial.support.T @ self.a
-            hidden = trial.query.project(weights.T).T
+            hidden = trial.query.project(weights.T)
             hidden += self.bias_1
         else:
             hidden = start.query_gram @ self.a
@@ -284,7 +284,7 @@ def train_mlp(task, layer, upper, work, first, last):
                     rescale(dense.velocity.flat, factor)
 
 
-@kernel
+@kernel(allocates=False)
 def _activate(task, layer, rows, work):
     """Write the first hidden layer from the product with the dual variables.
 
@@ -301,7 +301,7 @@ def _activate(task, layer, rows, work):
             vstore(hidden, (i * (width + 1) + j) * OCTET, value)
 
 
-@kernel
+@kernel(allocates=False)
 def _forward(n_rows, upper, work):
     """Write the second hidden layer and the logits (class layout) of the batch."""
     second, third = upper
@@ -313,7 +313,7 @@ def _forward(n_rows, upper, work):
     product(work.hidden_2, third.weights, work.scores, n_rows, third.outputs, third.inputs)
 
 
-@kernel
+@kernel(allocates=False)
 def _backward(n_rows, upper, work, decays, steps):
     """Write the gradient at the first hidden layer and take a step of the layers above."""
     second, third = upper
@@ -328,7 +328,7 @@ def _backward(n_rows, upper, work, decays, steps):
     _descend(second, work.hidden_1, work.gradient_2, n_rows, decays, steps)
 
 
-@kernel
+@kernel(allocates=False)
 def _descend(layer, hidden, gradient, n_rows, decays, steps):
     """Take a step of a layer from its inputs and the gradient at its outputs."""
     share, learning_rate, momentum = steps
@@ -339,7 +339,7 @@ def _descend(layer, hidden, gradient, n_rows, decays, steps):
     descend(descent, layer.inputs, layer.outputs, n_rows, decays)
 
 
-@kernel
+@kernel(allocates=False)
 def _gate_first(n_rows, n_coefficients, work):
     """Write the gradient at the first layer's pre-activations over its product.
 

@@ -71,7 +71,7 @@ class Layer(NamedTuple):
     clock: Array  # (3,), see `DECAY_SHARE`
 
 
-@kernel
+@kernel(allocates=False)
 def draw_order(key, trial, epoch, shuffle, order, words):
     """Write the order in which an epoch visits the support rows."""
     n = order.size
@@ -82,7 +82,7 @@ def draw_order(key, trial, epoch, shuffle, order, words):
         shuffle_first(order, n, n, words)
 
 
-@kernel
+@kernel(allocates=False)
 def take_step(task, layer, swept, rows, step):
     """Take the pending step of a layer and multiply the batch's rows of G by the dual variables.
 
@@ -102,7 +102,7 @@ def take_step(task, layer, swept, rows, step):
         clock[FACTOR] *= momentum
 
 
-@kernel
+@kernel(allocates=False)
 def tick(schedule, clock, n_rows):
     """Set the clock for a batch; return the factor of its gradient, summed over rows."""
     share, partial = clock[GRADIENT_SHARE], n_rows / schedule.batch_size
@@ -113,7 +113,7 @@ def tick(schedule, clock, n_rows):
     return share / (clock[FACTOR] * divisor)
 
 
-@kernel
+@kernel(allocates=False)
 def advance(value, velocity, decay, share, learning_rate, momentum):
     """Move a vector of parameters (one per column) by the momentum step that is pending."""
     back, mu, part = vfill(value, -learning_rate), vfill(value, momentum), vfill(value, share)
@@ -123,7 +123,7 @@ def advance(value, velocity, decay, share, learning_rate, momentum):
         vstore(velocity, at, vmul(mu, speed))
 
 
-@kernel
+@kernel(allocates=False)
 def step_without_decay(value, velocity, step):
     """Move a vector of parameters against their velocities, which stay as they are."""
     back = vfill(value, -step)
@@ -131,7 +131,7 @@ def step_without_decay(value, velocity, step):
         vstore(value, at, vfma(back, vload(velocity, at), vload(value, at)))
 
 
-@kernel
+@kernel(allocates=False)
 def add_gradient(gradient, rows, layer):
     """Add the batch's gradient, in row layout, to the velocities of its rows and of the bias."""
     velocity, total = layer.velocity, layer.bias_velocity
@@ -147,7 +147,7 @@ def add_gradient(gradient, rows, layer):
         vstore(total, at, value)
 
 
-@kernel
+@kernel(allocates=False)
 def rescale(values, factor):
     """Multiply a flat array of any size by ``factor``."""
     all_lanes, lanes = vfill(values, factor), lanes_in(values)

@@ -140,7 +140,7 @@ def _tile(typingctx, sizes, place, rows, steps, arrays):
     return types.void(three, four, rows, moved, arrays), codegen
 
 
-@kernel(inline="never")
+@kernel(allocates=False, inline="never")
 def _sweep(arrays, rows, steps):
     blocks, n, z_stride = arrays.a.shape[0], arrays.a.shape[1], arrays.z.shape[1]
     for block in range(0, blocks, TILE_VECTORS):
@@ -150,13 +150,13 @@ def _sweep(arrays, rows, steps):
             _tile(sizes, (block, row, n, z_stride), rows, steps, arrays)
 
 
-@kernel
+@kernel(allocates=False)
 def sweep(arrays, rows, learning_rate, momentum):
     """Take a momentum step of ``arrays.a``; write the product G[rows] a to ``arrays.z``."""
     _sweep(arrays, rows, (learning_rate, momentum))
 
 
-@kernel
+@kernel(allocates=False)
 def drift(arrays, rows, step):
     """Move ``arrays.a`` by −step · velocity; write the product G[rows] a to ``arrays.z``."""
     _sweep(arrays, rows, (step,))
