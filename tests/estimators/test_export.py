@@ -41,6 +41,7 @@ HEADS = {
     "few-shot": FewShotClassifier(),
     "few-shot, class prior": FewShotClassifier(class_prior="training"),
     "few-shot, unit": FewShotClassifier(columns="unit"),
+    "few-shot, power": FewShotClassifier(columns="power"),
     "few-shot, plain": FewShotClassifier(columns="plain", heads=["gaussian", "neighbours"]),
 }
 

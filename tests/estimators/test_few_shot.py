@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from firthshot import FewShotClassifier, FirthshotError, load_bank, load_model
-from firthshot.estimators._few_shot import classifier
+from firthshot.estimators._few_shot import blend, classifier
 from firthshot.estimators._few_shot.words import FirthEffect
 from oracles.linear_optimum import draw
 
@@ -59,7 +59,7 @@ def sentences(shots, n_classes=5, queries=20):
 
 
 @pytest.mark.parametrize(
-    ("data", "columns"), [(load_wine, "scaled"), (load_digits, "unit"), (proportions, "unit")]
+    ("data", "columns"), [(load_wine, "scaled"), (load_digits, "power"), (proportions, "unit")]
 )
 def test_columns_follow_the_rows(data, columns):
     X, y = data(return_X_y=True)
@@ -67,6 +67,28 @@ def test_columns_follow_the_rows(data, columns):
     assert model.choice_.columns == columns
     assert sum(model.choice_.weights.values()) <= 1 + 1e-12
     assert model.score(X[1::3], y[1::3]) > 0.9
+
+
+def test_embeddings_without_negative_values_are_tempered():
+    X, y, _, _ = sentences(3)
+    shifted = X - X.min()
+    assert FewShotClassifier().fit(X, y).choice_.columns == "unit"
+    model = FewShotClassifier().fit(shifted, y)
+    assert model.choice_.columns == "power"
+    assert "384 columns without negative values" in model.explain()
+    shifted[0, 0] = -1.0
+    assert FewShotClassifier().fit(shifted, y).choice_.columns == "unit"
+
+
+def test_the_firth_head_counts_less_where_shots_differ():
+    """The harmonic mean of 1, 1 and 4 is two thirds of their mean; no row speaks against it."""
+    X, y, _, _ = sentences([1, 1, 4], n_classes=3)
+    model = FewShotClassifier(heads=("firth", "means")).fit(X, y)
+    margins = {name: head.margin for name, head in model._heads[0].items()}
+    says = {name: min(one, blend.SHARPEST) for name, one in margins.items()}
+    expected = (2 / 3) * blend.SHARES["firth"] * says["firth"] / blend.SHARES["means"]
+    shares = model.choice_.shares
+    assert shares["firth"] / shares["means"] == pytest.approx(expected / says["means"])
 
 
 def test_noise_is_not_believed():
@@ -246,8 +268,8 @@ def test_twenty_thousand_sparse_columns_are_those_of_an_array():
     y = np.arange(40) % 4
     new = sp.random(10, 20_000, 0.005, format="csr", random_state=1)
     sparse = FewShotClassifier().fit(X, y)
-    dense = FewShotClassifier(columns="unit").fit(X.toarray(), y)
-    assert sparse.choice_.columns == "unit"
+    dense = FewShotClassifier(columns="power").fit(X.toarray(), y)
+    assert sparse.choice_.columns == "power"
     np.testing.assert_allclose(
         sparse.predict_proba(new), dense.predict_proba(new.toarray()), rtol=1e-4
     )

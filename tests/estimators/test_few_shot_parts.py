@@ -48,15 +48,20 @@ def scatter_of(X, weights):
 # Coordinates
 
 
-@pytest.mark.parametrize("kind", ["unit", "scaled", "plain"])
+@pytest.mark.parametrize("kind", ["power", "unit", "scaled", "plain"])
 @pytest.mark.parametrize(("n", "d"), [(8, 70), (30, 8)])
 def test_coordinates_keep_distances(kind, n, d):
     X, y = draw(n, d, 3)
     new = np.random.default_rng(1).normal(size=(5, d))
     where = place(X, all_of(y), kind)
-    rows, others = where.apply(X, np.zeros(n)), where.apply(new, np.zeros(5))
+    rows, others = where.apply(X), where.apply(new)
+
+    def unit(A):
+        return A / np.linalg.norm(A, axis=1, keepdims=True)
+
     prepared = {
-        "unit": lambda A: A / np.linalg.norm(A, axis=1, keepdims=True),
+        "power": lambda A: unit(np.sign(A) * np.abs(A) ** 0.75),
+        "unit": unit,
         "scaled": lambda A: A / where.spread,
         "plain": lambda A: A,
     }[kind]

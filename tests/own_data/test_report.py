@@ -44,6 +44,20 @@ def report(examples, head="auto", **parameters):
     return report_fit(model, examples, head)
 
 
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("power", "normalised powers 3/4 of the features"),
+        ("unit", "normalised features"),
+        ("scaled", "columns on one scale"),
+        ("plain", "the rows as they are"),
+    ],
+)
+def test_the_blend_says_what_was_done_to_rows(columns, words):
+    found = report(clusters((4, 4, 4)), columns=columns)
+    assert found.why[0].endswith(f"on {words}.")
+
+
 def test_left_out_scores_are_those_of_refitting_without_a_round():
     examples = clusters((4, 4, 4))
     found = report(examples, "linear", lam=0.5, l2=2.0)

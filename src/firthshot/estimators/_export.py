@@ -88,8 +88,10 @@ def _blended(model: Any, x: Value) -> Any:
 
 def _placed(place: Coordinates, x: Value, used: Value) -> Any:
     """Return the coordinates of rows, as `Coordinates.apply` does."""
+    if place.kind == "power":
+        x, used = _tempered(x), _tempered(used)
     outside = (x * x).node("row_sum") - (used * used).node("row_sum")
-    if place.kind == "unit":
+    if place.kind in ("power", "unit"):
         squares = (x * x).node("row_sum").node("maximum", TINY)
         used, outside = used / squares.node("sqrt"), outside / squares
     elif place.kind == "scaled":
@@ -102,6 +104,12 @@ def _placed(place: Coordinates, x: Value, used: Value) -> Any:
     if place.basis is not None:
         rest = rest + (seen * seen).node("row_sum") - (inside * inside).node("row_sum")
     return inside.node("joined", rest.node("maximum", 0.0).node("sqrt"))
+
+
+def _tempered(x: Value) -> Any:
+    """Return |x|^(3/4) with the sign of x."""
+    size = (x * x).node("sqrt").node("maximum", TINY)
+    return x / size.node("sqrt").node("sqrt")
 
 
 def _head_logits(head: Any, rows: Value) -> Any:

@@ -22,6 +22,7 @@ BLENDED = {
     "neighbours": "neighbours",
 }
 PLACED = {
+    "power": "normalised powers 3/4 of the features",
     "unit": "normalised features",
     "scaled": "columns on one scale",
     "plain": "the rows as they are",

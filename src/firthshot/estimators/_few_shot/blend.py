@@ -16,7 +16,8 @@ from firthshot.arrays import Array
 from firthshot.objective import log_softmax
 
 # Settled by studies/few_shot on base and validation classes and on public tables.
-SHARES = {"firth": 1.5, "gaussian": 2.0, "means": 1.0, "neighbours": 0.2}
+# The share of the Firth head is for classes of as many rows each, and smaller otherwise.
+SHARES = {"firth": 2.0, "gaussian": 1.0, "means": 1.0, "neighbours": 0.15}
 SHARPEST = 8.0  # a head whose own margin is larger counts as if it were this
 SHARPNESS, CLASSES_APART, POWER = 7.0, 16.0, 0.7  # Σ a for classes so far apart, and how it grows
 LEAST_SHARP, MOST_SHARP = 0.3, 20.0

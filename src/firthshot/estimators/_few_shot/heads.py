@@ -127,16 +127,15 @@ def fit_heads(
     spread = spread_of(rows, sets)
     scatter = _scatters(rows, sets)
     found = {name: _fit(name, spread, scatter, penalty, dimensions) for name in names}
-    asked = np.concatenate([spread.means[:, 1:], rows[:, sets.left]], axis=2)
-    K, valid = sets.n_classes, sets.left >= 0
-    left_out = []
-    for head in found.values():
-        logits = _taken(head, np.s_[:, 1:]).logits(asked)
-        scale = margin(logits[..., :K, :])[..., None, None]
-        scaled = np.where(scale > 0, logits[..., K:, :] / np.where(scale > 0, scale, 1.0), 0.0)
-        left_out.append(scaled[:, valid])
+    left, valid = rows[:, sets.left], sets.left >= 0
+    margins, left_out = {}, []
+    for name, head in found.items():
+        scale = margin(head.logits(spread.means))
+        margins[name], own = scale[:, 0], scale[:, 1:, None, None]
+        logits = _taken(head, np.s_[:, 1:]).logits(left)
+        logits = np.where(own > 0, logits / np.where(own > 0, own, 1.0), 0.0)
+        left_out.append(logits[:, valid])
     first = {name: _taken(head, np.s_[:, 0]) for name, head in found.items()}
-    margins = {name: _margin_at_means(head, spread) for name, head in first.items()}
     return FittedHeads(
         [
             {name: Scaled(_taken(head, s), margins[name][s]) for name, head in first.items()}
@@ -148,11 +147,6 @@ def fit_heads(
     )
 
 
-def _margin_at_means(head: BlendHead, spread: Spread) -> Array:
-    """Return the margin (S,) of a head that was fitted to all rows."""
-    return margin(head.logits(spread.means[:, 0]))
-
-
 def _apart(of_means: Array | None, spread: Spread, dimensions: int) -> Array:
     """Return the margin of class means in every kind, (S,), in independent directions alone.
 
@@ -161,7 +155,7 @@ def _apart(of_means: Array | None, spread: Spread, dimensions: int) -> Array:
     classes: the usual ratio of the classes' spread to it stands for some more.
     """
     if of_means is None:
-        of_means = _margin_at_means(_taken(fit_means(spread, dimensions), np.s_[:, 0]), spread)
+        of_means = margin(fit_means(spread, dimensions).logits(spread.means))[:, 0]
     ratio = np.minimum(of_means / dimensions, LARGEST_RATIO)
     known = float(spread.sets.freedom[0])
     ratio = (known * ratio + USUAL_COUNTS * USUAL_RATIO) / (known + USUAL_COUNTS)

@@ -16,12 +16,22 @@ from firthshot.arrays import Array
 from firthshot.errors import FirthshotError
 from firthshot.estimators._few_shot.sets import Sets
 
-KINDS = ("unit", "scaled", "plain")
+KINDS = ("power", "unit", "scaled", "plain")
 
 # As `_columns.wide_columns` has them.
 EMBEDDING, UNLIKE_IN_EMBEDDING = 64, 100.0
 TOTAL_COUNTS = 4.0  # rows that a column's total variance counts for beside the within-class one
+TINY = 1e-300
 ROUNDING = 1e-12  # of the rows' length: rows that are closer together are equal
+
+
+def tempered(X: Any) -> Any:
+    """Return |x|^(3/4) with the sign of x: a few large values count for less."""
+    if isinstance(X, np.ndarray):
+        return X / np.sqrt(np.sqrt(np.maximum(np.abs(X), TINY)))
+    found = X.astype(np.float64)
+    found.data = tempered(found.data)
+    return found
 
 
 def dense_part(X: Any, columns: Array | None) -> tuple[Array, Array]:
@@ -44,7 +54,8 @@ class Coordinates:
 
     Attributes
     ----------
-    kind : "unit" (rows brought to length 1), "scaled" (columns divided by their spread) or "plain"
+    kind : "power" (of 3/4, of every value; then as "unit"), "unit" (rows brought to length 1),
+        "scaled" (columns divided by their spread) or "plain"
     mean : (c,), taken from every row once it has its length or scale
     spread : (c,), what the columns are divided by before
     basis : (c, r), orthonormal, or None where the rows keep their columns
@@ -59,11 +70,12 @@ class Coordinates:
     size: float
     outside: bool
 
-    def apply(self, dense: Array, rest: Array) -> Array:
-        """Return coordinates (n, r) of rows given by `dense_part`.
+    def apply(self, X: Any, columns: Array | None = None) -> Array:
+        """Return coordinates (n, r) of rows, of which these columns were used; all if None.
 
         Where rows may lie outside the examples' space, the last is the distance from it.
         """
+        dense, rest = dense_part(tempered(X) if self.kind == "power" else X, columns)
         seen, rest = _brought(dense, rest, self.kind, self.spread)
         seen = inside = (seen - self.mean) / self.size
         if self.basis is not None:
@@ -81,6 +93,7 @@ def place(
     dense: Array, sets: Sets, kind: str, *, sparse: bool = False, dtype: type = np.float64
 ) -> Coordinates:
     """Return the coordinates of labelled rows (N, c), with a basis of this type."""
+    dense = tempered(dense) if kind == "power" else dense
     spread = _spread(dense, sets) if kind == "scaled" else np.ones(dense.shape[1])
     seen, _ = _brought(dense, np.zeros(len(dense)), kind, spread)
     share = sets.alike[0] / sets.weights[0].sum()
@@ -108,11 +121,14 @@ def suitable_kinds(dense: Array, n_columns: int, *, sparse: bool) -> tuple[str, 
 
     From 64 columns on rows are an embedding, and their length says little; columns of very unlike
     spread make them a table of several units all the same. Of a narrow table nothing is known
-    beforehand.
+    beforehand. An embedding without negative values, as networks with a ReLU and counts of words
+    have it, is skewed: powers below 1 make it less so.
     """
     if n_columns < EMBEDDING and not sparse:
         return ("scaled", "unit")
-    return ("scaled",) if not sparse and _unlike(dense) else ("unit",)
+    if not sparse and _unlike(dense):
+        return ("scaled",)
+    return ("power",) if dense.min(initial=0.0) >= 0 else ("unit",)
 
 
 def _unlike(X: Array) -> bool:
@@ -135,7 +151,7 @@ def _spread(X: Array, sets: Sets) -> Array:
 
 def _brought(dense: Array, rest: Array, kind: str, spread: Array) -> tuple[Array, Array]:
     """Return rows with their length or their columns on one scale, and the squares outside."""
-    if kind == "unit":
+    if kind in ("power", "unit"):
         squares = np.vecdot(dense, dense) + rest
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
         return dense / lengths[:, None], rest / lengths**2

@@ -62,6 +62,12 @@ class Sets:
         total = self.weights.sum(axis=1, keepdims=True)
         return np.asarray(self.averaging.sum(axis=1) * total / self.n_classes)
 
+    @property
+    def evenness(self) -> float:
+        """Return how alike the shots of the classes are: their harmonic mean over their mean."""
+        shots = self.counts[0]
+        return float(1 / (np.mean(1 / shots) * np.mean(shots)))
+
     @cached_property
     def freedom(self) -> Array:
         """Return rows beyond the first of every class, (B,): they show within-class spread."""

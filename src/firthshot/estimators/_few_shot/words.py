@@ -9,6 +9,7 @@ import numpy as np
 from firthshot.arrays import Array
 
 COLUMNS = {
+    "power": "Values are raised to 3/4 and rows brought to length 1",
     "unit": "Rows are brought to length 1",
     "scaled": "Columns are divided by their spread",
     "plain": "Rows stay as they are",
@@ -30,7 +31,7 @@ class Choice:
 
     Attributes
     ----------
-    columns : "unit", "scaled" or "plain": the one of most weight
+    columns : "power", "unit", "scaled" or "plain": the one of most weight
     weights : of all that were tried, by name; what they lack to 1 is for all classes alike
     shares : of each head in the blend with these columns, by name; they sum to 1
     sharpness : factor on that blend's logits
@@ -116,6 +117,8 @@ def _why(choice: Choice, asked: str, n_columns: int) -> str:
         by = "by left-out rows" if choice.left_out else "by the rule for tables"
         rest = f"; {OTHERWISE[other]} count for {100 * weight:.0f} %"
         return by + (rest if weight >= NOTICEABLE else "")
+    if choice.columns == "power":
+        return f"because {n_columns} columns without negative values look like an embedding"
     if choice.columns == "unit":
         return f"because {n_columns} columns look like an embedding"
     return "because the columns vary on very different scales"
