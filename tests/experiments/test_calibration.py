@@ -79,6 +79,8 @@ def test_another_bank_as_source(bank: Path, tmp_path: Path) -> None:
 def test_the_same_bits_on_any_workers_and_after_an_interruption(
     bank: Path, tmp_path: Path, solver: str
 ) -> None:
+    if solver == "shared-lbfgs":
+        pytest.importorskip("torch")
     spec = calibrated(bank, solver=solver, trials=20, ways=[3], shots=[1])
     run(spec, tmp_path / "one", workers=1)
     run(spec, tmp_path / "two", workers=2)
