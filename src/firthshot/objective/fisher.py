@@ -7,16 +7,11 @@ X (N, d) holds the samples, P = softmax(logits) (N, K), J = K-1, class 0 is the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from firthshot.errors import FirthshotError
-from firthshot.objective._checks import check_matrix
-from firthshot.objective._softmax import Array, log_softmax
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from firthshot.objective._inputs import Array, check_matrix, log_softmax
 
 
 def fisher_blocks(logits: ArrayLike) -> Array:

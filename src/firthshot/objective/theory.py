@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from firthshot.errors import FirthshotError
-from firthshot.objective._checks import check_matrix
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from firthshot.objective._inputs import check_matrix
 
 
 @dataclass(frozen=True)
@@ -69,3 +66,8 @@ def sample_rank(X: ArrayLike, *, intercept: bool = True) -> int:
     if rank == 0:
         raise FirthshotError("every entry of X is zero; give features.")
     return rank
+
+
+def cosine_scale(n_classes: int) -> float:
+    """Return the published factor of the cosine head's cosines: 2, and 10 above 200 classes."""
+    return 2.0 if n_classes <= 200 else 10.0
