@@ -188,7 +188,7 @@ def predict(path: Path) -> None:
 
 def read_standard_input(path: Path) -> None:
     from firthshot.own_data import Columns
-    from firthshot.own_data._stdin import decode, parse_items
+    from firthshot.own_data._texts import decode, parse_items
     from firthshot.own_data._texts import lines_table
 
     text = decode(path.read_bytes())

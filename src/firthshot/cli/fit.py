@@ -40,7 +40,6 @@ class ExportKind(StrEnum):
 
     onnx = "onnx"
     skops = "skops"
-    sklearn = "sklearn"
 
 
 def fit(

@@ -6,22 +6,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
 from firthshot.backbones.datasets import TABLES, load_table, open_dataset, pickles_in
+from firthshot.backbones.embed import EncoderMark
+from firthshot.backbones.encoders import DEFAULTS, ENCODERS, WORDS, Encoder
 from firthshot.backbones.images import ENDINGS as PICTURES
+from firthshot.backbones.images import PictureError
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._texts import lines_table, looks_like_texts, table_texts
 from firthshot.progress import SILENT, ProgressListener
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from firthshot.backbones.embed import EncoderMark
-    from firthshot.backbones.encoders import Encoder
 
 Encoded = Literal["image", "text"]
 _NONE = np.empty((0, 0))  # features that are still to be computed
@@ -31,14 +29,9 @@ _SAMPLE = 100  # rows that show what a column holds
 class Embedder:
     """The encoder of pictures or texts, loaded once, when the first source needs it.
 
-    Parameters
-    ----------
-    given : str or object, optional
-        Whatever `load_encoder` takes; else the encoder of the model, else the default.
-    mark : EncoderMark, optional
-        The encoder that a model was fitted with: another is refused.
-    listener : ProgressListener, optional
-        Hears what is downloaded, and how many pictures or texts are embedded.
+    It is ``given``, which is whatever `load_encoder` takes; else that of the model's ``mark``, and
+    then no other is allowed; else the default. ``listener`` hears what is downloaded, and how many
+    pictures or texts are embedded.
     """
 
     def __init__(
@@ -52,8 +45,6 @@ class Embedder:
 
     def encoder(self, kind: Encoded) -> Encoder:
         """Return the encoder of the model, the one that is named, or the default."""
-        from firthshot.backbones.encoders import WORDS
-
         loaded = self._load(None if self.mark is not None else kind)
         if loaded.kind != kind:
             taken, held = WORDS[loaded.kind], WORDS[kind]
@@ -67,7 +58,7 @@ class Embedder:
     def _load(self, kind: Encoded | None) -> Encoder:
         """Return the encoder of a kind, or of the model; standard error hears of downloads."""
         from firthshot.backbones.embed import recall_encoder
-        from firthshot.backbones.encoders import DEFAULTS, load_encoder
+        from firthshot.backbones.encoders import load_encoder
 
         if kind not in self._loaded:
             usual = DEFAULTS[kind] if kind is not None else getattr(self.mark, "spec", None)
@@ -100,8 +91,6 @@ class Embedder:
     @property
     def takes_texts(self) -> bool:
         """Whether the encoder of the model takes texts."""
-        from firthshot.backbones.encoders import ENCODERS
-
         if self.mark is None or self.mark.fingerprint is None:
             return False
         known = ENCODERS.get(self.mark.spec) or self._load(None)
@@ -194,8 +183,6 @@ def embed_table_texts(
 
 def embed_picture(content: bytes, embedder: Embedder, source: str = "Standard input") -> Examples:
     """Embed one picture, given as the bytes of its file, with the encoder of a model."""
-    from firthshot.backbones.images import PictureError
-
     rows = Examples(source, _NONE, ids=np.array([source]), id_name="picture")
     try:
         return embedder.examples("image", [content], rows)
@@ -211,25 +198,19 @@ def embed_files(
     source: str,
     embedder: Embedder,
     *,
-    skip_bad: bool | None = False,
+    skip_bad: bool = False,
 ) -> Examples:
-    """Embed picture files; those that cannot be read are left out, or refused together.
+    """Embed picture files; those that cannot be read are named, all of them, in `Examples.bad`.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-    labels : (n,) or None
-    source : what the user calls the files
-    skip_bad : leave bad files out: they are named in `Examples.bad`; None leaves it to the caller
-        what to do about them
+    They are refused together unless ``skip_bad`` leaves them out. ``source`` is what the user calls
+    the files.
     """
     bad: list[int] = []
     rows = Examples(source, _NONE, id_name="picture")
     found = embedder.examples("image", paths, rows, bad)
     names = [path.as_posix() for path in paths]
     told = tuple(str(paths[row]) for row in bad)
-    if skip_bad is not None:
-        refuse_bad(told, len(paths), skip_bad=skip_bad)
+    _refuse_bad(told, len(paths), skip_bad=skip_bad)
     kept = np.setdiff1d(np.arange(len(paths)), np.array(bad, np.intp))
     return replace(
         found,
@@ -239,7 +220,7 @@ def embed_files(
     )
 
 
-def refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
+def _refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
     """Refuse bad files unless they are to be left out, and then only if nothing is left."""
     if bad and total == 1:
         raise FirthshotError(f"{bad[0]} cannot be read as a picture: mend it or take another.")
@@ -278,3 +259,14 @@ def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndar
         return flat, None
     data = open_dataset(source)
     return list(data.contents), np.array(data.classes)[data.labels]
+
+
+def read_pictures(
+    sources: Sequence[str], embedder: Embedder, *, skip_bad: bool = False
+) -> Examples:
+    """Embed the pictures of folders and files as one list, labelled by their folders if all are."""
+    found = [pictures_of(Path(source), needs_label=False) for source in sources]
+    paths = [path for part, _ in found for path in part]
+    parts = [part for _, part in found if part is not None]
+    labels = np.concatenate(parts) if len(parts) == len(found) else None
+    return embed_files(paths, labels, ", ".join(sources), embedder, skip_bad=skip_bad)

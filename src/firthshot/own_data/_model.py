@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from firthshot.backbones.embed import EncoderMark
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder
 from firthshot.own_data._examples import Array, Columns, Examples
-from firthshot.own_data._heads import AUTO, HEADS
+from firthshot.own_data._heads import AUTO, HEADS, export_head
 from firthshot.own_data._predictions import matched_features, model_features
 from firthshot.own_data._sources import is_text, read_examples
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
-    from firthshot.own_data._growing import Changes
+    from firthshot.own_data._fitting import Changes
     from firthshot.own_data._report import FitReport
     from firthshot.own_data.novelty import Novelty
 
@@ -67,7 +68,6 @@ class FittedModel:
         encoder : str or object, optional
             Where the model's encoder is now, if it has moved; or the object it was fitted with.
         """
-        from firthshot.backbones.embed import EncoderMark
         from firthshot.estimators import load_model
 
         estimator = load_model(path)
@@ -255,13 +255,11 @@ class FittedModel:
 
         Parameters
         ----------
-        kind : {"onnx", "skops", "sklearn"}
-            ONNX takes every head; the others the linear and the cosine head, as a pipeline of
-            scikit-learn's own classes. "sklearn" is a joblib file: a pickle.
+        kind : {"onnx", "skops"}
+            ONNX takes every head; skops the linear and the cosine head, as a pipeline of
+            scikit-learn's own classes.
         path : str or Path
         """
-        from firthshot.own_data._export import export_head
-
         return export_head(self, kind, Path(path))
 
     def update(self, source: Any, y: Any = None, **reading: Any) -> FittedModel:
@@ -275,7 +273,7 @@ class FittedModel:
         **reading : how to read the source: ``label``, ``text``, ``id``, ``drop``, ``split``,
             ``skip_bad``
         """
-        from firthshot.own_data._growing import grown
+        from firthshot.own_data._fitting import grown
 
         return grown(self, self._rows("grow"), source, y, reading)
 

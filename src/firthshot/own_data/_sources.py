@@ -1,4 +1,4 @@
-"""From what the user names to `Examples`: the one place that knows the kinds of sources."""
+"""From what the user names or holds to `Examples`: the one place that knows kinds of sources."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from firthshot.backbones.images import ENDINGS as PICTURES
 from firthshot.banks import (
@@ -20,15 +21,24 @@ from firthshot.banks import (
     read_source,
 )
 from firthshot.errors import FirthshotError, refusing
-from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
+from firthshot.own_data._encoded import (
+    Embedder,
+    embed_files,
+    embed_lines,
+    embed_table_texts,
+    embed_texts,
+    encoded_kind,
+    read_encoded,
+)
 from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
-from firthshot.own_data._inputs import held_examples
-from firthshot.own_data._stdin import decode, parse_items
-from firthshot.own_data._tables import finite_features, read_examples_table
+from firthshot.own_data._tables import finite_features, read_examples_table, table_examples
+from firthshot.own_data._texts import decode, looks_like_texts, parse_items
 from firthshot.tables import TABLES, refuse_foreign
 
 JSON_LINES = (".jsonl", ".ndjson")
 FEATURES = (".npy", *READERS)
+PYTHON = "the given table"
+KINDS_OF_DATA = "an array of shape (rows, features), a data frame, texts or pictures"
 
 
 def read_examples(
@@ -43,34 +53,16 @@ def read_examples(
 ) -> Examples:
     """Read the rows of anything: a source, a list of pictures or texts, a frame, an array.
 
-    Parameters
-    ----------
-    source : str, Path, sequence of them, data frame or array
-        By name: a folder of class folders of pictures or one picture, a table of texts or of
-        features (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes
-        them (.npz with X and y, features.npy,labels.npy, …), or the name or path of a bank; for a
-        model of texts that asks for no labels, also a text.
-    columns : Columns
-        What the columns of a table mean.
-    y : array-like, optional
-        The labels, where the data do not hold them.
-    split : str or None
-        Only this split of a bank; all its classes otherwise.
-    needs_label : bool
-        Whether rows without labels are refused.
-    embedder : Embedder, optional
-        Gives pictures and texts their features; one may serve several sources.
-    skip_bad : bool
-        Leave out pictures that cannot be read.
-
-    Raises
-    ------
-    FirthshotError
-        For anything that is missing, damaged or not a finite number, in one sentence.
+    By name, a source is a folder of class folders of pictures or one picture, a table of texts or
+    of features (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes them
+    (.npz with X and y, features.npy,labels.npy, …), or the name or path of a bank, of which
+    ``split`` takes one split; for a model of texts that asks for no labels, also a text. ``y`` are
+    the labels of data that do not hold them; ``embedder`` gives pictures and texts their features,
+    and one may serve several sources.
     """
     columns, embedder = columns or Columns(), embedder or Embedder()
     if not isinstance(source, str | Path):
-        return held_examples(
+        return _held_examples(
             source, y, columns, embedder, needs_label=needs_label, skip_bad=skip_bad
         )
     source = str(source)
@@ -221,3 +213,109 @@ def _bare_features(source: str) -> np.ndarray | None:
                 "numbers"
             )
     return np.asarray(features)
+
+
+def _held_examples(
+    data: Any,
+    y: Any,
+    columns: Columns,
+    embedder: Embedder,
+    *,
+    needs_label: bool,
+    skip_bad: bool,
+) -> Examples:
+    """Return the rows of what is held in memory, as `read_examples` does."""
+    try:
+        return _held(data, y, columns, embedder, needs_label, skip_bad)
+    except FirthshotError as error:
+        if not str(error).startswith(PYTHON):
+            raise
+        raise error.reworded(str(error)[0].upper() + str(error)[1:]) from None
+
+
+def _held(
+    data: Any, y: Any, columns: Columns, embedder: Embedder, needs_label: bool, skip_bad: bool
+) -> Examples:
+    if data is None:
+        raise FirthshotError(f"The data are None: give {KINDS_OF_DATA}.")
+    data = data.toarray() if hasattr(data, "toarray") else data  # of scipy
+    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
+        found = _frame_examples(_as_polars(data), y, columns, embedder, needs_label)
+    elif not hasattr(data, "__len__") or not len(data):
+        raise FirthshotError(f"The data are empty or no sequence: give {KINDS_OF_DATA}.")
+    elif all(isinstance(one, str | Path) for one in data):
+        labels = None if y is None else _labels(y, len(data))
+        found = _listed_examples(list(data), labels, embedder, skip_bad)
+    else:
+        found = Examples(PYTHON, _numbers(data))
+    if y is not None and found.kind != "image":  # of which some may be left out
+        found = replace(found, labels=_labels(y, len(found)))
+    if needs_label and found.labels is None:
+        raise FirthshotError("The rows have no labels: give y.")
+    return found
+
+
+def _as_polars(frame: Any) -> pl.DataFrame:
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if hasattr(frame, "to_dict") and hasattr(frame, "iloc"):  # of pandas
+        return pl.DataFrame([_series(str(name), frame[name]) for name in frame.columns])
+    return pl.DataFrame(frame)
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    """Return a column of pandas, in which whatever is missing is null."""
+    values = [
+        None if gone else value for value, gone in zip(column.tolist(), column.isna(), strict=True)
+    ]
+    try:
+        return pl.Series(name, values)
+    except TypeError:
+        raise FirthshotError(
+            f"Column {name!r} of {PYTHON} holds values of several types: write all as words or all "
+            "as numbers."
+        ) from None
+
+
+def _frame_examples(
+    frame: pl.DataFrame, y: Any, columns: Columns, embedder: Embedder, needs_label: bool
+) -> Examples:
+    needs = needs_label and y is None
+    if columns.text is not None or embedder.takes_texts or looks_like_texts(frame, columns):
+        return embed_table_texts(frame, PYTHON, columns, embedder, needs)
+    return table_examples(frame, PYTHON, columns, needs_label=needs)
+
+
+def _listed_examples(
+    items: list[str | Path], labels: np.ndarray | None, embedder: Embedder, skip_bad: bool
+) -> Examples:
+    """Return pictures or texts of a list: files of pictures by their names, else texts."""
+    pictures = not embedder.takes_texts and all(
+        Path(one).suffix.lower() in PICTURES for one in items
+    )
+    if pictures:
+        paths = [Path(one) for one in items]
+        return embed_files(paths, labels, PYTHON, embedder, skip_bad=skip_bad)
+    return embed_texts([str(one) for one in items], PYTHON, embedder)
+
+
+def _numbers(data: Any) -> np.ndarray:
+    try:
+        features = np.asarray(data)
+        if features.ndim != 2 or not features.size:
+            raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
+        return finite_features(features, PYTHON)
+    except FirthshotError:
+        raise
+    except (TypeError, ValueError):
+        raise FirthshotError(f"The rows are no numbers: give {KINDS_OF_DATA}.") from None
+
+
+def _labels(y: Any, rows: int) -> np.ndarray:
+    labels = np.asarray(y)
+    gaps = [row for row, one in enumerate(labels.ravel().tolist(), 1) if one is None or one != one]
+    if gaps:
+        raise FirthshotError(f"y has no label in row {gaps[0]}: fill it in or remove the row.")
+    if labels.shape != (rows,):
+        raise FirthshotError(f"y has shape {labels.shape}: give one label for each of {rows} rows.")
+    return labels
