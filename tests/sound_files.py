@@ -188,8 +188,7 @@ def predict(path: Path) -> None:
 
 def read_standard_input(path: Path) -> None:
     from firthshot.own_data import Columns
-    from firthshot.own_data._texts import decode, parse_items
-    from firthshot.own_data._texts import lines_table
+    from firthshot.own_data._texts import decode, lines_table, parse_items
 
     text = decode(path.read_bytes())
     parse_items(text, Columns()).as_input()

@@ -302,13 +302,4 @@ def _kept_examples(estimator: Any) -> Examples | None:
     )
 
 
-def load(path: str | Path, encoder: Any = None) -> FittedModel:
-    """Read a model of `firthshot.fit`: it takes pictures, texts or rows, as it was fitted.
-
-    Parameters
-    ----------
-    path : str or Path
-    encoder : str or object, optional
-        Where the model's encoder is now, if it has moved; or the object it was fitted with.
-    """
-    return FittedModel.load(path, encoder)
+load = FittedModel.load

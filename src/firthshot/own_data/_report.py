@@ -39,33 +39,21 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class FitReport:
-    """Everything that `fit` has to say.
-
-    Attributes
-    ----------
-    counts : examples per class
-    head : name of the head; why : sentences on what was settled
-    settings : the numbers that were settled, by name
-    assessment : what left-out rows say, or None where every class has one row
-    remarks : sentences about the data
-    encoder : what made the features, where it is known
-    doubtful : names of the rows whose labels look wrong, as in ``assessment.doubts``
-    torn : groups of equal rows with different labels
-    """
+    """Everything that `fit` has to say."""
 
     source: str
     kind: str
     head: str
-    why: tuple[str, ...]
+    why: tuple[str, ...]  # sentences on what was settled
     rows: int
     features: int
-    counts: dict[str, int]
-    settings: dict[str, Any]
-    assessment: Assessment | None
-    remarks: list[str]
-    encoder: str | None = None
-    doubtful: tuple[str, ...] = ()
-    torn: int = 0
+    counts: dict[str, int]  # examples per class
+    settings: dict[str, Any]  # the numbers that were settled, by name
+    assessment: Assessment | None  # what left-out rows say; None where every class has one row
+    remarks: list[str]  # sentences about the data
+    encoder: str | None = None  # what made the features, where it is known
+    doubtful: tuple[str, ...] = ()  # names of the rows in ``assessment.doubts``
+    torn: int = 0  # groups of equal rows with different labels
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""

@@ -9,9 +9,12 @@ import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.own_data.assessment.compare import RivalScore, rival_score, rivals
-from firthshot.own_data.assessment.curve import LearningCurve
 from firthshot.own_data.assessment.doubts import Doubt, doubted_labels
-from firthshot.own_data.assessment.estimate import AccuracyEstimate, estimate_accuracy
+from firthshot.own_data.assessment.estimate import (
+    AccuracyEstimate,
+    LearningCurve,
+    estimate_accuracy,
+)
 from firthshot.own_data.assessment.rows import LabelledFit, LeftOutRows, leave_out, rounds_of
 
 BINS = 10
@@ -40,28 +43,18 @@ class MoreRows:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What left-out rows and subsamples say of a fit.
+    """What left-out rows and subsamples say of a fit."""
 
-    Attributes
-    ----------
-    left : the left-out rows, with what fits without them say
-    estimate : the accuracy of new rows
-    log_loss, ece : of the left-out rows
-    rivals : other methods on the same left-out rows
-    curve : accuracy by rows per class; more : with twice as many
-    doubts : rows whose labels look wrong
-    """
-
-    left: LeftOutRows
-    estimate: AccuracyEstimate
-    log_loss: float
+    left: LeftOutRows  # with what fits without them say
+    estimate: AccuracyEstimate  # of new rows
+    log_loss: float  # of the left-out rows
     ece: float
-    rivals: tuple[RivalScore, ...]
-    curve: LearningCurve
-    more: MoreRows
-    doubts: tuple[Doubt, ...]
-    confusion: Array
-    classes: Array
+    rivals: tuple[RivalScore, ...]  # other methods on the same left-out rows
+    curve: LearningCurve  # accuracy by rows per class …
+    more: MoreRows  # … and with twice as many
+    doubts: tuple[Doubt, ...]  # rows whose labels look wrong
+    confusion: Array  # (K, K): labels by predictions of the left-out rows
+    classes: Array  # (K,)
 
     def rival(self, name: str) -> RivalScore | None:
         """Return the score of another method by its name; None if it was not tried."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +20,18 @@ from firthshot.own_data._answer import (
     one_row,
     title_line,
 )
-from firthshot.own_data.assessment.checks import leaking_columns, near_copies
-from firthshot.own_data.page.charts import FRAME, curve_chart, gain_bars, reliability_chart
-from firthshot.own_data.page.rows import RowViews
+from firthshot.own_data._examples import Examples
+from firthshot.own_data._report import FitReport
+from firthshot.own_data.assessment import Assessment
+from firthshot.own_data.assessment.doubts import leaking_columns, near_copies
+from firthshot.own_data.page.views import (
+    FRAME,
+    RowViews,
+    curve_chart,
+    gain_bars,
+    reliability_chart,
+)
 from firthshot.pages import content_policy, own_script, page_style, page_templates, script_json
-
-if TYPE_CHECKING:
-    from firthshot.own_data._examples import Examples
-    from firthshot.own_data._report import FitReport
-    from firthshot.own_data.assessment import Assessment
 
 PAGE = Path(__file__).parent
 MOST_CLASSES = 40  # rows and columns of the matrix; the classes with the most mistakes
@@ -53,7 +56,8 @@ def render_fit(report: FitReport, examples: Examples) -> str:
         "eyebrow": title_line(report),
         "why": report.why,
         "answer": answer_of(report),
-        "lines": _lead(report),
+        # the head stands at the end of the page
+        "lines": [line for line in answer_lines(report) if line[0] != "head"],
         "found": found,
         "remarks": report.remarks,
         "frame": FRAME,
@@ -96,11 +100,6 @@ def answer_of(report: FitReport) -> dict[str, str]:
     if low == high:
         words = f"About {share} {right}."
     return {"tone": "plain" if guess else "good", "words": words + guess}
-
-
-def _lead(report: FitReport) -> list[tuple[str, str]]:
-    """Return the short answer but for the head, which stands at the end of the page."""
-    return [line for line in answer_lines(report) if line[0] != "head"]
 
 
 def matrix_view(found: Assessment) -> dict[str, Any]:
