@@ -203,8 +203,8 @@ def regress(path: Path) -> None:
 
 
 def read_texts(path: Path) -> None:
-    from firthshot.backbones.datasets._texts import load_table
-    from firthshot.backbones.datasets._texts import read_texts as read_dataset
+    from firthshot.backbones.datasets._readers import load_table
+    from firthshot.backbones.datasets._readers import read_texts as read_dataset
     from firthshot.own_data import Columns
     from firthshot.own_data._texts import table_texts
 
@@ -296,7 +296,7 @@ def make_split(path: Path) -> None:
 
 
 def read_split(path: Path) -> None:
-    from firthshot.backbones.datasets._folders import read_rows
+    from firthshot.backbones.datasets._readers import read_rows
 
     read_rows(path)
 

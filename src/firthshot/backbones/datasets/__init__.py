@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from firthshot.backbones.datasets._examples import Dataset, Example, Found, arrange
-from firthshot.backbones.datasets._folders import read_folder, split_lists
 from firthshot.backbones.datasets._pickles import ENDINGS as PICKLES
 from firthshot.backbones.datasets._pickles import pickles_in, read_pickles
+from firthshot.backbones.datasets._readers import (
+    TABLES,
+    load_table,
+    read_folder,
+    read_texts,
+    split_lists,
+    text_column,
+)
 from firthshot.backbones.datasets._splits import (
     TITLES,
     Homes,
@@ -17,8 +24,6 @@ from firthshot.backbones.datasets._splits import (
     recognise,
     split_counts,
 )
-from firthshot.backbones.datasets._texts import ENDINGS as TABLES
-from firthshot.backbones.datasets._texts import load_table, read_texts, text_column
 from firthshot.errors import FirthshotError
 
 __all__ = [

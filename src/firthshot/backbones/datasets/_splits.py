@@ -94,7 +94,7 @@ def _read_lists(folder: Path) -> dict[str, list[str]]:
         if path.stem not in SPLIT_OF or path.suffix not in (".txt", ".csv"):
             continue
         if path.suffix == ".csv":
-            from firthshot.backbones.datasets._folders import read_rows
+            from firthshot.backbones.datasets._readers import read_rows
 
             names = [label for _, label in read_rows(path)]
         else:

@@ -26,8 +26,7 @@ from firthshot.backbones.training._files import (
     read_tensors,
     write_tensors,
 )
-from firthshot.backbones.training._lanes import Lanes
-from firthshot.backbones.training._losses import OBJECTIVES, Learner
+from firthshot.backbones.training._learner import OBJECTIVES, Lanes, Learner
 from firthshot.backbones.training._recipes import (
     EpochRecord,
     Setup,
