@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from firthshot import FewShotClassifier
-from firthshot.own_data.assessment import LabelledFit, assess, expected_calibration_error
+from firthshot.own_data.assessment import assess, expected_calibration_error
 from firthshot.own_data.assessment.compare import rival_score
 from firthshot.own_data.assessment.estimate import (
     CurvePoint,
@@ -15,7 +15,7 @@ from firthshot.own_data.assessment.estimate import (
     learning_curve,
     shots_of,
 )
-from firthshot.own_data.assessment.rows import LeftOutRows, leave_out, rounds_of
+from firthshot.own_data.assessment.rows import LabelledFit, LeftOutRows, leave_out, rounds_of
 
 
 def made(counts, seed=0, noise=1.0, d=70):

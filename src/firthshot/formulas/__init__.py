@@ -16,11 +16,6 @@ from firthshot.formulas._model_data import (
 from firthshot.formulas._tables import as_pandas, read_table
 
 __all__ = [
-    "ModelData",
-    "as_pandas",
-    "make_model_data",
-    "new_offset",
-    "new_rows",
-    "read_table",
+    "ModelData", "as_pandas", "make_model_data", "new_offset", "new_rows", "read_table",
     "variables_of",
-]
+]  # fmt: skip

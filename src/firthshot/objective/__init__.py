@@ -26,25 +26,8 @@ from firthshot.objective.theory import (
 )
 
 __all__ = [
-    "L2_PARAMETRISATIONS",
-    "PENALTIES",
-    "L2Curvature",
-    "L2Kind",
-    "Penalty",
-    "PenaltyFamily",
-    "PenaltyTables",
-    "SampleLoss",
-    "TheoryCoefficient",
-    "check_prior",
-    "class_prior",
-    "cosine_scale",
-    "fisher_blocks",
-    "fisher_information",
-    "l2_curvature",
-    "log_softmax",
-    "register_penalty",
-    "sample_rank",
-    "softmax",
-    "theory_coefficient",
-    "theory_lambda",
-]
+    "L2_PARAMETRISATIONS", "PENALTIES", "L2Curvature", "L2Kind", "Penalty", "PenaltyFamily",
+    "PenaltyTables", "SampleLoss", "TheoryCoefficient", "check_prior", "class_prior",
+    "cosine_scale", "fisher_blocks", "fisher_information", "l2_curvature", "log_softmax",
+    "register_penalty", "sample_rank", "softmax", "theory_coefficient", "theory_lambda",
+]  # fmt: skip

@@ -5,7 +5,6 @@ table of texts or of features, a feature file, a bank) into `Examples`; `parse_i
 `embed_lines` do it for lines of text.
 """
 
-from firthshot.own_data._answer import answer_lines, title_line
 from firthshot.own_data._encoded import Embedder, embed_lines, embed_picture, read_pictures
 from firthshot.own_data._examples import (
     Columns,
@@ -27,41 +26,14 @@ from firthshot.own_data._predictions import (
     write,
 )
 from firthshot.own_data._remarks import unused_remarks
-from firthshot.own_data._report import FitReport, report_fit
+from firthshot.own_data._report import FitReport, answer_lines, report_fit, title_line
 from firthshot.own_data._sources import is_text, read_examples
 from firthshot.own_data._texts import decode, parse_items
 
 __all__ = [
-    "EXPORTS",
-    "HEADS",
-    "KINDS",
-    "Changes",
-    "Columns",
-    "Embedder",
-    "Examples",
-    "FitReport",
-    "FittedModel",
-    "Predictions",
-    "answer_lines",
-    "as_predictions",
-    "decode",
-    "embed_lines",
-    "embed_picture",
-    "fit",
-    "is_text",
-    "join_examples",
-    "load",
-    "make_head",
-    "matched_features",
-    "model_features",
-    "parse_items",
-    "predict",
-    "read_examples",
-    "read_pictures",
-    "refuse_contradictions",
-    "render",
-    "report_fit",
-    "title_line",
-    "unused_remarks",
-    "write",
-]
+    "EXPORTS", "HEADS", "KINDS", "Changes", "Columns", "Embedder", "Examples", "FitReport",
+    "FittedModel", "Predictions", "answer_lines", "as_predictions", "decode", "embed_lines",
+    "embed_picture", "fit", "is_text", "join_examples", "load", "make_head", "matched_features",
+    "model_features", "parse_items", "predict", "read_examples", "read_pictures",
+    "refuse_contradictions", "render", "report_fit", "title_line", "unused_remarks", "write",
+]  # fmt: skip

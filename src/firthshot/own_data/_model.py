@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,13 +16,13 @@ from firthshot.own_data._encoded import Embedder
 from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._heads import AUTO, HEADS, export_head
 from firthshot.own_data._predictions import matched_features, model_features
+from firthshot.own_data._report import FitReport, answer_lines, report_fit, title_line
 from firthshot.own_data._sources import is_text, read_examples
+from firthshot.own_data.novelty import Novelty, fit_novelty
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
     from firthshot.own_data._fitting import Changes
-    from firthshot.own_data._report import FitReport
-    from firthshot.own_data.novelty import Novelty
 
 UNKNOWN = "unknown"
 
@@ -153,8 +154,6 @@ class FittedModel:
     @property
     def novelty(self) -> Novelty:
         """What tells rows of no class; it needs the rows that the model was fitted to."""
-        from firthshot.own_data.novelty import fit_novelty
-
         if self._novelty is None:
             examples = self._rows("say what is unknown")
             self._novelty = fit_novelty(examples.features, examples.coded_labels()[1])
@@ -173,8 +172,6 @@ class FittedModel:
     @property
     def answer(self) -> FitReport:
         """What left-out rows say of the model; a loaded model computes it again."""
-        from firthshot.own_data._report import report_fit
-
         if self._report is None:
             self._report = report_fit(self.estimator, self._rows("be assessed"), self.head)
         return self._report
@@ -190,8 +187,6 @@ class FittedModel:
         return page
 
     def __str__(self) -> str:
-        from firthshot.own_data._answer import answer_lines, title_line
-
         lines = (f"{name}: {words}" for name, words in answer_lines(self.answer))
         return "\n".join([title_line(self.answer), *lines])
 
@@ -199,10 +194,6 @@ class FittedModel:
         return f"<FittedModel {self.head!r} of {len(self.classes_)} classes>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        from firthshot.own_data._answer import answer_lines, title_line
-
         if self._report is None and self.examples is None:
             return f"<p>{escape(repr(self))}</p>"
         lines = "".join(

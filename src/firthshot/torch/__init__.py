@@ -31,14 +31,6 @@ from firthshot.torch._modules import CosineHead, EpisodeSampler
 from firthshot.torch._samples import confidence_penalty, firth_penalty, l2_penalty
 
 __all__ = [
-    "CosineHead",
-    "EpisodeSampler",
-    "FirthBCELoss",
-    "FirthLoss",
-    "confidence_penalty",
-    "firth_bce_loss",
-    "firth_loss",
-    "firth_penalty",
-    "l2_penalty",
-    "label_smoothing_loss",
-]
+    "CosineHead", "EpisodeSampler", "FirthBCELoss", "FirthLoss", "confidence_penalty",
+    "firth_bce_loss", "firth_loss", "firth_penalty", "l2_penalty", "label_smoothing_loss",
+]  # fmt: skip

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firthshot.backbones.datasets._examples import Dataset, Example, Found, arrange
+from firthshot.backbones.datasets._examples import (
+    TITLES,
+    Dataset,
+    Example,
+    Found,
+    Homes,
+    arrange,
+    published,
+    published_homes,
+    read_homes,
+    recognise,
+    split_counts,
+)
 from firthshot.backbones.datasets._pickles import ENDINGS as PICKLES
 from firthshot.backbones.datasets._pickles import pickles_in, read_pickles
 from firthshot.backbones.datasets._readers import (
@@ -15,31 +27,12 @@ from firthshot.backbones.datasets._readers import (
     split_lists,
     text_column,
 )
-from firthshot.backbones.datasets._splits import (
-    TITLES,
-    Homes,
-    published,
-    published_homes,
-    read_homes,
-    recognise,
-    split_counts,
-)
 from firthshot.errors import FirthshotError
 
 __all__ = [
-    "TABLES",
-    "TITLES",
-    "Dataset",
-    "Example",
-    "load_table",
-    "open_dataset",
-    "pickles_in",
-    "published",
-    "published_homes",
-    "read_homes",
-    "recognise",
-    "text_column",
-]
+    "TABLES", "TITLES", "Dataset", "Example", "load_table", "open_dataset", "pickles_in",
+    "published", "published_homes", "read_homes", "recognise", "text_column",
+]  # fmt: skip
 
 
 def open_dataset(

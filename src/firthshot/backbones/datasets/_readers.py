@@ -6,8 +6,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firthshot.backbones.datasets._examples import Example, Found
-from firthshot.backbones.datasets._splits import SPLIT_OF
+from firthshot.backbones.datasets._examples import SPLIT_OF, Example, Found
 from firthshot.backbones.images import ENDINGS
 from firthshot.errors import FirthshotError, listed, refusing
 from firthshot.tables import SEPARATORS, naming_table, read_parquet, refuse_foreign

@@ -29,26 +29,10 @@ from firthshot.errors import FirthshotError
 from firthshot.progress import ProgressListener
 
 __all__ = [
-    "DEFAULTS",
-    "DEVICES",
-    "ENCODERS",
-    "RECOMMENDED",
-    "WORDS",
-    "Encoder",
-    "EncoderOptions",
-    "Kind",
-    "KnownEncoder",
-    "Network",
-    "check_kind",
-    "digest_module",
-    "encoding",
-    "installed",
-    "join_spec",
-    "load_encoder",
-    "split_spec",
-    "three_numbers",
-    "torch_encoder",
-]
+    "DEFAULTS", "DEVICES", "ENCODERS", "RECOMMENDED", "WORDS", "Encoder", "EncoderOptions", "Kind",
+    "KnownEncoder", "Network", "check_kind", "digest_module", "encoding", "installed", "join_spec",
+    "load_encoder", "split_spec", "three_numbers", "torch_encoder",
+]  # fmt: skip
 
 
 _LOADERS = {  # by family of the hub

@@ -16,18 +16,7 @@ from firthshot.backbones.training._recipes import (
 )
 
 __all__ = [
-    "PRECISIONS",
-    "RECIPES",
-    "EpochRecord",
-    "Recipe",
-    "Setup",
-    "Stage",
-    "TrainingRun",
-    "best_precision",
-    "best_record",
-    "read_notes",
-    "read_tensors",
-    "s2m2",
-    "standard",
+    "PRECISIONS", "RECIPES", "EpochRecord", "Recipe", "Setup", "Stage", "TrainingRun",
+    "best_precision", "best_record", "read_notes", "read_tensors", "s2m2", "standard",
     "write_history",
-]
+]  # fmt: skip

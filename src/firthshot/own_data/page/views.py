@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.own_data._answer import short_name
 from firthshot.own_data._examples import Examples
+from firthshot.own_data._report import short_name
 from firthshot.own_data.assessment import Assessment, binned
 
 WIDTH, HEIGHT = 640.0, 440.0
