@@ -167,9 +167,9 @@ def make_texts(path: Path) -> None:
 
 def fit(path: Path) -> None:
     from firthshot.own_data import Columns, Embedder, read_examples
-    from firthshot.own_data._encoded import encoded_kind
+    from firthshot.own_data._encoded import holds_texts
 
-    if encoded_kind(str(path), Columns(), Embedder()) is None:  # embedding is no part of it
+    if not holds_texts(path, Columns(), Embedder()):  # embedding is no part of it
         read_examples(str(path)).as_input()
     else:
         read_texts(path)
@@ -177,10 +177,10 @@ def fit(path: Path) -> None:
 
 def predict(path: Path) -> None:
     from firthshot.own_data import Columns, Embedder, read_examples
-    from firthshot.own_data._encoded import encoded_kind
+    from firthshot.own_data._encoded import holds_texts
 
     columns = Columns(features=("x0", "x1", "x2"), classes=frozenset("abc"))
-    if encoded_kind(str(path), columns, Embedder()) is None:
+    if not holds_texts(path, columns, Embedder()):
         read_examples(str(path), columns, needs_label=False).as_input()
     else:
         read_texts(path)

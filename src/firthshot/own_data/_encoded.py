@@ -97,53 +97,19 @@ class Embedder:
         return known.kind == "text"
 
 
-def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded | None:
-    """Tell whether a source holds pictures or texts; None for features.
+def holds_texts(path: Path, columns: Columns, embedder: Embedder) -> bool:
+    """Tell whether a table is one of texts.
 
-    A folder and a picture file are pictures. A table is one of texts when its column of texts is
-    named, when the model was fitted to texts, or when its only column beside label and id holds
-    words.
+    It is when its column of texts is named, when the model was fitted to texts, or when its only
+    column beside label and id holds words.
     """
-    path = Path(source)
-    if path.is_dir() or path.suffix.lower() in PICTURES:
-        return "image"
     if path.suffix.lower() not in TABLES or not path.is_file():
-        return None
+        return False
     if columns.text is not None or embedder.takes_texts:
-        return "text"
+        return True
     with suppress(FirthshotError):  # the reader of tables has its own words for it
-        return "text" if looks_like_texts(load_table(path, rows=_SAMPLE), columns) else None
-    return None
-
-
-def read_encoded(
-    source: str,
-    kind: Encoded,
-    columns: Columns,
-    embedder: Embedder,
-    *,
-    needs_label: bool = True,
-    skip_bad: bool = False,
-) -> Examples:
-    """Embed the pictures or texts of a source: a folder, a picture or a table.
-
-    ``needs_label`` refuses pictures that are not in class folders, and a table without labels;
-    ``skip_bad`` leaves out pictures that cannot be read.
-    """
-    if kind == "image":
-        _refuse_without_pictures(Path(source))
-    mark = embedder.mark
-    if mark is not None and mark.fingerprint is None and embedder.given is None:
-        held = "pictures" if kind == "image" else "texts"
-        raise FirthshotError(
-            f"{source} holds {held}, but the model was fitted to features ({mark.spec}): give "
-            "features made the same way."
-        )
-    if kind == "text":
-        table = load_table(Path(source))
-        return embed_table_texts(table, source, columns, embedder, needs_label)
-    paths, labels = pictures_of(Path(source), needs_label=needs_label)
-    return embed_files(paths, labels, source, embedder, skip_bad=skip_bad)
+        return looks_like_texts(load_table(path, rows=_SAMPLE), columns)
+    return False
 
 
 def embed_lines(
@@ -235,25 +201,20 @@ def _refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
         )
 
 
-def _refuse_without_pictures(source: Path) -> None:
-    """Refuse a picture that is not there, and a folder in which there are none."""
-    if not source.exists():
-        raise FirthshotError(f"There is no file {source}: check the path.")
-    if not source.is_dir() or pickles_in(source):
-        return
-    if not any(path.suffix.lower() in PICTURES for path in source.rglob("*")):
-        raise FirthshotError(
-            f"{source} holds no pictures: give a folder of them, or the name of a file."
-        )
-
-
 def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
     """Return the picture files of a source, and their class folders if it has any."""
-    _refuse_without_pictures(source)
+    if not source.exists():
+        raise FirthshotError(f"There is no file {source}: check the path.")
     if not source.is_dir():
         if needs_label:
             raise FirthshotError(f"{source} is one picture: give a folder of class folders.")
         return [source], None
+    if not pickles_in(source) and not any(
+        path.suffix.lower() in PICTURES for path in source.rglob("*")
+    ):
+        raise FirthshotError(
+            f"{source} holds no pictures: give a folder of them, or the name of a file."
+        )
     flat = sorted(path for path in source.iterdir() if path.suffix.lower() in PICTURES)
     if flat and not needs_label:
         return flat, None
