@@ -8,7 +8,6 @@ from __future__ import annotations
 from firthshot.objective._inputs import check_prior, class_prior, log_softmax, softmax
 from firthshot.objective._loss import SampleLoss
 from firthshot.objective._penalty import L2Kind, Penalty, PenaltyTables
-from firthshot.objective.fisher import fisher_blocks, fisher_information
 from firthshot.objective.penalties import (
     L2_PARAMETRISATIONS,
     PENALTIES,
@@ -20,6 +19,8 @@ from firthshot.objective.penalties import (
 from firthshot.objective.theory import (
     TheoryCoefficient,
     cosine_scale,
+    fisher_blocks,
+    fisher_information,
     sample_rank,
     theory_coefficient,
     theory_lambda,

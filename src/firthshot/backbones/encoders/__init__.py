@@ -14,7 +14,15 @@ from firthshot import __version__
 from firthshot.backbones.cache import recall_note, remember_note
 from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network, check_kind
 from firthshot.backbones.encoders._hub import hub_name
-from firthshot.backbones.encoders._names import DEFAULTS, ENCODERS, RECOMMENDED, KnownEncoder
+from firthshot.backbones.encoders._names import (
+    BEST,
+    DEFAULTS,
+    ENCODERS,
+    RECOMMENDED,
+    KnownEncoder,
+    describe_weights,
+    find_weights,
+)
 from firthshot.backbones.encoders._options import (
     EncoderOptions,
     Loading,
@@ -24,14 +32,14 @@ from firthshot.backbones.encoders._options import (
 )
 from firthshot.backbones.encoders._packages import installed, load_packaged
 from firthshot.backbones.encoders._torch import DEVICES, digest_module, torch_encoder, wrap
-from firthshot.backbones.weights import BEST, find_weights
 from firthshot.errors import FirthshotError
 from firthshot.progress import ProgressListener
 
 __all__ = [
-    "DEFAULTS", "DEVICES", "ENCODERS", "RECOMMENDED", "WORDS", "Encoder", "EncoderOptions", "Kind",
-    "KnownEncoder", "Network", "check_kind", "digest_module", "encoding", "installed", "join_spec",
-    "load_encoder", "split_spec", "three_numbers", "torch_encoder",
+    "BEST", "DEFAULTS", "DEVICES", "ENCODERS", "RECOMMENDED", "WORDS", "Encoder", "EncoderOptions",
+    "Kind", "KnownEncoder", "Network", "check_kind", "describe_weights", "digest_module",
+    "encoding", "find_weights", "installed", "join_spec", "load_encoder", "split_spec",
+    "three_numbers", "torch_encoder",
 ]  # fmt: skip
 
 

@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, Network, digest_files, fingerprint
+from firthshot.backbones.encoders._names import BEST
 from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.encoders._packages import load_weights, require
 from firthshot.backbones.encoders._torch import digest_module, probed, torch_encoder
 from firthshot.backbones.images import Preparation
-from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError, reason, refusing
 
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
