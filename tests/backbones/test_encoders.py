@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from backbones.onnx_files import onnx_file
 from backbones.pictures import pixels
 from firthshot.backbones.architectures import make_backbone
 from firthshot.backbones.encoders import (
@@ -170,7 +169,7 @@ def test_a_whole_network_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(FirthshotError) as refusal:
         load_encoder(tmp_path / "net_full.pt")
     words = str(refusal.value)
-    assert words.endswith("save net.state_dict(), or torch.onnx.export(net, x, …).")
+    assert words.endswith("save net.state_dict(), or torch.jit.trace(net, x).save(…).")
     assert "linear.Linear" in words
     assert "can still be loaded" not in words
     (tmp_path / "junk.pt").write_bytes(b"hello world, this is no file of torch")
@@ -232,19 +231,19 @@ def test_an_encoder_and_its_options_are_one_line_of_text(
     (tmp_path / "a?size=3").touch()
     assert split_spec("a?size=3") == ("a?size=3", EncoderOptions())
     with pytest.raises(FirthshotError, match="has no option colour"):
-        split_spec("net.onnx?colour=1")
+        split_spec("net.ts?colour=1")
     with pytest.raises(FirthshotError, match="size=big"):
-        split_spec("net.onnx?size=big")
+        split_spec("net.ts?size=big")
 
 
 def test_options_are_added_to_a_line_and_win(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "net.onnx").touch()
+    (tmp_path / "net.ts").touch()
     monkeypatch.chdir(tmp_path)
-    line = join_spec("net.onnx?size=32&std=1", EncoderOptions(size=64, mean=(0.0, 0.0, 0.5)))
+    line = join_spec("net.ts?size=32&std=1", EncoderOptions(size=64, mean=(0.0, 0.0, 0.5)))
     merged = EncoderOptions(size=64, mean=(0.0, 0.0, 0.5), std=(1.0, 1.0, 1.0))
-    assert split_spec(line) == (str(tmp_path / "net.onnx"), merged)
+    assert split_spec(line) == (str(tmp_path / "net.ts"), merged)
 
 
 def test_options_in_the_line_are_those_of_the_arguments() -> None:
@@ -261,6 +260,31 @@ def test_features_that_are_not_finite_are_refused() -> None:
         net[1].bias[0] = float("nan")
     with pytest.raises(FirthshotError, match="NaN or infinite"):
         encoder.encode(batch(8))
+
+
+def field(number: int, content: bytes | int | str) -> bytes:
+    """Return one protobuf field: a varint or a length-prefixed string."""
+    if isinstance(content, int):
+        return bytes([number << 3, content])
+    raw = content.encode() if isinstance(content, str) else content
+    assert len(raw) < 128 * 128
+    length = bytes([len(raw) % 128 | 128, len(raw) // 128]) if len(raw) > 127 else bytes([len(raw)])
+    return bytes([number << 3 | 2]) + length + raw
+
+
+def onnx_file(path: Path, shape: tuple[int | str, ...]) -> Path:
+    """Write an ONNX model by hand: the mean over places of the pictures."""
+
+    def value(name: str, dims: tuple[int | str, ...]) -> bytes:
+        sides = b"".join(field(1, field(1, d) if isinstance(d, int) else field(2, d)) for d in dims)
+        tensor = field(1, 1) + field(2, sides)
+        return field(1, name) + field(2, field(1, tensor))
+
+    node = field(1, "x") + field(2, "y") + field(4, "GlobalAveragePool")
+    out = value("y", (shape[0], 3, 1, 1))
+    graph = field(1, node) + field(2, "g") + field(11, value("x", shape)) + field(12, out)
+    path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(2, 13)))
+    return path
 
 
 @pytest.mark.parametrize("shape", [("n", 3, "h", "w"), (1, 3, 8, 8), (4, 3, 8, 8)])

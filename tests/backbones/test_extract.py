@@ -14,7 +14,6 @@ from PIL import Image
 from torch import nn
 from typer.testing import CliRunner
 
-from backbones.onnx_files import onnx_file
 from backbones.pictures import write_folder
 from firthshot.backbones import extract as module
 from firthshot.backbones.datasets import Dataset, open_dataset
@@ -246,10 +245,12 @@ def test_batch_statistics_of_a_single_value_are_refused() -> None:
 def test_the_command_extracts_with_a_user_file(tmp_path: Path, data: Dataset) -> None:
     from firthshot.cli.backbone import app
 
-    pytest.importorskip("onnxruntime")
-    net = onnx_file(tmp_path / "net.onnx", ("n", 3, SIDE, SIDE))
+    example = torch.zeros(1, 3, SIDE, SIDE)
+    script = tmp_path / "net.ts"
+    with pytest.warns(DeprecationWarning, match="jit"):
+        torch.jit.trace(network().eval(), example).save(str(script))
     out = tmp_path / "my.bank"
-    options = ["--encoder", str(net), "--size", str(SIDE), "--out", str(out)]
+    options = ["--encoder", str(script), "--size", str(SIDE), "--out", str(out)]
     limits = ["--rows-per-class", "4", "--rows-per-class", "base=2"]
     result = CliRunner().invoke(app, ["extract", str(tmp_path / "zoo"), *options, *limits])
     assert result.exit_code == 0, result.output
@@ -258,8 +259,8 @@ def test_the_command_extracts_with_a_user_file(tmp_path: Path, data: Dataset) ->
     assert bank.features.dtype == np.float16
     assert [len(rows) for rows in bank.class_rows("base")] == [2, 2]
     assert [len(rows) for rows in bank.class_rows("novel")] == [4, 4]
-    pictures = PREPARATION.normalise(PREPARATION.pixels(data.contents[0])[None])
-    np.testing.assert_allclose(bank.features[0], pictures[0].mean((1, 2)), atol=2e-3)
+    reference = encoder().encode(PREPARATION.pixels(data.contents[0])[None])
+    np.testing.assert_allclose(bank.features[0], reference[0], atol=2e-3)
 
 
 @pytest.mark.parametrize("options", [[], ["--mean", "0", "--std", "1"], ["--std", ".5,.25,.1"]])
@@ -268,10 +269,11 @@ def test_the_command_normalises_pixels_as_it_is_told_and_says_so(
 ) -> None:
     from firthshot.cli.backbone import app
 
-    pytest.importorskip("onnxruntime")
-    out = tmp_path / "my.bank"
-    colours = onnx_file(tmp_path / "net.onnx", ("n", 3, SIDE, SIDE))
-    words = ["extract", str(tmp_path / "zoo"), "--encoder", str(colours), "--size", str(SIDE)]
+    script, out = tmp_path / "net.ts", tmp_path / "my.bank"
+    colours = nn.AvgPool2d(SIDE)
+    with pytest.warns(DeprecationWarning, match="jit"):
+        torch.jit.trace(colours, torch.zeros(1, 3, SIDE, SIDE)).save(str(script))
+    words = ["extract", str(tmp_path / "zoo"), "--encoder", str(script), "--size", str(SIDE)]
     result = CliRunner().invoke(app, [*words, "--out", str(out), "--dtype", "float32", *options])
     assert result.exit_code == 0, result.output
     mean, std, said = {

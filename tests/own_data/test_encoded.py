@@ -115,7 +115,7 @@ def test_tables_of_numbers_are_still_features(tmp_path: Path) -> None:
     with pytest.raises(FirthshotError, match=r"leave out encoder\.$"):
         read_examples("n.csv", embedder=Embedder("efficientnet-lite0"))
     with pytest.raises(FirthshotError, match=r"leave out encoder\.$"):
-        run("fit", "n.csv", "--model", "m.firth", "--encoder", "net.onnx?size=32")
+        run("fit", "n.csv", "--model", "m.firth", "--encoder", "net.ts?size=32")
 
 
 def test_a_model_refuses_another_encoder_and_other_inputs(photos: Path, intents: Path) -> None:

@@ -39,7 +39,7 @@ EncoderName = Annotated[
     typer.Option(
         metavar="NAME",
         help="Name (see `backbone list`) or path of an encoder. Options may follow, as in "
-        "'net.onnx?size=32&mean=0&std=1'.",
+        "'net.ts?size=32&mean=0&std=1'.",
     ),
 ]
 Device = Annotated[

@@ -49,7 +49,7 @@ def list_all() -> None:
     console.print(
         "An encoder can be any model of the hub (hf:OWNER/NAME, st:NAME, timm:NAME, "
         "open-clip:ARCHITECTURE/TAG, with @REVISION to pin it), or a path: a checkpoint or the "
-        "folder of a training, an .onnx file, a transformers folder.",
+        "folder of a training, a TorchScript file, an .onnx file, a transformers folder.",
         soft_wrap=True,
     )
 

@@ -81,9 +81,9 @@ def load_encoder(
         A name of `ENCODERS`, or of a checkpoint in ``weights/`` (`find_weights`); a model of the
         hub, ``hf:owner/name``, ``st:name``, ``timm:name`` or ``open-clip:architecture/tag``, with
         ``@revision`` if it is to be pinned; or a path: a checkpoint (``.safetensors``, ``.pth``,
-        ``.pt``) or the folder of a training, an ``.onnx`` file, a transformers folder,
-        ``st:`` and a folder of sentence-transformers. Options may follow, as in
-        ``net.onnx?size=32&mean=0&std=1``: model files keep them so. Or an `Encoder`, a torch or
+        ``.pt``) or the folder of a training, a TorchScript file, an ``.onnx`` file, a transformers
+        folder, ``st:`` and a folder of sentence-transformers. Options may follow, as in
+        ``net.ts?size=32&mean=0&std=1``: model files keep them so. Or an `Encoder`, a torch or
         sentence-transformers model, or a function from a list to an array.
     kind : {"image", "text"}, optional
         What is to be encoded; an encoder of the other kind is refused.
@@ -214,8 +214,10 @@ def _load_file(path: Path, loading: Loading) -> Encoder:
     ending = path.suffix.lower()
     if ending == ".onnx":
         return _files.load_onnx(path, loading)
+    if ending in (".pt", ".pth", ".ts") and _files.is_torchscript(path):
+        return _files.load_torchscript(path, loading)
     if ending in (".pt", ".pth", ".safetensors"):
         return _files.load_checkpoint(path, loading)
     raise FirthshotError(
-        f"{path} has the ending {path.suffix!r}: .safetensors, .pth, .pt, .onnx can be read."
+        f"{path} has the ending {path.suffix!r}: .safetensors, .pth, .pt, .ts, .onnx can be read."
     )

@@ -1,7 +1,8 @@
-"""Networks by path: our checkpoints, other people's weights, and ONNX files."""
+"""Networks by path: our checkpoints, other people's weights, and TorchScript and ONNX."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +18,10 @@ from firthshot.backbones.encoders._packages import load_weights, require
 from firthshot.backbones.encoders._torch import digest_module, probed, torch_encoder
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError, reason, refusing
+from firthshot.guard import zip_members
 
 _PREFIXES = ("module.", "backbone.", "encoder.", "learner.network.")
-_USUAL, _USUAL_OF_ONNX = 84, 224  # sides of pictures where nobody says another
+_USUAL, _USUAL_OF_OTHERS = 84, 224  # sides of pictures where nobody says another
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def load_onnx(path: Path, loading: Loading) -> Encoder:
         raise FirthshotError(
             f"{path} takes pictures of {side} px only: leave out the size {options.size}."
         )
-    prepared = options.prepare(Preparation(side or _USUAL_OF_ONNX))
+    prepared = options.prepare(Preparation(side or _USUAL_OF_OTHERS))
     run = _onnx_runner(session, shape[0] if isinstance(shape[0], int) else None)
     return probed(
         "image",
@@ -208,3 +210,27 @@ def _onnx_runner(session: Any, fixed: int | None) -> Callable[[np.ndarray], np.n
         return np.concatenate(parts)
 
     return run
+
+
+def load_torchscript(path: Path, loading: Loading) -> Encoder:
+    """Load a TorchScript file."""
+    torch = require("torch", str(path), "torch")
+    unusable = refusing(f"{path} is not a usable TorchScript file", (RuntimeError, ValueError))
+    with unusable, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated; people's files remain
+        module = torch.jit.load(str(path), map_location="cpu")
+    return torch_encoder(
+        module,
+        loading.options.prepare(Preparation(_USUAL_OF_OTHERS)),
+        name=path.stem,
+        weights=digest_files([path]),
+        device=loading.device,
+        files=(str(path),),
+        description=f"{path.name} (TorchScript)",
+        provenance=f"the TorchScript file {path.name}",
+    )
+
+
+def is_torchscript(path: Path) -> bool:
+    """Tell whether a file is a TorchScript archive, which carries its code."""
+    return any(member.filename.endswith("/constants.pkl") for member in zip_members(path))

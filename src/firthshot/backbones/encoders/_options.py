@@ -1,6 +1,6 @@
 """What a user says about an encoder besides its name, and both in one line of text.
 
-A model file keeps that line, ``net.onnx?size=32&mean=0,0,0``, so that the encoder of a fit is the
+A model file keeps that line, ``net.ts?size=32&mean=0,0,0``, so that the encoder of a fit is the
 one of its predictions.
 """
 

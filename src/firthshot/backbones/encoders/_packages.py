@@ -72,7 +72,7 @@ def load_weights(path: Path) -> Any:
         named = f" ({found[1]})" if found else ""
         raise FirthshotError(
             f"{path} is damaged or holds more than tensors{named}, such as a whole network, whose "
-            "loading would run code: save net.state_dict(), or torch.onnx.export(net, x, …)."
+            "loading would run code: save net.state_dict(), or torch.jit.trace(net, x).save(…)."
         ) from None
     except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
         raise FirthshotError(f"{path} is damaged, or no file of torch: {reason(error)}.") from None

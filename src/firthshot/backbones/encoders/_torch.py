@@ -120,7 +120,8 @@ def _in_evaluation_mode(embed: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
     """Return the call with every layer in evaluation mode, and each in its own mode afterwards."""
 
     def evaluated(module: Any, pictures: Any) -> Any:
-        training = [layer for layer in module.modules() if layer.training]
+        # a frozen TorchScript module has no mode
+        training = [layer for layer in module.modules() if getattr(layer, "training", False)]
         module.eval()
         try:
             return embed(module, pictures)
