@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from firthshot import regress
 from firthshot.errors import FirthshotError
 from firthshot.formulas._language import ELEMENTWISE
 from firthshot.formulas._model_data import make_model_data, new_rows
@@ -130,6 +131,17 @@ def test_levels_beyond_memory_are_refused():
     many = {"y": [0, 1] * 20_000, "g": [f"g{k}" for k in range(40_000)]}
     with pytest.raises(FirthshotError, match="40001 columns of 40000 rows, more than fit"):
         make_model_data(many, "y ~ g")
+
+
+def test_python_must_be_allowed_by_name():
+    formula = "y ~ x.clip(1, 2)"
+    with pytest.raises(FirthshotError, match=r"calls 'x\.clip'"):
+        regress(formula, TABLE)
+    fit = regress(formula, TABLE, allow_python=True)
+    np.testing.assert_array_equal(fit.design.iloc[:, 0], np.clip(TABLE["x"], 1, 2))
+    assert fit.predict_proba({"x": [9.0]}) == pytest.approx(fit.predict_proba({"x": [2.0]}))
+    logs = (regress("y ~ np.log(x)", TABLE, allow_python=allowed) for allowed in (False, True))
+    np.testing.assert_allclose(*(fit.design for fit in logs))
 
 
 def attacked(count, seed):

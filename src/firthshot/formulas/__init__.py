@@ -1,7 +1,7 @@
 """From a table and the text of a formula to a design matrix.
 
 What a formula may say is a list, and its values come from a walk over its tree (`_language`):
-nothing that is typed is executed.
+nothing that is typed is executed, unless `allow_python` asks for it.
 """
 
 from __future__ import annotations

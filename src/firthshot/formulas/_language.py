@@ -248,6 +248,22 @@ def cut(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def names_of(expression: str) -> list[str]:
+    """Return the columns of an expression, in order.
+
+    Of Python that is no expression of ours, as ``allow_python`` lets it pass, every name counts
+    that is not called.
+    """
+    try:
+        return list(Expression(expression).names)
+    except FirthshotError:
+        tree, quoted = _parse(expression)
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    found = [node.id for node in names if id(node) not in called and node.id != "np"]
+    return list(dict.fromkeys(quoted.get(name, name) for name in found))
+
+
 def call_arguments(expression: str, function: str) -> list[str] | None:
     """Return the arguments of ``function(…, …)`` as text, or None for anything else."""
     try:

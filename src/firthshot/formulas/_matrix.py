@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firthshot.errors import FirthshotError, listed
-from firthshot.formulas._language import Expression, cut
+from firthshot.formulas._language import ELEMENTWISE, Expression, cut
 from firthshot.formulas._terms import (
     check_width,
     columns_of,
@@ -43,13 +43,22 @@ class Matrix:
     spec: Any
 
 
-def specification(terms: Iterable[Any]) -> Any:
-    """Return formulaic's plan of how terms are evaluated."""
+def specification(terms: Iterable[Any], *, allow_python: bool = False) -> Any:
+    """Return formulaic's plan of how terms are evaluated: ours, or Python's if that is allowed."""
     from formulaic import ModelSpec
     from formulaic.formula import SimpleFormula
 
     made = SimpleFormula(terms)
-    return ModelSpec.from_spec(made, materializer=_materializer(), na_action="ignore")
+    materializer = "pandas" if allow_python else _materializer()
+    return ModelSpec.from_spec(made, materializer=materializer, na_action="ignore")
+
+
+def _functions() -> dict[str, Any]:
+    """Return the functions of a formula with Python that formulaic does not have itself."""
+    from formulaic.transforms import TRANSFORMS
+
+    names = {name: getattr(np, name) for name in ELEMENTWISE}
+    return {**names, "offset": lambda values: values, "factor": TRANSFORMS["C"]}
 
 
 @cache
@@ -123,7 +132,7 @@ def evaluate(wanted: Any, used: pd.DataFrame, formula: str) -> pd.DataFrame:
         # what is not finite is named below; an unknown level would be taken for the first
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error", DataMismatchWarning)
-            made = wanted.get_model_matrix(used, context={})
+            made = wanted.get_model_matrix(used, context=_functions())
         matrix = pd.DataFrame(made).astype(float)
     except DataMismatchWarning:
         raise FirthshotError(_unseen_level(wanted, used, formula)) from None
@@ -164,7 +173,8 @@ def _first_failing(wanted: Any, used: pd.DataFrame) -> str | None:
     # Not by parsing the expression again: the name of a column may be any text.
     for factor in factors_of(wanted.formula):
         try:
-            specification([Term([factor])]).get_model_matrix(used, context={})
+            alone = specification([Term([factor])], allow_python=wanted.materializer == "pandas")
+            alone.get_model_matrix(used, context=_functions())
         except Exception:  # noqa: BLE001 - whatever goes wrong, this is the one
             return str(factor.expr)
     return None

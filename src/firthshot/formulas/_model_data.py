@@ -67,11 +67,12 @@ def make_model_data(
     weights: str | None = None,
     offset: str | None = None,
     missing: str = "error",
+    allow_python: bool = False,
 ) -> ModelData:
     """Evaluate ``outcome ~ terms`` on a table.
 
-    The whole formula is checked before any part has a value: names are columns, and functions are
-    those of `Expression`.
+    Unless ``allow_python``, the whole formula is checked before any part has a value: names are
+    columns, and functions are those of `Expression`.
     """
     try:
         import formulaic  # noqa: F401
@@ -81,7 +82,7 @@ def make_model_data(
     table = as_pandas(data)
     outcome, right = _split(formula)
     counts = call_arguments(outcome, "cbind")
-    for part in counts or ():
+    for part in () if allow_python else counts or ():
         Expression(part, table.columns)
     if counts is None and outcome.strip("`") not in table.columns:
         _refuse_outcome(outcome, table.columns)
@@ -89,13 +90,14 @@ def make_model_data(
     extras = [name for name in (weights, offset) if name is not None]
     available = [c for c in table.columns if c not in {*outcomes, *extras}]
     _refuse_one(right, available)
-    terms = parse_terms(right, formula, available)
+    terms = parse_terms(right, formula, available, allow_python=allow_python)
     variables = columns_of(terms)
     _check_names([*outcomes, *extras, *variables], table.columns)
     _refuse_own_outcome(outcomes if counts is None else counts, variables)
     used = complete_rows(table, [*outcomes, *extras, *variables], missing)
     refuse_stray_text(used, plain_columns(terms))
-    matrix = make_matrix(specification(terms), used, formula)
+    plan = specification(terms, allow_python=allow_python)
+    matrix = make_matrix(plan, used, formula)
     if not matrix.intercept and not len(matrix.frame.columns):
         raise FirthshotError(f"The formula {formula!r} has no term: name at least one column.")
     shifts = [s for s in (_numbers(used, offset), matrix.offset) if s is not None]
@@ -120,7 +122,7 @@ def make_model_data(
         table=table.loc[used.index].assign(**used),
     )
     if counts is not None:
-        made = _expanded(made, counts, used, formula)
+        made = _expanded(made, counts, used, formula, allow_python)
     else:
         column = used[outcomes[0]]
         made = replace(made, y=_labels(column), first_level=_first(column))
@@ -276,7 +278,7 @@ def _numbers(used: pd.DataFrame, name: str | None) -> FloatArray | None:
 
 
 def _expanded(
-    made: ModelData, counts: Sequence[str], used: pd.DataFrame, formula: str
+    made: ModelData, counts: Sequence[str], used: pd.DataFrame, formula: str, allow_python: bool
 ) -> ModelData:
     """Turn each row with counts of successes and failures into two weighted rows."""
     import pandas as pd
@@ -286,7 +288,7 @@ def _expanded(
             f"cbind has {len(counts)} part{'s' * (len(counts) != 1)}: write cbind(successes, "
             "failures); for more classes use one row per group and class, with weights."
         )
-    frequencies = np.concatenate([_counts(part, used, formula) for part in counts])
+    frequencies = np.concatenate([_counts(part, used, formula, allow_python) for part in counts])
     n = len(used)
     if made.weights is not None:
         frequencies = frequencies * np.tile(made.weights, 2)
@@ -300,11 +302,12 @@ def _expanded(
     )
 
 
-def _counts(part: str, used: pd.DataFrame, formula: str) -> FloatArray:
+def _counts(part: str, used: pd.DataFrame, formula: str, allow_python: bool) -> FloatArray:
     from formulaic.parser.types import Factor, Term
 
     term = Term([Factor(part, eval_method="python")])
-    numbers = evaluate(specification([term]), used, formula).to_numpy()
+    plan = specification([term], allow_python=allow_python)
+    numbers = evaluate(plan, used, formula).to_numpy()
     bad = np.flatnonzero((numbers < 0.0).any(axis=1))
     if numbers.shape[1] != 1:
         raise FirthshotError(f"{part!r} in cbind holds no counts: give columns of numbers.")

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from firthshot.errors import FirthshotError, reason
-from firthshot.formulas._language import Expression, call_arguments, cut
+from firthshot.formulas._language import Expression, call_arguments, cut, names_of
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -35,8 +35,13 @@ def check_length(formula: str) -> None:
         )
 
 
-def parse_terms(terms: str, formula: str, available: Sequence[str]) -> Any:
-    """Return formulaic's terms, checked; ``.`` stands for the available columns but offsets."""
+def parse_terms(
+    terms: str, formula: str, available: Sequence[str], *, allow_python: bool = False
+) -> Any:
+    """Return formulaic's terms; ``.`` stands for the available columns but offsets.
+
+    Nothing is evaluated. Unless ``allow_python`` every expression is checked.
+    """
     try:
         first = _parse(terms, available)
         shifts = names_in(e for e in expressions(first) if is_offset(e))
@@ -46,7 +51,7 @@ def parse_terms(terms: str, formula: str, available: Sequence[str]) -> Any:
         raise
     except Exception as error:  # noqa: BLE001 - formulaic lets tokeniser and syntax errors through
         raise FirthshotError(_not_read(formula, error)) from None
-    for expression in expressions(found):
+    for expression in () if allow_python else expressions(found):
         Expression(expression, available)
     return found
 
@@ -176,7 +181,7 @@ def columns_of_factors(factors: Iterable[Any]) -> list[str]:
 
 def names_in(expressions: Iterable[str]) -> list[str]:
     """Return the columns of some expressions, in order."""
-    return list(dict.fromkeys(name for one in expressions for name in Expression(one).names))
+    return list(dict.fromkeys(name for one in expressions for name in names_of(one)))
 
 
 def is_offset(expression: str) -> bool:

@@ -233,6 +233,7 @@ def regress(
     weights: str | None = None,
     offset: str | None = None,
     missing: str = "error",
+    allow_python: bool = False,
     **options: Any,
 ) -> Regression:
     """Fit exact Firth regression to a data frame by a formula.
@@ -249,6 +250,9 @@ def regress(
         Columns of frequencies and of numbers added to the linear predictor.
     missing : {"error", "drop"}, default="error"
         Refuse missing values, or leave out the rows that have one in a column of the model.
+    allow_python : bool, default=False
+        Let the formula run any Python expression, with the rights of this process: it may read,
+        write and delete files. Only for formulas that you wrote yourself.
     **options
         Parameters of `JeffreysLogisticRegression` besides ``fit_intercept``.
 
@@ -263,7 +267,9 @@ def regress(
     >>> fit.model.coef_.round(4).tolist()
     [[1.4581]]
     """
-    made = make_model_data(data, formula, weights=weights, offset=offset, missing=missing)
+    made = make_model_data(
+        data, formula, weights=weights, offset=offset, missing=missing, allow_python=allow_python
+    )
     return fit_model_data(made, **options)
 
 
