@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from firthshot.backbones.encoders import _torch, digest_module, load_encoder, torch_encoder
+from firthshot.backbones.encoders._memory import Shrinking
 from firthshot.backbones.encoders._torch import place_for
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError
@@ -34,6 +35,37 @@ def test_half_precision_is_for_accelerators_and_close(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_torch, "runs_in_half", lambda place: True)
     half = encoder.encode(texts)
     assert 0 < np.abs(half - exact).max() < 1e-3
+
+
+def test_batches_shrink_to_what_the_memory_holds() -> None:
+    lengths = []
+
+    def run(batch: np.ndarray) -> np.ndarray:
+        lengths.append(len(batch))
+        if len(batch) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return batch * 2
+
+    shrinking = Shrinking(run)
+    rows = np.arange(10.0)[:, None]
+    np.testing.assert_array_equal(shrinking(rows), rows * 2)
+    assert lengths == [10, 5, 2, 2, 2, 2, 2]
+    np.testing.assert_array_equal(shrinking(rows[:4]), rows[:4] * 2)
+    assert lengths[7:] == [2, 2], "the length that fits is kept"
+
+
+def test_a_network_that_does_not_fit_at_all_and_other_faults() -> None:
+    def full(batch: object) -> np.ndarray:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+    with pytest.raises(FirthshotError, match="does not hold the network and one input"):
+        Shrinking(full)(["a", "b"])
+
+    def broken(batch: object) -> np.ndarray:
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        Shrinking(broken)(["a", "b"])
 
 
 def test_functions_and_modules_are_encoders() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, Kind, Network, fingerprint
+from firthshot.backbones.encoders._memory import Shrinking
 from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.images import LibraryPreparation, Preparation
 from firthshot.errors import FirthshotError, check_choice, refusing
@@ -36,8 +37,8 @@ def probed(kind: Kind, name: str, mark: str, network: Network, **words: Any) -> 
 def text_encoder(
     run: Callable[[list[str]], np.ndarray], *, name: str, mark: str, module: Any, **words: Any
 ) -> Encoder:
-    """Return a function from texts to rows as an encoder."""
-    return probed("text", name, mark, Network(run, module=module), **words)
+    """Return a function from texts to rows as an encoder; batches shrink when memory runs out."""
+    return probed("text", name, mark, Network(Shrinking(run), module=module), **words)
 
 
 def torch_encoder(
@@ -95,7 +96,7 @@ def torch_runner(
             rows = _rows(embed(module, batch.contiguous(memory_format=torch.channels_last)))
         return np.asarray(rows.float().cpu().numpy())
 
-    return run
+    return Shrinking(run)
 
 
 def _rows(output: Any) -> Any:
