@@ -35,11 +35,17 @@ def test_onnxruntime_agrees(tmp_path: Path, head: str) -> None:
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("head", ["linear", "cosine"])
-def test_plain_pipelines_agree(tmp_path: Path, head: str, classes: int) -> None:
+@pytest.mark.parametrize("kind", ["skops", "sklearn"])
+def test_plain_pipelines_agree(tmp_path: Path, kind: str, head: str, classes: int) -> None:
     X, y = rows(classes)
     model = firthshot.fit(X, y, head=head, standardize=head == "linear")
-    skops = pytest.importorskip("skops.io")
-    plain = skops.load(model.export("skops", tmp_path / "m"))
+    path = model.export(kind, tmp_path / "m")
+    if kind == "skops":
+        plain = pytest.importorskip("skops.io").load(path)
+    else:
+        import joblib
+
+        plain = joblib.load(path)
     assert type(plain[-1]).__module__.startswith("sklearn")
     np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-5)
     assert (plain.predict(X) == model.predict(X)).all()
@@ -53,11 +59,10 @@ def test_what_scikit_learn_cannot_express_is_one_sentence(tmp_path: Path) -> Non
 
 def test_the_command_writes_beside_the_model(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
-    pytest.importorskip("skops")
     X, y = rows()
     np.savez(tmp_path / "t.npz", X=X, y=y)
     words = ["fit", tmp_path / "t.npz", "--model", tmp_path / "m.firth", "--head", "linear"]
-    words += ["--export", "onnx", "--export", "skops"]
+    words += ["--export", "onnx", "--export", "sklearn"]
     done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, done.output
-    assert {path.suffix for path in tmp_path.glob("m.*")} == {".firth", ".html", ".onnx", ".skops"}
+    assert {path.suffix for path in tmp_path.glob("m.*")} == {".firth", ".html", ".onnx", ".joblib"}

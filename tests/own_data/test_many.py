@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import firthshot
 import firthshot.backbones.encoders as encoders
 from firthshot.backbones import embed as embedding
-from firthshot.backbones.encoders import Encoder, _base
 from firthshot.cli import app
 from firthshot.errors import FirthshotError, MissingExtraError
+from firthshot.own_data import PictureRun, _many, picture_files
 from own_data.small_encoders import PICTURES
 
 
@@ -52,37 +52,58 @@ def test_all_bad_files_are_named(spoilt: Path, command: str) -> None:
     assert "broken.jpg" in said
     if command == "predict to a file":
         assert len(pl.read_csv("p.csv")) == 15
+        assert not list(Path().glob("*.part"))
 
 
-def test_a_stopped_run_goes_on_where_it_was(photos: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+def test_a_stopped_run_goes_on_where_it_was(photos: Path, monkeypatch, kind: str) -> None:
+    monkeypatch.setattr(_many, "PART", 4)
     firthshot.fit(photos).save("m.firth")
-    monkeypatch.setenv("FIRTHSHOT_CACHE", "another")  # which knows none of the pictures
-    monkeypatch.setattr(_base, "BATCH", 4)
-    out, calls, real = Path("p.csv"), [], Encoder._run
+    out, calls, real = Path(f"p.{kind}"), [], embedding.embed
 
-    def stopping(encoder: Encoder, batch: object, count: int) -> object:
-        calls.append(count)
+    def stopping(items, *args, **options):
+        calls.append(len(items))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(encoder, batch, count)
+        return real(items, *args, **options)
 
-    monkeypatch.setattr(Encoder, "_run", stopping)
-    run("predict", "m.firth", photos, "--out", out)
-    assert calls == [4, 4, 4]
+    monkeypatch.setattr(embedding, "embed", stopping)
+    files = picture_files([str(photos)])
+    with pytest.raises(KeyboardInterrupt):
+        PictureRun(firthshot.load("m.firth"), out).predict(*files)
     assert not out.exists()
-    again = run("predict", "m.firth", photos, "--out", out)
-    assert again.exit_code == 0, again.output
-    assert sum(calls[3:]) == 7  # 8 of 15 were done
-    assert len(pl.read_csv(out)) == 15
+    (part,) = Path().glob(f"p.{kind}.*.part")
+    with part.open("ab") as file:
+        file.write(b"photos/cut")  # a line that was cut short
+    calls[:] = [0] * 3
+    again = PictureRun(firthshot.load("m.firth"), out)
+    again.predict(*files)
+    assert sum(calls) == 7  # 8 of 15 were done
+    assert (again.rows, again.right, again.labelled) == (15, 15, 15)
+    assert not part.exists()
+    stopping_no_more = PictureRun(firthshot.load("m.firth"), Path(f"whole.{kind}"))
+    stopping_no_more.predict(*files)
+    assert out.read_bytes() == Path(f"whole.{kind}").read_bytes()
 
 
-def test_pictures_in_folders_of_no_class_are_said(photos: Path) -> None:
+def test_a_model_that_changed_begins_anew(photos: Path) -> None:
+    firthshot.fit(photos).save("m.firth")
+    firthshot.fit(photos, head="cosine").save("n.firth")
+    files = picture_files([str(photos)])[0]
+    parts = [
+        PictureRun(firthshot.load(name), Path("p.csv"))._part(files)
+        for name in ("m.firth", "n.firth")
+    ]
+    assert parts[0] != parts[1]
+
+
+def test_pictures_in_folders_of_no_class_have_no_accuracy(photos: Path) -> None:
     firthshot.fit(photos).save("m.firth")
     for name in ("red", "blue"):
         (photos / name).rename(photos / f"{name} else")
     said = " ".join(run("predict", "m.firth", photos, "--out", "p.csv").output.split())
-    assert "by the labels of 15 rows" in said
-    assert "10 of the labels are no class of the model." in said
+    assert "Accuracy 100.0 % by the folders of 5 pictures" in said
+    assert "10 others are in folders of no class." in said
 
 
 def test_inputs_are_one_list_of_files(spoilt: Path) -> None:

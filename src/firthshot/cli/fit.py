@@ -40,6 +40,7 @@ class ExportKind(StrEnum):
 
     onnx = "onnx"
     skops = "skops"
+    sklearn = "sklearn"
 
 
 def fit(

@@ -23,7 +23,14 @@ from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError
 
 if TYPE_CHECKING:
-    from firthshot.own_data import Columns, Embedder, Examples, FittedModel, Predictions
+    from firthshot.own_data import (
+        Columns,
+        Embedder,
+        Examples,
+        FittedModel,
+        PictureRun,
+        Predictions,
+    )
 
 SHOWN = 20
 
@@ -72,10 +79,13 @@ def predict(
     """Predict the class of new rows.
 
     Without --out, standard output gets a table (terminal), CSV (pipe) or JSON lines (--json).
+    Pictures go to --out part by part: the same command goes on where it was stopped.
     """
     from firthshot.backbones.encoders import encoding
     from firthshot.own_data import (
         KINDS,
+        KINDS_IN_PARTS,
+        PictureRun,
         as_predictions,
         join_examples,
         load,
@@ -91,6 +101,9 @@ def predict(
         if unknown is not None:
             loaded.novelty.threshold(unknown)  # refuses before any work
         pictures = split is None and _are_pictures(sources, loaded)
+        if pictures and out is not None and out.suffix.lower() in KINDS_IN_PARTS:
+            _predict_pictures(PictureRun(loaded, out, unknown, skip_bad), sources, quiet=quiet)
+            return
         columns = loaded.columns(label, id=id_column, drop=tuple(drop or ()), text=text)
         if pictures:
             examples = [read_pictures(sources, loaded.embedder, skip_bad=skip_bad)]
@@ -119,6 +132,24 @@ def _is_picture(source: str) -> bool:
     from firthshot.backbones.images import ENDINGS
 
     return Path(source).is_dir() or Path(source).suffix.lower() in ENDINGS
+
+
+def _predict_pictures(run: PictureRun, sources: list[str], *, quiet: bool) -> None:
+    from firthshot.own_data import picture_files
+
+    run.predict(*picture_files(sources))
+    if quiet:
+        return
+    echo(f"Wrote {run.out}: {_rows(run.rows)}.", err=True)
+    if run.bad:
+        echo(f"Left out, as no picture that can be read: {', '.join(run.bad)}.", err=True)
+    if run.labelled:
+        foreign = f" {run.foreign} others are in folders of no class." if run.foreign else ""
+        echo(
+            f"Accuracy {100 * run.right / run.labelled:.1f} % by the folders of {run.labelled} "
+            f"pictures, which the prediction did not look at.{foreign}",
+            err=True,
+        )
 
 
 def _rows(count: int) -> str:

@@ -5,7 +5,13 @@ table of texts or of features, a feature file, a bank) into `Examples`; `parse_i
 `embed_lines` do it for lines of text.
 """
 
-from firthshot.own_data._encoded import Embedder, embed_lines, embed_picture, read_pictures
+from firthshot.own_data._encoded import (
+    Embedder,
+    embed_lines,
+    embed_picture,
+    picture_files,
+    read_pictures,
+)
 from firthshot.own_data._examples import (
     Columns,
     Examples,
@@ -14,6 +20,7 @@ from firthshot.own_data._examples import (
 )
 from firthshot.own_data._fitting import Changes, fit
 from firthshot.own_data._heads import EXPORTS, HEADS, make_head
+from firthshot.own_data._many import KINDS_IN_PARTS, PictureRun
 from firthshot.own_data._model import FittedModel, load
 from firthshot.own_data._predictions import (
     KINDS,
@@ -31,9 +38,10 @@ from firthshot.own_data._sources import is_text, read_examples
 from firthshot.own_data._texts import decode, parse_items
 
 __all__ = [
-    "EXPORTS", "HEADS", "KINDS", "Changes", "Columns", "Embedder", "Examples", "FitReport",
-    "FittedModel", "Predictions", "answer_lines", "as_predictions", "decode", "embed_lines",
-    "embed_picture", "fit", "is_text", "join_examples", "load", "make_head", "matched_features",
-    "model_features", "parse_items", "predict", "read_examples", "read_pictures",
-    "refuse_contradictions", "render", "report_fit", "title_line", "unused_remarks", "write",
+    "EXPORTS", "HEADS", "KINDS", "KINDS_IN_PARTS", "Changes", "Columns", "Embedder", "Examples",
+    "FitReport", "FittedModel", "PictureRun", "Predictions", "answer_lines", "as_predictions",
+    "decode", "embed_lines", "embed_picture", "fit", "is_text", "join_examples", "load",
+    "make_head", "matched_features", "model_features", "parse_items", "picture_files",
+    "predict", "read_examples", "read_pictures", "refuse_contradictions", "render",
+    "report_fit", "title_line", "unused_remarks", "write",
 ]  # fmt: skip

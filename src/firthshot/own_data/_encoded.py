@@ -164,19 +164,20 @@ def embed_files(
     source: str,
     embedder: Embedder,
     *,
-    skip_bad: bool = False,
+    skip_bad: bool | None = False,
 ) -> Examples:
     """Embed picture files; those that cannot be read are named, all of them, in `Examples.bad`.
 
-    They are refused together unless ``skip_bad`` leaves them out. ``source`` is what the user calls
-    the files.
+    They are refused together unless ``skip_bad`` leaves them out; None leaves that to the caller.
+    ``source`` is what the user calls the files.
     """
     bad: list[int] = []
     rows = Examples(source, _NONE, id_name="picture")
     found = embedder.examples("image", paths, rows, bad)
     names = [path.as_posix() for path in paths]
     told = tuple(str(paths[row]) for row in bad)
-    _refuse_bad(told, len(paths), skip_bad=skip_bad)
+    if skip_bad is not None:
+        refuse_bad(told, len(paths), skip_bad=skip_bad)
     kept = np.setdiff1d(np.arange(len(paths)), np.array(bad, np.intp))
     return replace(
         found,
@@ -186,7 +187,7 @@ def embed_files(
     )
 
 
-def _refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
+def refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
     """Refuse bad files unless they are to be left out, and then only if nothing is left."""
     if bad and total == 1:
         raise FirthshotError(f"{bad[0]} cannot be read as a picture: mend it or take another.")
@@ -222,12 +223,17 @@ def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndar
     return list(data.contents), np.array(data.classes)[data.labels]
 
 
+def picture_files(sources: Sequence[str]) -> tuple[list[Path], Array | None]:
+    """Return the pictures of folders and files, and their class folders where all have them."""
+    found = [pictures_of(Path(source), needs_label=False) for source in sources]
+    paths = [path for part, _ in found for path in part]
+    labels = [part for _, part in found if part is not None]
+    return paths, np.concatenate(labels) if len(labels) == len(found) else None
+
+
 def read_pictures(
     sources: Sequence[str], embedder: Embedder, *, skip_bad: bool = False
 ) -> Examples:
-    """Embed the pictures of folders and files as one list, labelled by their folders if all are."""
-    found = [pictures_of(Path(source), needs_label=False) for source in sources]
-    paths = [path for part, _ in found for path in part]
-    parts = [part for _, part in found if part is not None]
-    labels = np.concatenate(parts) if len(parts) == len(found) else None
+    """Embed the pictures of folders and files as one list."""
+    paths, labels = picture_files(sources)
     return embed_files(paths, labels, ", ".join(sources), embedder, skip_bad=skip_bad)

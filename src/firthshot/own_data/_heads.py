@@ -22,7 +22,7 @@ HEADS = {
     "mlp": "FirthMLPClassifier",
 }
 EXPLICIT_ONLY = ("calibrate", "standardize")
-EXPORTS = {"onnx": ".onnx", "skops": ".skops"}
+EXPORTS = {"onnx": ".onnx", "skops": ".skops", "sklearn": ".joblib"}
 
 
 def make_head(head: str, given: dict[str, Any], examples: Examples | None = None) -> Any:
@@ -82,10 +82,19 @@ def counts_alike(estimator: Any) -> bool:
 
 
 def export_head(model: FittedModel, kind: str, path: Path) -> Path:
-    """Write the head of a model to a file and return its path; skops holds a plain pipeline."""
+    """Write the head of a model to a file and return its path.
+
+    "sklearn" is a joblib file, a pickle, of a plain scikit-learn pipeline; "skops" holds the same
+    pipeline without pickle.
+    """
     if kind == "onnx":
         return Path(model.estimator.to_onnx(path))
     pipeline = as_pipeline(model.estimator)
+    if kind == "sklearn":
+        import joblib
+
+        joblib.dump(pipeline, path)
+        return path
     try:
         from skops.io import dump
     except ImportError:

@@ -246,9 +246,9 @@ class FittedModel:
 
         Parameters
         ----------
-        kind : {"onnx", "skops"}
-            ONNX takes every head; skops the linear and the cosine head, as a pipeline of
-            scikit-learn's own classes.
+        kind : {"onnx", "skops", "sklearn"}
+            ONNX takes every head; the others take the linear and the cosine head, as a pipeline of
+            scikit-learn's own classes. "sklearn" is a pickle: load only your own.
         path : str or Path
         """
         return export_head(self, kind, Path(path))
