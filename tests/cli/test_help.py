@@ -56,7 +56,7 @@ def test_help_fits_a_terminal_and_clips_nothing(name):
 
 def test_a_flag_stands_alone_and_others_say_what_they_take():
     lines = {line.split()[0]: line for line in shown("fit").splitlines() if line.startswith("  --")}
-    assert lines["--quiet"] == "  --quiet              Print warnings only."
+    assert lines["--quiet"] == "  --quiet           Print warnings only."
     assert lines["--head"] == "  --head auto|linear|cosine|mlp"
     assert lines["--calibrate/--no-calibrate"].split() == ["--calibrate/--no-calibrate"]
     assert lines["--model"].startswith("  --model PATH ")
