@@ -167,9 +167,9 @@ def make_texts(path: Path) -> None:
 
 def fit(path: Path) -> None:
     from firthshot.own_data import Columns, Embedder, read_examples
-    from firthshot.own_data._encoded import encoded_kind
+    from firthshot.own_data._encoded import holds_texts
 
-    if encoded_kind(str(path), Columns(), Embedder()) is None:  # embedding is no part of it
+    if not holds_texts(path, Columns(), Embedder()):  # embedding is no part of it
         read_examples(str(path)).as_input()
     else:
         read_texts(path)
@@ -177,10 +177,10 @@ def fit(path: Path) -> None:
 
 def predict(path: Path) -> None:
     from firthshot.own_data import Columns, Embedder, read_examples
-    from firthshot.own_data._encoded import encoded_kind
+    from firthshot.own_data._encoded import holds_texts
 
     columns = Columns(features=("x0", "x1", "x2"), classes=frozenset("abc"))
-    if encoded_kind(str(path), columns, Embedder()) is None:
+    if not holds_texts(path, columns, Embedder()):
         read_examples(str(path), columns, needs_label=False).as_input()
     else:
         read_texts(path)
@@ -188,8 +188,7 @@ def predict(path: Path) -> None:
 
 def read_standard_input(path: Path) -> None:
     from firthshot.own_data import Columns
-    from firthshot.own_data._stdin import decode, parse_items
-    from firthshot.own_data._texts import lines_table
+    from firthshot.own_data._texts import decode, lines_table, parse_items
 
     text = decode(path.read_bytes())
     parse_items(text, Columns()).as_input()
@@ -204,8 +203,8 @@ def regress(path: Path) -> None:
 
 
 def read_texts(path: Path) -> None:
-    from firthshot.backbones.datasets._texts import load_table
-    from firthshot.backbones.datasets._texts import read_texts as read_dataset
+    from firthshot.backbones.datasets._readers import load_table
+    from firthshot.backbones.datasets._readers import read_texts as read_dataset
     from firthshot.own_data import Columns
     from firthshot.own_data._texts import table_texts
 
@@ -297,7 +296,7 @@ def make_split(path: Path) -> None:
 
 
 def read_split(path: Path) -> None:
-    from firthshot.backbones.datasets._folders import read_rows
+    from firthshot.backbones.datasets._readers import read_rows
 
     read_rows(path)
 

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from firthshot.backbones.datasets._texts import load_table
+from firthshot.backbones.datasets._readers import load_table
 from firthshot.banks._sources import read_source
 from firthshot.errors import FirthshotError
 from firthshot.formulas._tables import read_table

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from firthshot import Bank, FewShotClassifier, load_bank
-from firthshot.own_data.assessment import LabelledFit
 from firthshot.own_data.assessment.estimate import estimate_accuracy
-from firthshot.own_data.assessment.rows import leave_out, rounds_of
+from firthshot.own_data.assessment.rows import LabelledFit, leave_out, rounds_of
 from studies.own_data.draws import BANKS, mean_over_classes, user_draw
 
 KEPT = Path(__file__).parent / "coverage.csv"

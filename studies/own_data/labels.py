@@ -13,9 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 
 from firthshot import FewShotClassifier, load_bank
-from firthshot.own_data.assessment import LabelledFit
 from firthshot.own_data.assessment.doubts import doubted_labels
-from firthshot.own_data.assessment.rows import leave_out, rounds_of
+from firthshot.own_data.assessment.rows import LabelledFit, leave_out, rounds_of
 from studies.own_data.draws import draw_rows
 
 BANKS = ("clinc150-minilm", "cifarfs-efficientnet-lite0", "mini-resnet10")

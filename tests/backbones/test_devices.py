@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from firthshot.backbones.encoders import _torch, digest_module, load_encoder, torch_encoder
-from firthshot.backbones.encoders._torch import Shrinking, place_for
+from firthshot.backbones.encoders._memory import Shrinking
+from firthshot.backbones.encoders._torch import place_for
 from firthshot.backbones.images import Preparation
 from firthshot.errors import FirthshotError
 

@@ -27,8 +27,6 @@ from firthshot.backbones.training import (
     TrainingRun,
     best_precision,
     best_record,
-    draw_curves,
-    export_weights,
     read_tensors,
     s2m2,
     standard,
@@ -191,26 +189,12 @@ def test_a_diverging_training_stops_with_a_sentence(tmp_path: Path) -> None:
         TrainingRun(_setup(wild), digit_pixels(), tmp_path).train()
 
 
-def test_exported_weights_are_half_the_size_and_read_like_the_others(tmp_path: Path) -> None:
-    from firthshot.backbones.encoders import load_encoder
-
-    TrainingRun(_setup(), digit_pixels(), tmp_path).train()
-    best, shipped = tmp_path / "best.safetensors", tmp_path / "shipped.safetensors"
-    export_weights(best, shipped)
-    assert shipped.stat().st_size < 0.6 * best.stat().st_size
-    images = digit_pixels().images[:6]
-    whole, half = (load_encoder(str(path)).encode(images) for path in (best, shipped))
-    assert 0 < np.abs(whole - half).max() < 0.01 * np.abs(whole).max()
-    with pytest.raises(FirthshotError, match=r"export its best\.safetensors"):
-        export_weights(tmp_path / "last.safetensors", shipped)
-
-
 def test_shipped_weights_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from firthshot.backbones.encoders import load_encoder
 
     TrainingRun(_setup(), digit_pixels(), tmp_path).train()
     (tmp_path / "weights").mkdir()
-    export_weights(tmp_path / "best.safetensors", tmp_path / "weights" / "digits-conv4.safetensors")
+    (tmp_path / "best.safetensors").rename(tmp_path / "weights" / "digits-conv4.safetensors")
     monkeypatch.setenv("FIRTHSHOT_WEIGHTS", str(tmp_path / "weights"))
     assert load_encoder("digits-conv4").dim == 1600
     listed = CliRunner().invoke(app, ["backbone", "ls"], env={"COLUMNS": "200"}).output
@@ -251,46 +235,6 @@ def test_decoding_that_is_stopped_leaves_nothing(
     assert not list((tmp_path / "cache").iterdir())
 
 
-def _records(losses: list[tuple[float, float]]) -> list[EpochRecord]:
-    return [
-        EpochRecord(epoch, "cross-entropy", 0.1, trained, 0.5, monitored, 0.5, 1.0)
-        for epoch, (trained, monitored) in enumerate(losses, 1)
-    ]
-
-
-@pytest.mark.parametrize(
-    "losses", [[(4.0, 5303.0), (2.0, 444.0)], [(3.0, 3.5), (1.0, 2.0)], [(0.1, 0.2), (0.0, 0.1)]]
-)
-def test_no_loss_is_outside_its_axis(
-    tmp_path: Path, losses: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from matplotlib.figure import Figure
-
-    drawn: list[Figure] = []
-    save = Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda self, *a, **k: (drawn.append(self), save(self, *a, **k))
-    )
-    draw_curves(_records(losses), tmp_path / "curves.png")
-    axes = drawn[0].axes[0]
-    low, high = axes.get_ylim()
-    assert low >= 0
-    assert all(low <= loss <= high for pair in losses for loss in pair)
-    assert ("log scale" in axes.get_ylabel()) == (axes.get_yscale() == "log") == (high > 100)
-
-
-def test_curves_are_drawn(tmp_path: Path) -> None:
-    from PIL import Image
-
-    records = [
-        EpochRecord(e, "rotation" if e < 3 else "mixup", 0.1, 2 / e, e / 6, 50 / e**3, e / 5, 1.0)
-        for e in range(1, 5)
-    ]
-    draw_curves(records, tmp_path / "curves.png", "a title")
-    with Image.open(tmp_path / "curves.png") as picture:
-        assert picture.width > 800
-
-
 def _cli(*arguments: str | Path) -> tuple[int, str]:
     outcome = CliRunner().invoke(app, ["backbone", "train", *map(str, arguments)])
     return outcome.exit_code, outcome.output if outcome.exception is None else str(
@@ -308,7 +252,7 @@ def test_the_command_trains_resumes_and_says_so(tmp_path: Path) -> None:
     assert "Epoch 2 (cross-entropy): loss" in told
     assert "on the monitored tenth, after epoch" in told
     assert {path.name for path in out.iterdir()} == {
-        *("best.safetensors", "curves.png", "history.csv", "last.safetensors")
+        *("best.safetensors", "history.csv", "last.safetensors")
     }
     assert len((out / "history.csv").read_text().splitlines()) == 3
     code, told = _cli(source, *options)

@@ -19,9 +19,8 @@ from firthshot.backbones.training._augment import (
     plain_view,
     random_resized_crop,
 )
-from firthshot.backbones.training._lanes import Lanes
+from firthshot.backbones.training._learner import OBJECTIVES, Lanes, Learner, _beta_two_two
 from firthshot.backbones.training._loop import split_monitored
-from firthshot.backbones.training._losses import OBJECTIVES, Learner, _beta_two_two
 from firthshot.errors import FirthshotError
 
 

@@ -16,7 +16,7 @@ from firthshot.errors import FirthshotError
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_iterates_are_those_of_torch(seed: int) -> None:
+def test_the_iterates_are_those_of_torch_with_its_own_gradients(seed: int) -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(seed)
     n, d, K = 60, 30, 4

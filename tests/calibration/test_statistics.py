@@ -1,4 +1,4 @@
-"""Statistics of base classes and where they are kept."""
+"""Statistics of base classes."""
 
 from __future__ import annotations
 
@@ -34,36 +34,7 @@ def test_they_are_numpys(bank: Bank) -> None:
         np.testing.assert_allclose(found.covariances[b], np.cov(X.T), rtol=1e-4, atol=1e-6)
 
 
-def test_they_are_kept_beside_the_bank_by_its_content(
-    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = base_statistics(bank)
-    (kept,) = tmp_path.glob("*.stats")
-    assert bank.meta.sha256[:16] in kept.name
-    monkeypatch.setattr(BaseStatistics, "from_rows", None)  # nothing is computed again
-    again = base_statistics(bank)
-    assert again.covariances.tobytes() == first.covariances.tobytes()
-    monkeypatch.undo()
-    kept.write_bytes(b"damaged")
-    assert base_statistics(bank).covariances.tobytes() == first.covariances.tobytes()
-
-
-def test_a_folder_that_cannot_be_written_to(
-    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from firthshot.calibration import _statistics
-
-    monkeypatch.setenv("FIRTHSHOT_CACHE", str(tmp_path / "cache"))
-    blocked = tmp_path / "a-file"
-    blocked.write_text("")
-    places = _statistics._places(bank)
-    monkeypatch.setattr(_statistics, "_places", lambda _: [blocked / "x.stats", places[1]])
-    base_statistics(bank)
-    assert places[1].is_file()
-    assert places[1].parent == tmp_path / "cache"
-
-
-def test_a_bank_in_memory_keeps_nothing() -> None:
+def test_a_bank_in_memory_has_them() -> None:
     X, y = np.concatenate(base_rows(classes=2)), np.repeat([0, 1], 60)
     made = make_bank(X, y, name="m", classes=["a", "b"], class_splits=["base", "base"])
     assert len(base_statistics(made)) == 2

@@ -7,11 +7,15 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from firthshot import FewShotClassifier
-from firthshot.own_data.assessment import LabelledFit, assess, expected_calibration_error
+from firthshot.own_data.assessment import assess, expected_calibration_error
 from firthshot.own_data.assessment.compare import rival_score
-from firthshot.own_data.assessment.curve import CurvePoint, learning_curve, shots_of
-from firthshot.own_data.assessment.estimate import estimate_accuracy
-from firthshot.own_data.assessment.rows import LeftOutRows, leave_out, rounds_of
+from firthshot.own_data.assessment.estimate import (
+    CurvePoint,
+    estimate_accuracy,
+    learning_curve,
+    shots_of,
+)
+from firthshot.own_data.assessment.rows import LabelledFit, LeftOutRows, leave_out, rounds_of
 
 
 def made(counts, seed=0, noise=1.0, d=70):
@@ -59,7 +63,7 @@ def test_turned_rows_give_logistic_regression_the_same_answers():
 
 def test_the_curve_finds_its_own_shape():
     true = {m: 1 - 0.1 - 0.3 * m**-0.5 for m in (1, 2, 4, 8)}
-    from firthshot.own_data.assessment.curve import _fitted
+    from firthshot.own_data.assessment.estimate import _fitted
 
     points = tuple(CurvePoint(m, accuracy, 0.001) for m, accuracy in true.items())
     curve = _fitted(points, 8.0)

@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw
 import firthshot
 from firthshot.own_data import Embedder, Examples
 from firthshot.own_data._fitting import fit_examples
-from firthshot.own_data.assessment.checks import leaking_columns, near_copies
-from firthshot.own_data.page.rows import Thumbnails
+from firthshot.own_data.assessment.doubts import leaking_columns, near_copies
+from firthshot.own_data.page.views import Thumbnails
 from report.chromium import Chromium, find_chromium
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"

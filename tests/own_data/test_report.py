@@ -15,10 +15,10 @@ from firthshot import load_bank
 from firthshot.cli.fit import show_report
 from firthshot.estimators import FewShotClassifier, FirthClassifier
 from firthshot.own_data import Examples, answer_lines, report_fit, title_line
-from firthshot.own_data._answer import firth_words
 from firthshot.own_data._remarks import remarks
+from firthshot.own_data._report import firth_words
 from firthshot.own_data.assessment.compare import Gain, RivalScore
-from firthshot.own_data.page.render import answer_of
+from firthshot.own_data.page import answer_of
 
 
 def clusters(counts, d=6, seed=0, noise=1.0):

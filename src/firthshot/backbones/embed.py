@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from firthshot.backbones.cache import content_key, recall, remember
-from firthshot.backbones.encoders import WORDS, Encoder, Kind
+from firthshot.backbones.encoders import (
+    DEFAULTS,
+    WORDS,
+    Encoder,
+    Kind,
+    check_kind,
+    join_spec,
+    split_spec,
+)
 from firthshot.backbones.images import PictureError, map_ahead
 from firthshot.errors import FirthshotError, reason
 from firthshot.progress import SILENT, ProgressListener
@@ -59,8 +67,6 @@ def recall_encoder(mark: EncoderMark, given: Any = None, **how: Any) -> Encoder:
 
 def _on_record(mark: EncoderMark) -> str:
     """Return how to load an encoder; a file that is no longer there is refused."""
-    from firthshot.backbones.encoders import split_spec
-
     kind, _, name = mark.spec.partition(":")
     if kind == "python":
         raise FirthshotError(
@@ -78,8 +84,6 @@ def _on_record(mark: EncoderMark) -> str:
 
 def _moved(mark: EncoderMark, given: Any) -> Any:
     """Return a new place with the options on record, but for those that it names itself."""
-    from firthshot.backbones.encoders import join_spec, split_spec
-
     if not isinstance(given, str | Path) or mark.spec.startswith("python:"):
         return given
     place, told = split_spec(str(given))
@@ -96,18 +100,9 @@ def embed(
     """Return features (n, dim) float32; what the cache knows is not encoded again.
 
     The network is loaded only if something is left to encode. Features of a user's function are
-    not cached.
-
-    Parameters
-    ----------
-    items : sequence
-        Texts, or pictures: paths, or the bytes of files.
-    encoder : Encoder
-        From `load_encoder`.
-    listener : ProgressListener, optional
-    bad : list, optional
-        Gets the places of pictures that cannot be read, which then have no row of features;
-        without it, the first of them is refused.
+    not cached. Items are texts, or pictures: paths, or the bytes of files. ``bad`` gets the places
+    of pictures that cannot be read, which then have no row of features; without it, the first of
+    them is refused.
     """
     if not encoder.cacheable:
         return encoder.encode(items)
@@ -171,7 +166,7 @@ def embed_texts(
 
 
 def _of_kind(kind: Kind, encoder: Encoder | None) -> Encoder:
-    from firthshot.backbones.encoders import DEFAULTS, check_kind, load_encoder
+    from firthshot.backbones.encoders import load_encoder
 
     chosen = encoder or load_encoder(DEFAULTS[kind])
     check_kind(chosen.name, chosen.kind, kind)

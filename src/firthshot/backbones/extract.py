@@ -90,32 +90,15 @@ def extract(
     dtype: str = "float16",
     **words: Any,
 ) -> Bank:
-    """Encode a data set and write the bank.
+    """Encode a data set (`open_dataset`) with an encoder (`load_encoder`) and write the bank.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Pictures or texts, from `open_dataset`.
-    encoder : Encoder
-        From `load_encoder`; of the same kind.
-    out : path
-        The bank file. Unfinished work is kept beside it in ``OUT.parts`` until it is written.
-    rows_per_class : mapping of split to int, optional
-        How many rows of each class to keep, the first ones by file name; default all.
-    bn_train_sorted : bool
-        Take BatchNorm's statistics from class-sorted batches of 32, as the published ResNet
-        features were taken; the bank's ``extraction`` says so.
-    skip_bad : bool
-        Leave out pictures that cannot be decoded, and list them in the bank's notes; otherwise the
-        first of them stops the extraction.
-    threads : int, optional
-        Decoding threads; default one per core.
-    listener : ProgressListener, optional
-    dtype : {"float16", "float32"}
-        Precision of the bank.
-    **words
-        Fields of `BankMeta` that replace the default ones: name, dataset, backbone, licence,
-        provenance.
+    Unfinished work is kept beside the bank in ``OUT.parts``. ``rows_per_class`` says by split how
+    many rows of each class to keep, the first ones by file name. ``bn_train_sorted`` takes
+    BatchNorm's statistics from class-sorted batches of 32, as the published ResNet features were
+    taken; the bank's ``extraction`` says so. ``skip_bad`` leaves out pictures that cannot be read
+    and lists them in the bank's notes; otherwise the first of them stops the extraction. ``words``
+    are fields of `BankMeta` that replace the default ones: name, dataset, backbone, licence,
+    provenance.
     """
     check_kind(encoder.name, encoder.kind, dataset.kind)
     if not encoder.cacheable:

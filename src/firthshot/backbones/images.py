@@ -49,25 +49,13 @@ class PictureError(FirthshotError):
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a decoded picture becomes the input of an encoder.
+    """How a decoded picture becomes the input of an encoder."""
 
-    Attributes
-    ----------
-    size : int
-        Side of the square that the encoder sees, in pixels.
-    resize : int or None
-        Length to which the shorter side is resized before the centre is cropped; None: ``size``.
-    interpolation : {"bilinear", "bicubic"}
-        Both with antialiasing.
-    mean, std : tuple of float
-        Subtracted from and divided into the pixels, which are scaled to 0 … 1.
-    """
-
-    size: int
-    resize: int | None = None
-    interpolation: str = "bilinear"
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    size: int  # side of the square that the encoder sees, in pixels
+    resize: int | None = None  # of the shorter side before the centre is cropped; None: ``size``
+    interpolation: str = "bilinear"  # or bicubic, both with antialiasing
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)  # subtracted from pixels of 0 … 1 …
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)  # … which are then divided by this
 
     def __post_init__(self) -> None:
         if self.size < 1 or (self.resize is not None and self.resize < self.size):

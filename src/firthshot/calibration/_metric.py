@@ -17,17 +17,12 @@ Woodbury's identity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.linalg.lapack import spotrf, spotrs
 
 from firthshot.arrays import Array
+from firthshot.calibration._task import F32, CalibrationRows
 
-if TYPE_CHECKING:
-    from firthshot.calibration._task import CalibrationRows
-
-F32 = np.float32
 # A factor serves shifts within this ratio of its own: the metric is then off by as much in the
 # directions that L2 rules, where L-BFGS corrects it. Half the ratio factorises twice as often.
 _NEAR = 4.0

@@ -10,7 +10,6 @@ Which tasks are stacked depends on the trial numbers alone: 0 … 9, 10 … 19 a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,17 +19,13 @@ import numpy as np
 from firthshot.arrays import Array
 from firthshot.calibration._head import CalibratedLinear, fitted, form_terms
 from firthshot.calibration._kernels.passes import logits, pull_back
-from firthshot.calibration._solver import Pairs, dot, two_loop_recursion
 from firthshot.calibration._task import F32, CalibrationObjective
 from firthshot.engine import Penalty, Results, Solver, Trial, TrialSource, record_trial
-from firthshot.engine.solvers.line_search import DECREASE
 from firthshot.episodes import Episodes
-from firthshot.errors import FirthshotError
+from firthshot.errors import FirthshotError, MissingExtraError
 from firthshot.machine import one_blas_thread
 
 TOGETHER = 10
-# As in torch's line search: the share of the slope that may be left, and evaluations at most.
-_FLATTEN, _MOST_EVALUATIONS = 0.9, 25
 Objective = Callable[[Array], tuple[float, Array]]
 
 
@@ -143,117 +138,31 @@ def _mean_of(tasks: list[CalibrationObjective]) -> Objective:
 
 
 def lbfgs(objective: Objective, theta: Array, solver: SharedLbfgs) -> Array:
-    """Minimise by L-BFGS under the published rule: rounds that each count anew."""
-    pairs = Pairs(maxlen=solver.history)
-    most_evaluations = solver.iterations * 5 // 4
-    value, gradient = objective(theta)
-    begun = False
-    for _ in range(solver.rounds):
-        evaluations = 1
-        for _ in range(solver.iterations):
-            if np.abs(gradient).max() <= solver.tolerance_gradient:
-                return theta
-            direction = _direction(pairs, gradient)
-            slope = float(gradient @ direction)
-            if slope > -solver.tolerance_change:
-                break
-            first = 1.0 if begun else min(1.0, 1.0 / float(np.abs(gradient).sum()))
-            begun = True
-            here = _Point(0.0, value, gradient, slope)
-            found, used = strong_wolfe(
-                objective, theta, direction, here, first, solver.tolerance_change
-            )
-            moved, turned = found.step * direction, found.gradient - gradient
-            curvature = dot(moved, turned)
-            if curvature > 1e-10:  # torch's threshold
-                pairs.append((moved, turned, curvature))
-            change, theta = abs(found.value - value), theta + moved
-            value, gradient = found.value, found.gradient
-            evaluations += used
-            still = np.abs(moved).max() <= solver.tolerance_change
-            if evaluations >= most_evaluations or still or change < solver.tolerance_change:
-                break
-    return theta
+    """Minimise by torch's L-BFGS, whose rounds each count anew; the same on any number of threads.
 
-
-def _direction(pairs: Pairs, gradient: Array) -> Array:
-    """Return the direction of L-BFGS; H₀ is scaled by the last pair."""
-    scale = 1.0
-    if pairs:
-        _, y, curvature = pairs[-1]
-        scale = curvature / dot(y, y)
-    return two_loop_recursion(pairs, gradient, lambda direction: direction * scale)
-
-
-@dataclass(frozen=True)
-class _Point:
-    step: float
-    value: float
-    gradient: Array
-    slope: float
-
-
-def strong_wolfe(
-    objective: Objective, theta: Array, direction: Array, start: _Point, step: float,
-    shortest: float,
-) -> tuple[_Point, int]:  # fmt: skip
-    """Return a step from ``start`` under the strong Wolfe conditions, and the evaluations used.
-
-    Bracket by growing the step, then shrink the bracket by cubic interpolation. The factors 0.01,
-    10 and 0.1 are torch's.
+    The published code calls it so.
     """
-    used = 0
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("The solver shared-lbfgs", "torch") from None
+    place = torch.from_numpy(theta.copy()).requires_grad_()
+    optimiser = torch.optim.LBFGS(
+        [place], lr=1, max_iter=solver.iterations, history_size=solver.history,
+        tolerance_grad=solver.tolerance_gradient, tolerance_change=solver.tolerance_change,
+        line_search_fn="strong_wolfe",
+    )  # fmt: skip
 
-    def look(step: float) -> _Point:
-        nonlocal used
-        used += 1
-        new, there = objective(theta + step * direction)
-        return _Point(step, new, there, float(there @ direction))
+    def closure() -> Any:
+        value, gradient = objective(place.detach().numpy())
+        place.grad = torch.from_numpy(gradient)
+        return torch.tensor(value)
 
-    def too_high(point: _Point, best: _Point | None) -> bool:
-        above = point.value > start.value + DECREASE * point.step * start.slope
-        return above or (best is not None and point.value >= best.value)
-
-    before, now = start, look(step)
-    while used < _MOST_EVALUATIONS and not too_high(now, None if before is start else before):
-        if abs(now.slope) <= -_FLATTEN * start.slope:
-            return now, used
-        if now.slope >= 0:
-            break
-        longer = _cubic(before, now, now.step + 0.01 * (now.step - before.step), now.step * 10)
-        before, now = now, look(longer)
-    low, high = (before, now) if before.value <= now.value else (now, before)
-    while (
-        used < _MOST_EVALUATIONS and abs(high.step - low.step) * np.abs(direction).max() >= shortest
-    ):
-        ends = sorted((low.step, high.step))
-        margin = 0.1 * (ends[1] - ends[0])
-        middle = look(_cubic(low, high, ends[0] + margin, ends[1] - margin))
-        if too_high(middle, low):
-            high = middle
-            continue
-        if abs(middle.slope) <= -_FLATTEN * start.slope:
-            low = middle
-            break
-        if middle.slope * (high.step - low.step) >= 0:
-            high = low
-        low = middle
-    return low, used
-
-
-def _cubic(a: _Point, b: _Point, lowest: float, highest: float) -> float:
-    """Return where the cubic through two points and slopes is least, within bounds."""
-    left, right = (a, b) if a.step <= b.step else (b, a)
-    width = left.step - right.step
-    if width == 0:
-        return (lowest + highest) / 2
-    d1 = left.slope + right.slope - 3 * (left.value - right.value) / width
-    square = d1 * d1 - left.slope * right.slope
-    if not square >= 0:
-        return (lowest + highest) / 2
-    d2 = math.sqrt(square)
-    bottom = right.slope - left.slope + 2 * d2
-    if bottom == 0:
-        return (lowest + highest) / 2
-    least: Any = right.step + width * (right.slope + d2 - d1) / bottom
-    return float(min(max(least, lowest), highest))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for _ in range(solver.rounds):
+            optimiser.step(closure)
+    finally:
+        torch.set_num_threads(threads)
+    return np.asarray(place.detach().numpy())

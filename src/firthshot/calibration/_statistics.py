@@ -1,10 +1,8 @@
-"""Mean and covariance of every base class, computed once per bank and kept beside it."""
+"""Mean and covariance of every base class."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,6 @@ import numpy as np
 from firthshot.arrays import Array
 from firthshot.banks import Bank
 from firthshot.errors import BankError, FirthshotError
-from firthshot.files import replacing, user_cache
-
-_FORMAT = "1"
-_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,62 +71,11 @@ class BaseStatistics:
 
 
 def base_statistics(bank: Bank) -> BaseStatistics:
-    """Return mean and covariance of every base class of a bank, of its raw features.
-
-    Kept as ``NAME-HASH.stats`` (safetensors, float32) beside the bank's file, or in the user's
-    cache folder (``FIRTHSHOT_CACHE``) where that is not writable or inside the package; the hash is
-    of the bank's content. A bank in memory has no such file.
-    """
+    """Return mean and covariance of every base class of a bank, of its raw features."""
     if "base" not in bank.splits:
         raise BankError(
             f"Bank {bank.name!r} has no base classes, whose statistics Distribution Calibration "
             "needs: import it with a base split, or name another source bank."
         )
-    for path in _places(bank):
-        if (found := _read(path, bank)) is not None:
-            return found
-    made = BaseStatistics.from_rows([bank.features[r] for r in bank.class_rows("base")], bank.name)
-    _write(made, bank)
-    return made
-
-
-def _places(bank: Bank) -> list[Path]:
-    """Return where the statistics may be kept, first to last; nowhere for a bank in memory."""
-    if bank.path is None:
-        return []
-    name = f"{bank.name}-{bank.meta.sha256[:16]}.stats"
-    beside = Path(bank.path).resolve().parent
-    inside = beside.is_relative_to(_PACKAGE)
-    return [*([] if inside else [beside / name]), user_cache() / name]
-
-
-def _read(path: Path, bank: Bank) -> BaseStatistics | None:
-    """Return kept statistics, None where there are none or the file is damaged or of others."""
-    from safetensors import SafetensorError, safe_open
-
-    shape = (len(bank.classes("base")), bank.features.shape[1])
-    try:
-        with safe_open(path, framework="np") as file:
-            said = file.metadata() or {}
-            if (said.get("bank"), said.get("format")) != (bank.meta.sha256, _FORMAT):
-                return None
-            means, covariances = (file.get_tensor(name) for name in ("means", "covariances"))
-    except (OSError, SafetensorError):
-        return None
-    fits = means.shape == shape and covariances.shape == (*shape, shape[1])
-    return BaseStatistics(means, covariances, bank.name) if fits else None
-
-
-def _write(statistics: BaseStatistics, bank: Bank) -> None:
-    """Keep statistics in the first place that can be written to; none is no failure."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
-    arrays = {"means": statistics.means, "covariances": statistics.covariances}
-    said = {"bank": bank.meta.sha256, "format": _FORMAT}
-    for path in _places(bank):
-        with suppress(OSError, SafetensorError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as temporary:
-                save_file(arrays, temporary, metadata=said)
-            return
+    rows = bank.class_rows("base")
+    return BaseStatistics.from_rows([bank.features[each] for each in rows], bank.name)

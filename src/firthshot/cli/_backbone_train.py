@@ -157,13 +157,12 @@ def _decode(data: Dataset, side: int, cache: Path, console: Console) -> Pixels:
 
 
 def _train(setup: Setup, pixels: Pixels, out: Path, console: Console) -> list[EpochRecord]:
-    from firthshot.backbones.training import TrainingRun, draw_curves, write_history
+    from firthshot.backbones.training import TrainingRun, write_history
     from firthshot.cli._progress import ScreenProgress
 
     def tell(history: list[EpochRecord]) -> None:
         say(console, _epoch_words(history))
         write_history(history, out / "history.csv")
-        draw_curves(history, out / "curves.png", f"{setup.architecture}, {setup.recipe.name}")
 
     with ScreenProgress(console) as progress:
         run = TrainingRun(setup, pixels, out, progress, tell)

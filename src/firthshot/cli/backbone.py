@@ -72,8 +72,7 @@ def _recommend(console: Console, kind: str, words: str) -> None:
 def _encoder_table() -> Any:
     from rich.text import Text
 
-    from firthshot.backbones.encoders import DEFAULTS, ENCODERS
-    from firthshot.backbones.weights import describe_weights, find_weights
+    from firthshot.backbones.encoders import DEFAULTS, ENCODERS, describe_weights, find_weights
 
     table = make_table(
         "encoder", "takes", "dims", "MB", "licence", "weights", right=("dims", "MB"), one_line=True

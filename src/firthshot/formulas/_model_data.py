@@ -3,76 +3,49 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from firthshot.errors import FirthshotError, MissingExtraError, listed
-from firthshot.formulas._expressions import call_arguments, names_in
-from firthshot.formulas._language import check_expression
-from firthshot.formulas._limits import check_length
+from firthshot.formulas._language import Expression, call_arguments
+from firthshot.formulas._matrix import FloatArray, evaluate, make_matrix, short, specification
 from firthshot.formulas._tables import as_pandas, complete_rows, refuse_stray_text
 from firthshot.formulas._terms import (
+    check_length,
     columns_of,
-    evaluate,
     expressions,
     is_offset,
-    make_matrix,
+    names_in,
     parse_terms,
     plain_columns,
-    short,
-    specification,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import pandas as pd  # type: ignore[import-untyped]
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[np.float64]
 
 FAILURE, SUCCESS = "failure", "success"  # in this order the failures are the reference
 
 
 @dataclass(frozen=True)
 class ModelData:
-    """What a formula makes of a table.
+    """What a formula makes of a table."""
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame of shape (n, p)
-        The columns of the right-hand side, without the intercept and offsets.
-    y : ndarray of shape (n,)
-    intercept : bool
-    weights, offset : ndarray of shape (n,) or None
-    terms : dict of str to tuple of int
-        The columns of ``frame`` that belong to each term of the formula.
-    offset_option : str or None
-        The column that was named apart from the formula.
-    first_level : label or None
-        First level of an outcome whose levels have an order of their own.
-    source : dict of str to object
-        Formula, names of weights and offset, rows left out, groups of a binomial outcome.
-    spec : object
-        formulaic's memory of levels and knots, for new rows.
-    table : pandas.DataFrame
-        The rows of the table that were used, with all its columns.
-    """
-
-    frame: pd.DataFrame
-    y: NDArray[Any]
+    frame: pd.DataFrame  # (n, p): the right-hand side, without the intercept and offsets
+    y: NDArray[Any]  # (n,)
     intercept: bool
-    weights: FloatArray | None
-    offset: FloatArray | None
-    terms: dict[str, tuple[int, ...]]
-    offset_option: str | None
-    first_level: Any
-    source: dict[str, Any]
-    spec: Any
-    table: pd.DataFrame
+    weights: FloatArray | None  # (n,)
+    offset: FloatArray | None  # (n,)
+    terms: dict[str, tuple[int, ...]]  # the columns of ``frame`` of each term of the formula
+    offset_option: str | None  # the column that was named apart from the formula
+    first_level: Any  # of an outcome whose levels have an order of their own
+    source: dict[str, Any]  # formula, names of weights and offset, rows left out, groups of cbind
+    spec: Any  # formulaic's memory of levels and knots, for new rows
+    table: pd.DataFrame  # the rows that were used, with all columns of the table
 
     def row_weights(self) -> FloatArray:
         """Return how often each row of ``table`` counts: its weight, and its trials of cbind."""
@@ -99,20 +72,18 @@ def make_model_data(
     """Evaluate ``outcome ~ terms`` on a table.
 
     Unless ``allow_python``, the whole formula is checked before any part has a value: names are
-    columns, and functions are those of `check_expression`.
-
-    Raises
-    ------
-    FirthshotError
-        For an unreadable formula, an unknown column, a missing value.
+    columns, and functions are those of `Expression`.
     """
-    _require_formulaic()
+    try:
+        import formulaic  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("A formula", "formula") from None
     check_length(formula)
     table = as_pandas(data)
     outcome, right = _split(formula)
     counts = call_arguments(outcome, "cbind")
     for part in () if allow_python else counts or ():
-        check_expression(part, table.columns)
+        Expression(part, table.columns)
     if counts is None and outcome.strip("`") not in table.columns:
         _refuse_outcome(outcome, table.columns)
     outcomes = [outcome.strip("`")] if counts is None else names_in(counts)
@@ -213,13 +184,6 @@ def new_offset(data: ModelData, table: Any) -> FloatArray | None:
     return _numbers(complete_rows(rows, [name], "error", fitting=False), name)
 
 
-def _require_formulaic() -> None:
-    try:
-        import formulaic  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("A formula", "formula") from None
-
-
 def _split(formula: str) -> tuple[str, str]:
     outcome, tilde, terms = formula.partition("~")
     if not tilde or not outcome.strip() or not terms.strip() or "~" in terms:
@@ -233,7 +197,7 @@ def _refuse_outcome(outcome: str, columns: Iterable[str]) -> None:
     """Refuse an outcome that is no column, an expression in other words than a wrong name."""
     if re.fullmatch(r"`[^`]+`|[\w. ]+", outcome):
         raise FirthshotError(_unknown(outcome.strip("`"), columns))
-    inside = [name for name in names_in([outcome]) if name in set(columns)]
+    inside = [name for name in re.findall(r"[\w.]+", outcome) if name in set(columns)]
     example = f"{inside[0]!r}" if inside else "a column of classes"
     raise FirthshotError(
         f"The outcome {outcome!r} is an expression: name a plain column, such as {example}, "
@@ -314,11 +278,7 @@ def _numbers(used: pd.DataFrame, name: str | None) -> FloatArray | None:
 
 
 def _expanded(
-    made: ModelData,
-    counts: Sequence[str],
-    used: pd.DataFrame,
-    formula: str,
-    allow_python: bool,
+    made: ModelData, counts: Sequence[str], used: pd.DataFrame, formula: str, allow_python: bool
 ) -> ModelData:
     """Turn each row with counts of successes and failures into two weighted rows."""
     import pandas as pd

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,6 @@ from firthshot.errors import FirthshotError, check_choice
 from firthshot.tables import SEPARATORS, naming_table, read_parquet, refuse_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
 
@@ -103,13 +101,9 @@ def complete_rows(
 ) -> pd.DataFrame:
     """Return the named columns, in the rows that have all their values.
 
-    Parameters
-    ----------
-    missing : {"error", "drop"}
-        Refuse missing values by column and row, or leave such rows out. Infinite values are
-        refused always.
-    fitting : bool, default=True
-        Whether the advice may name ``missing='drop'``, which only a fit has.
+    ``missing`` is "error", which refuses missing values by column and row, or "drop", which leaves
+    such rows out. Infinite values are refused always. The advice may name ``missing='drop'`` if
+    ``fitting``: only a fit has it.
     """
     import pandas as pd
 

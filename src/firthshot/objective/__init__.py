@@ -5,42 +5,30 @@ Nothing here knows of features' origin, of heads or of solvers.
 
 from __future__ import annotations
 
+from firthshot.objective._inputs import check_prior, class_prior, log_softmax, softmax
 from firthshot.objective._loss import SampleLoss
 from firthshot.objective._penalty import L2Kind, Penalty, PenaltyTables
-from firthshot.objective._prior import check_prior, class_prior
-from firthshot.objective._softmax import log_softmax, softmax
-from firthshot.objective.cosine import cosine_scale
-from firthshot.objective.fisher import fisher_blocks, fisher_information
-from firthshot.objective.penalties import PENALTIES, register_penalty
-from firthshot.objective.penalties._family import PenaltyFamily
-from firthshot.objective.penalties.l2 import L2_PARAMETRISATIONS, L2Curvature, l2_curvature
+from firthshot.objective.penalties import (
+    L2_PARAMETRISATIONS,
+    PENALTIES,
+    L2Curvature,
+    PenaltyFamily,
+    l2_curvature,
+    register_penalty,
+)
 from firthshot.objective.theory import (
     TheoryCoefficient,
+    cosine_scale,
+    fisher_blocks,
+    fisher_information,
     sample_rank,
     theory_coefficient,
     theory_lambda,
 )
 
 __all__ = [
-    "L2_PARAMETRISATIONS",
-    "PENALTIES",
-    "L2Curvature",
-    "L2Kind",
-    "Penalty",
-    "PenaltyFamily",
-    "PenaltyTables",
-    "SampleLoss",
-    "TheoryCoefficient",
-    "check_prior",
-    "class_prior",
-    "cosine_scale",
-    "fisher_blocks",
-    "fisher_information",
-    "l2_curvature",
-    "log_softmax",
-    "register_penalty",
-    "sample_rank",
-    "softmax",
-    "theory_coefficient",
-    "theory_lambda",
-]
+    "L2_PARAMETRISATIONS", "PENALTIES", "L2Curvature", "L2Kind", "Penalty", "PenaltyFamily",
+    "PenaltyTables", "SampleLoss", "TheoryCoefficient", "check_prior", "class_prior",
+    "cosine_scale", "fisher_blocks", "fisher_information", "l2_curvature", "log_softmax",
+    "register_penalty", "sample_rank", "softmax", "theory_coefficient", "theory_lambda",
+]  # fmt: skip

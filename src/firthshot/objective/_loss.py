@@ -12,16 +12,12 @@ and `firthshot.torch` are tested against it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from firthshot.errors import FirthshotError
-from firthshot.objective._checks import match_labels, match_leading
-from firthshot.objective._softmax import Array, log_softmax
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from firthshot.objective._inputs import Array, log_softmax, match_labels, match_leading
 
 
 @dataclass(frozen=True, eq=False)

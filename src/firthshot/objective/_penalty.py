@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firthshot.errors import FirthshotError
+from firthshot.objective._inputs import PRIORS, class_prior
 from firthshot.objective._loss import SampleLoss
-from firthshot.objective._prior import PRIORS, class_prior
-from firthshot.objective.penalties import PENALTIES
-from firthshot.objective.penalties.l2 import l2_curvature
+from firthshot.objective.penalties import PENALTIES, l2_curvature
 
 Array = NDArray[Any]
 L2Kind = Literal["mean-square", "ridge", "weight-decay"]

@@ -6,22 +6,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
 from firthshot.backbones.datasets import TABLES, load_table, open_dataset, pickles_in
+from firthshot.backbones.embed import EncoderMark
+from firthshot.backbones.encoders import DEFAULTS, ENCODERS, WORDS, Encoder
 from firthshot.backbones.images import ENDINGS as PICTURES
+from firthshot.backbones.images import PictureError
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Array, Columns, Examples
 from firthshot.own_data._texts import lines_table, looks_like_texts, table_texts
 from firthshot.progress import SILENT, ProgressListener
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from firthshot.backbones.embed import EncoderMark
-    from firthshot.backbones.encoders import Encoder
 
 Encoded = Literal["image", "text"]
 _NONE = np.empty((0, 0))  # features that are still to be computed
@@ -31,14 +29,9 @@ _SAMPLE = 100  # rows that show what a column holds
 class Embedder:
     """The encoder of pictures or texts, loaded once, when the first source needs it.
 
-    Parameters
-    ----------
-    given : str or object, optional
-        Whatever `load_encoder` takes; else the encoder of the model, else the default.
-    mark : EncoderMark, optional
-        The encoder that a model was fitted with: another is refused.
-    listener : ProgressListener, optional
-        Hears what is downloaded, and how many pictures or texts are embedded.
+    It is ``given``, which is whatever `load_encoder` takes; else that of the model's ``mark``, and
+    then no other is allowed; else the default. ``listener`` hears what is downloaded, and how many
+    pictures or texts are embedded.
     """
 
     def __init__(
@@ -52,8 +45,6 @@ class Embedder:
 
     def encoder(self, kind: Encoded) -> Encoder:
         """Return the encoder of the model, the one that is named, or the default."""
-        from firthshot.backbones.encoders import WORDS
-
         loaded = self._load(None if self.mark is not None else kind)
         if loaded.kind != kind:
             taken, held = WORDS[loaded.kind], WORDS[kind]
@@ -67,7 +58,7 @@ class Embedder:
     def _load(self, kind: Encoded | None) -> Encoder:
         """Return the encoder of a kind, or of the model; standard error hears of downloads."""
         from firthshot.backbones.embed import recall_encoder
-        from firthshot.backbones.encoders import DEFAULTS, load_encoder
+        from firthshot.backbones.encoders import load_encoder
 
         if kind not in self._loaded:
             usual = DEFAULTS[kind] if kind is not None else getattr(self.mark, "spec", None)
@@ -100,61 +91,25 @@ class Embedder:
     @property
     def takes_texts(self) -> bool:
         """Whether the encoder of the model takes texts."""
-        from firthshot.backbones.encoders import ENCODERS
-
         if self.mark is None or self.mark.fingerprint is None:
             return False
         known = ENCODERS.get(self.mark.spec) or self._load(None)
         return known.kind == "text"
 
 
-def encoded_kind(source: str, columns: Columns, embedder: Embedder) -> Encoded | None:
-    """Tell whether a source holds pictures or texts; None for features.
+def holds_texts(path: Path, columns: Columns, embedder: Embedder) -> bool:
+    """Tell whether a table is one of texts.
 
-    A folder and a picture file are pictures. A table is one of texts when its column of texts is
-    named, when the model was fitted to texts, or when its only column beside label and id holds
-    words.
+    It is when its column of texts is named, when the model was fitted to texts, or when its only
+    column beside label and id holds words.
     """
-    path = Path(source)
-    if path.is_dir() or path.suffix.lower() in PICTURES:
-        return "image"
     if path.suffix.lower() not in TABLES or not path.is_file():
-        return None
+        return False
     if columns.text is not None or embedder.takes_texts:
-        return "text"
+        return True
     with suppress(FirthshotError):  # the reader of tables has its own words for it
-        return "text" if looks_like_texts(load_table(path, rows=_SAMPLE), columns) else None
-    return None
-
-
-def read_encoded(
-    source: str,
-    kind: Encoded,
-    columns: Columns,
-    embedder: Embedder,
-    *,
-    needs_label: bool = True,
-    skip_bad: bool = False,
-) -> Examples:
-    """Embed the pictures or texts of a source: a folder, a picture or a table.
-
-    ``needs_label`` refuses pictures that are not in class folders, and a table without labels;
-    ``skip_bad`` leaves out pictures that cannot be read.
-    """
-    if kind == "image":
-        _refuse_without_pictures(Path(source))
-    mark = embedder.mark
-    if mark is not None and mark.fingerprint is None and embedder.given is None:
-        held = "pictures" if kind == "image" else "texts"
-        raise FirthshotError(
-            f"{source} holds {held}, but the model was fitted to features ({mark.spec}): give "
-            "features made the same way."
-        )
-    if kind == "text":
-        table = load_table(Path(source))
-        return embed_table_texts(table, source, columns, embedder, needs_label)
-    paths, labels = pictures_of(Path(source), needs_label=needs_label)
-    return embed_files(paths, labels, source, embedder, skip_bad=skip_bad)
+        return looks_like_texts(load_table(path, rows=_SAMPLE), columns)
+    return False
 
 
 def embed_lines(
@@ -194,8 +149,6 @@ def embed_table_texts(
 
 def embed_picture(content: bytes, embedder: Embedder, source: str = "Standard input") -> Examples:
     """Embed one picture, given as the bytes of its file, with the encoder of a model."""
-    from firthshot.backbones.images import PictureError
-
     rows = Examples(source, _NONE, ids=np.array([source]), id_name="picture")
     try:
         return embedder.examples("image", [content], rows)
@@ -213,15 +166,10 @@ def embed_files(
     *,
     skip_bad: bool | None = False,
 ) -> Examples:
-    """Embed picture files; those that cannot be read are left out, or refused together.
+    """Embed picture files; those that cannot be read are named, all of them, in `Examples.bad`.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-    labels : (n,) or None
-    source : what the user calls the files
-    skip_bad : leave bad files out: they are named in `Examples.bad`; None leaves it to the caller
-        what to do about them
+    They are refused together unless ``skip_bad`` leaves them out; None leaves that to the caller.
+    ``source`` is what the user calls the files.
     """
     bad: list[int] = []
     rows = Examples(source, _NONE, id_name="picture")
@@ -254,27 +202,38 @@ def refuse_bad(bad: Sequence[str], total: int, *, skip_bad: bool) -> None:
         )
 
 
-def _refuse_without_pictures(source: Path) -> None:
-    """Refuse a picture that is not there, and a folder in which there are none."""
-    if not source.exists():
-        raise FirthshotError(f"There is no file {source}: check the path.")
-    if not source.is_dir() or pickles_in(source):
-        return
-    if not any(path.suffix.lower() in PICTURES for path in source.rglob("*")):
-        raise FirthshotError(
-            f"{source} holds no pictures: give a folder of them, or the name of a file."
-        )
-
-
 def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndarray | None]:
     """Return the picture files of a source, and their class folders if it has any."""
-    _refuse_without_pictures(source)
+    if not source.exists():
+        raise FirthshotError(f"There is no file {source}: check the path.")
     if not source.is_dir():
         if needs_label:
             raise FirthshotError(f"{source} is one picture: give a folder of class folders.")
         return [source], None
+    if not pickles_in(source) and not any(
+        path.suffix.lower() in PICTURES for path in source.rglob("*")
+    ):
+        raise FirthshotError(
+            f"{source} holds no pictures: give a folder of them, or the name of a file."
+        )
     flat = sorted(path for path in source.iterdir() if path.suffix.lower() in PICTURES)
     if flat and not needs_label:
         return flat, None
     data = open_dataset(source)
     return list(data.contents), np.array(data.classes)[data.labels]
+
+
+def picture_files(sources: Sequence[str]) -> tuple[list[Path], Array | None]:
+    """Return the pictures of folders and files, and their class folders where all have them."""
+    found = [pictures_of(Path(source), needs_label=False) for source in sources]
+    paths = [path for part, _ in found for path in part]
+    labels = [part for _, part in found if part is not None]
+    return paths, np.concatenate(labels) if len(labels) == len(found) else None
+
+
+def read_pictures(
+    sources: Sequence[str], embedder: Embedder, *, skip_bad: bool = False
+) -> Examples:
+    """Embed the pictures of folders and files as one list."""
+    paths, labels = picture_files(sources)
+    return embed_files(paths, labels, ", ".join(sources), embedder, skip_bad=skip_bad)

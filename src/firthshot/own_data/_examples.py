@@ -19,35 +19,17 @@ GIVEN_TEXT = "The text"  # the source of a text that was given as such
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table mean what; all others are features.
+    """Which columns of a table mean what; all others are features."""
 
-    Attributes
-    ----------
-    label : str
-        The class of each row.
-    id : str or None
-        What to call each row in predictions; a column called ``id`` if not given.
-    drop : tuple of str
-        Columns to leave away.
-    features : tuple of str or None
-        The features by name, in their order, where a model asks for them; other columns are then
-        left out. None: every column that is nothing else is a feature.
-    text : str or None
-        The column of texts to embed, if the rows are texts.
-    classes : frozenset of str
-        What a model tells apart, as text: a column of nothing else holds labels, whatever it is
-        called.
-    model_text : str or None
-        The column of texts that a model was fitted to, which ``text`` overrides.
-    """
-
-    label: str = "label"
-    id: str | None = None
-    drop: tuple[str, ...] = ()
+    label: str = "label"  # the class of each row
+    id: str | None = None  # what to call each row in predictions; else a column called ``id``
+    drop: tuple[str, ...] = ()  # columns to leave away
+    # the features that a model asks for, in their order; other columns are then left out
     features: tuple[str, ...] | None = None
-    text: str | None = None
+    text: str | None = None  # the column of texts to embed, if the rows are texts
+    # what a model tells apart: a column of nothing else holds labels, whatever it is called
     classes: frozenset[str] = frozenset()
-    model_text: str | None = None
+    model_text: str | None = None  # the texts that a model was fitted to; ``text`` overrides it
 
 
 def refuse_contradictions(
@@ -69,57 +51,24 @@ def refuse_contradictions(
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows of a source.
+    """Rows of a source."""
 
-    Attributes
-    ----------
-    source : str
-        What was read, as the user wrote it.
-    features : (n, d), floating point and finite
-    labels : (n,) whole numbers or text, or None where the source has none
-    names : tuple of d names, or None where features are only numbered
-    ids : (n,) or None
-        What the source calls its rows.
-    id_name : str
-        The heading of the ids.
-    kind : {"features", "image", "text"}
-        What the source holds: the features themselves, or pictures or texts embedded here.
-    encoder : str or None
-        What made the features, where the source knows.
-    fingerprint : str or None
-        What identifies the encoder's weights, where it was loaded here.
-    files : (n,) or None
-        The input of each row, where there are several and its id does not name it.
-    unused : tuple of str
-        Columns of the source that the model does not ask for, and that are not its labels.
-    label_name : str or None
-        The column that held the labels, if they come from one.
-    text_name : str or None
-        The column that held the texts, if they come from one.
-    notes : tuple of str
-        Sentences about how the source was read.
-    texts : tuple of str or None
-        The texts that were embedded.
-    bad : tuple of str
-        Files that were left out because they cannot be read.
-    """
-
-    source: str
-    features: Array
-    labels: Array | None = None
-    names: tuple[str, ...] | None = None
-    ids: Array | None = None
-    id_name: str = "row"
-    kind: Kind = "features"
-    encoder: str | None = None
-    fingerprint: str | None = None
-    unused: tuple[str, ...] = ()
-    files: Array | None = None
-    label_name: str | None = None
-    text_name: str | None = None
-    notes: tuple[str, ...] = ()
-    texts: tuple[str, ...] | None = None
-    bad: tuple[str, ...] = ()
+    source: str  # what was read, as the user wrote it
+    features: Array  # (n, d), floating point and finite
+    labels: Array | None = None  # (n,) whole numbers or text, where the source has them
+    names: tuple[str, ...] | None = None  # of the d features, unless they are only numbered
+    ids: Array | None = None  # (n,), what the source calls its rows …
+    id_name: str = "row"  # … and the heading of that
+    kind: Kind = "features"  # the features themselves, or pictures or texts embedded here
+    encoder: str | None = None  # what made the features, where the source knows
+    fingerprint: str | None = None  # of the encoder's weights, where it was loaded here
+    unused: tuple[str, ...] = ()  # columns that the model does not ask for, labels apart
+    files: Array | None = None  # (n,), the input of each row, where its id does not name it
+    label_name: str | None = None  # the column that held the labels …
+    text_name: str | None = None  # … and the texts, if they come from one
+    notes: tuple[str, ...] = ()  # sentences about how the source was read
+    texts: tuple[str, ...] | None = None  # that were embedded
+    bad: tuple[str, ...] = ()  # files that were left out because they cannot be read
 
     def __len__(self) -> int:
         return len(self.features)

@@ -11,35 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-
-from firthshot.own_data._encoded import embed_files, pictures_of, refuse_bad
+from firthshot.own_data._encoded import embed_files, refuse_bad
 from firthshot.own_data._predictions import as_predictions, render
 from firthshot.progress import SILENT
 
 if TYPE_CHECKING:
-    from firthshot.own_data._encoded import Embedder
     from firthshot.own_data._examples import Array, Examples
     from firthshot.own_data._model import FittedModel
 
 PART = 64  # files that are embedded together
 KINDS_IN_PARTS = (".csv", ".tsv", ".jsonl")
-
-
-def picture_files(sources: Sequence[str]) -> tuple[list[Path], Array | None]:
-    """Return the pictures of folders and files, and their class folders where all have them."""
-    found = [pictures_of(Path(source), needs_label=False) for source in sources]
-    paths = [path for part, _ in found for path in part]
-    labels = [part for _, part in found if part is not None]
-    return paths, np.concatenate(labels) if len(labels) == len(found) else None
-
-
-def read_pictures(
-    sources: Sequence[str], embedder: Embedder, *, skip_bad: bool = False
-) -> Examples:
-    """Embed the pictures of folders and files as one list."""
-    paths, labels = picture_files(sources)
-    return embed_files(paths, labels, ", ".join(sources), embedder, skip_bad=skip_bad)
 
 
 @dataclass

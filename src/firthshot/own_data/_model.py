@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from firthshot.backbones.embed import EncoderMark
 from firthshot.errors import FirthshotError
 from firthshot.own_data._encoded import Embedder
 from firthshot.own_data._examples import Array, Columns, Examples
-from firthshot.own_data._heads import AUTO, HEADS
+from firthshot.own_data._heads import AUTO, HEADS, export_head
 from firthshot.own_data._predictions import matched_features, model_features
+from firthshot.own_data._report import FitReport, answer_lines, report_fit, title_line
 from firthshot.own_data._sources import is_text, read_examples
+from firthshot.own_data.novelty import Novelty, fit_novelty
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
-    from firthshot.own_data._growing import Changes
-    from firthshot.own_data._report import FitReport
-    from firthshot.own_data.novelty import Novelty
+    from firthshot.own_data._fitting import Changes
 
 UNKNOWN = "unknown"
 
@@ -67,7 +69,6 @@ class FittedModel:
         encoder : str or object, optional
             Where the model's encoder is now, if it has moved; or the object it was fitted with.
         """
-        from firthshot.backbones.embed import EncoderMark
         from firthshot.estimators import load_model
 
         estimator = load_model(path)
@@ -153,8 +154,6 @@ class FittedModel:
     @property
     def novelty(self) -> Novelty:
         """What tells rows of no class; it needs the rows that the model was fitted to."""
-        from firthshot.own_data.novelty import fit_novelty
-
         if self._novelty is None:
             examples = self._rows("say what is unknown")
             self._novelty = fit_novelty(examples.features, examples.coded_labels()[1])
@@ -173,8 +172,6 @@ class FittedModel:
     @property
     def answer(self) -> FitReport:
         """What left-out rows say of the model; a loaded model computes it again."""
-        from firthshot.own_data._report import report_fit
-
         if self._report is None:
             self._report = report_fit(self.estimator, self._rows("be assessed"), self.head)
         return self._report
@@ -190,8 +187,6 @@ class FittedModel:
         return page
 
     def __str__(self) -> str:
-        from firthshot.own_data._answer import answer_lines, title_line
-
         lines = (f"{name}: {words}" for name, words in answer_lines(self.answer))
         return "\n".join([title_line(self.answer), *lines])
 
@@ -199,10 +194,6 @@ class FittedModel:
         return f"<FittedModel {self.head!r} of {len(self.classes_)} classes>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        from firthshot.own_data._answer import answer_lines, title_line
-
         if self._report is None and self.examples is None:
             return f"<p>{escape(repr(self))}</p>"
         lines = "".join(
@@ -256,12 +247,10 @@ class FittedModel:
         Parameters
         ----------
         kind : {"onnx", "skops", "sklearn"}
-            ONNX takes every head; the others the linear and the cosine head, as a pipeline of
-            scikit-learn's own classes. "sklearn" is a joblib file: a pickle.
+            ONNX takes every head; the others take the linear and the cosine head, as a pipeline of
+            scikit-learn's own classes. "sklearn" is a pickle: load only your own.
         path : str or Path
         """
-        from firthshot.own_data._export import export_head
-
         return export_head(self, kind, Path(path))
 
     def update(self, source: Any, y: Any = None, **reading: Any) -> FittedModel:
@@ -275,7 +264,7 @@ class FittedModel:
         **reading : how to read the source: ``label``, ``text``, ``id``, ``drop``, ``split``,
             ``skip_bad``
         """
-        from firthshot.own_data._growing import grown
+        from firthshot.own_data._fitting import grown
 
         return grown(self, self._rows("grow"), source, y, reading)
 
@@ -304,13 +293,4 @@ def _kept_examples(estimator: Any) -> Examples | None:
     )
 
 
-def load(path: str | Path, encoder: Any = None) -> FittedModel:
-    """Read a model of `firthshot.fit`: it takes pictures, texts or rows, as it was fitted.
-
-    Parameters
-    ----------
-    path : str or Path
-    encoder : str or object, optional
-        Where the model's encoder is now, if it has moved; or the object it was fitted with.
-    """
-    return FittedModel.load(path, encoder)
+load = FittedModel.load

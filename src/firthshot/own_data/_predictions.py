@@ -5,18 +5,16 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 
+from firthshot.backbones.embed import EncoderMark
 from firthshot.errors import FirthshotError
 from firthshot.files import write_whole
 from firthshot.own_data._examples import Array, Examples, named_rows
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import polars as pl
 
 RESERVED = ("file", "prediction", "confidence")
 KINDS = (".csv", ".tsv", ".parquet", ".jsonl")
@@ -25,25 +23,15 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of some rows.
+    """What a model says of some rows."""
 
-    Attributes
-    ----------
-    ids : (n,), under the heading ``id_name``
-    classes : (K,)
-    probabilities : (n, K)
-    predicted : (n,), the most probable class of each row
-    truth : (n,) labels of the rows, or None where they have none
-    files : (n,) the input of each row, or None where its id says enough
-    """
-
-    ids: Array
-    id_name: str
-    classes: Array
-    probabilities: Array
-    predicted: Array
-    truth: Array | None = None
-    files: Array | None = None
+    ids: Array  # (n,) …
+    id_name: str  # … under this heading
+    classes: Array  # (K,)
+    probabilities: Array  # (n, K)
+    predicted: Array  # (n,), the most probable class of each row
+    truth: Array | None = None  # (n,) labels of the rows, where they have any
+    files: Array | None = None  # (n,) the input of each row, where its id does not say it
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -72,8 +60,6 @@ class Predictions:
 
         A column ``file`` comes first where rows come from several inputs.
         """
-        import polars as pl
-
         columns: dict[str, Any] = {name: each.tolist() for name, each in self.names().items()}
         columns["prediction"] = self.predicted.tolist()
         columns["confidence"] = self.confidence
@@ -112,7 +98,6 @@ def matched_features(examples: Examples, model: Any) -> Any:
 
 def _taken(model: Any) -> str:
     """Return what a model of pictures or texts takes."""
-    from firthshot.backbones.embed import EncoderMark
     from firthshot.own_data._encoded import Embedder
 
     mark = EncoderMark(model.encoder_name_, model.encoder_fingerprint_)
@@ -143,8 +128,6 @@ def as_predictions(
 
 def render(predictions: Predictions, kind: str) -> bytes:
     """Return predictions as the content of a file of one of `KINDS`."""
-    import polars as pl
-
     if kind == ".jsonl":
         return "".join(line + "\n" for line in _json_lines(predictions)).encode()
     table, content = predictions.table(), io.BytesIO()

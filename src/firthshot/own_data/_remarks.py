@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from firthshot.errors import Advice, listed
 from firthshot.estimators import offset_columns, wide_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from firthshot.own_data._examples import Array, Examples
+from firthshot.own_data._examples import Array, Examples
 
 UNEVEN = 2  # times as many rows as the smallest class has: less is not worth a word
 EMBEDDING = 64  # columns; a table as wide as that is one, and its columns nobody's to mend

@@ -1,14 +1,16 @@
-"""From what the user names to `Examples`: the one place that knows the kinds of sources."""
+"""From what the user names or holds to `Examples`: the one place that knows kinds of sources."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
+from firthshot.backbones.datasets import load_table
 from firthshot.backbones.images import ENDINGS as PICTURES
 from firthshot.banks import (
     READERS,
@@ -20,15 +22,24 @@ from firthshot.banks import (
     read_source,
 )
 from firthshot.errors import FirthshotError, refusing
-from firthshot.own_data._encoded import Embedder, embed_lines, encoded_kind, read_encoded
+from firthshot.own_data._encoded import (
+    Embedder,
+    embed_files,
+    embed_lines,
+    embed_table_texts,
+    embed_texts,
+    holds_texts,
+    pictures_of,
+)
 from firthshot.own_data._examples import GIVEN_TEXT, Columns, Examples
-from firthshot.own_data._inputs import held_examples
-from firthshot.own_data._stdin import decode, parse_items
-from firthshot.own_data._tables import finite_features, read_examples_table
+from firthshot.own_data._tables import finite_features, read_examples_table, table_examples
+from firthshot.own_data._texts import decode, looks_like_texts, parse_items
 from firthshot.tables import TABLES, refuse_foreign
 
 JSON_LINES = (".jsonl", ".ndjson")
 FEATURES = (".npy", *READERS)
+PYTHON = "the given table"
+KINDS_OF_DATA = "an array of shape (rows, features), a data frame, texts or pictures"
 
 
 def read_examples(
@@ -43,78 +54,128 @@ def read_examples(
 ) -> Examples:
     """Read the rows of anything: a source, a list of pictures or texts, a frame, an array.
 
-    Parameters
-    ----------
-    source : str, Path, sequence of them, data frame or array
-        By name: a folder of class folders of pictures or one picture, a table of texts or of
-        features (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes
-        them (.npz with X and y, features.npy,labels.npy, …), or the name or path of a bank; for a
-        model of texts that asks for no labels, also a text.
-    columns : Columns
-        What the columns of a table mean.
-    y : array-like, optional
-        The labels, where the data do not hold them.
-    split : str or None
-        Only this split of a bank; all its classes otherwise.
-    needs_label : bool
-        Whether rows without labels are refused.
-    embedder : Embedder, optional
-        Gives pictures and texts their features; one may serve several sources.
-    skip_bad : bool
-        Leave out pictures that cannot be read.
-
-    Raises
-    ------
-    FirthshotError
-        For anything that is missing, damaged or not a finite number, in one sentence.
+    By name, a source is a folder of class folders of pictures or one picture, a table of texts or
+    of features (.csv, .tsv, .parquet, .jsonl), a feature file as `firthshot bank import` takes them
+    (.npz with X and y, features.npy,labels.npy, …), or the name or path of a bank, of which
+    ``split`` takes one split; for a model of texts that asks for no labels, also a text. ``y`` are
+    the labels of data that do not hold them; ``embedder`` gives pictures and texts their features,
+    and one may serve several sources.
     """
-    columns, embedder = columns or Columns(), embedder or Embedder()
+    reader = _Reader(columns or Columns(), embedder or Embedder(), needs_label, skip_bad)
     if not isinstance(source, str | Path):
-        return held_examples(
-            source, y, columns, embedder, needs_label=needs_label, skip_bad=skip_bad
-        )
-    source = str(source)
+        return reader.held(source, y)
     if y is not None:
         raise FirthshotError(f"{source} holds its own labels: leave out y.")
-    kind = Path(source).suffix.lower()
-    if embedder.takes_texts and not needs_label and split is None and is_text(source):
-        return _text_example(source, embedder)
-    if split is not None and not _is_bank(source):
-        raise FirthshotError(f"{source} is no bank: leave out the split {split}.", "split")
-    if source.endswith("/") and not Path(source).exists():
-        raise FirthshotError(f"There is no folder {source}: check the path.")
-    if Path(source).is_file():
-        refuse_foreign(Path(source))
-    if kind == ".txt" and embedder.takes_texts:
-        return embed_lines(_content(source), embedder, source)
-    _refuse_unknown(source, embedder)
-    encoded = encoded_kind(source, columns, embedder)
-    if encoded is not None:
-        return read_encoded(
-            source, encoded, columns, embedder, needs_label=needs_label, skip_bad=skip_bad
-        )
-    _refuse_for_features(source, embedder.given, columns)
-    if kind in TABLES:
-        return read_examples_table(Path(source), columns, needs_label=needs_label)
-    if kind in JSON_LINES:
-        return parse_items(_content(source), columns, source, needs_label=needs_label)
-    if _is_bank(source):
-        return _bank_examples(source, split)
-    return _file_examples(source, needs_label)
+    return reader.named(str(source), split)
 
 
-def _refuse_for_features(source: str, encoder: Any, columns: Columns) -> None:
-    """Refuse what only pictures and texts have, naming the options that were given."""
-    given = [] if encoder is None else ["encoder"]
-    if columns.text is not None:
-        given.append("text")
-    if given:
-        if _is_bank(source):
-            load_bank(source)  # says so if there is none
-        named = " and ".join(given)
-        raise FirthshotError(
-            f"{source} holds features, neither pictures nor texts: leave out {named}.", *given
-        )
+@dataclass(frozen=True)
+class _Reader:
+    """What columns mean, what gives pictures and texts their features, and what is refused."""
+
+    columns: Columns
+    embedder: Embedder
+    needs_label: bool
+    skip_bad: bool
+
+    def named(self, source: str, split: str | None) -> Examples:
+        """Return the rows of a file, a folder, a bank, or of a text given as such."""
+        path, embedder = Path(source), self.embedder
+        kind = path.suffix.lower()
+        if embedder.takes_texts and not self.needs_label and split is None and is_text(source):
+            return _text_example(source, embedder)
+        if split is not None and not _is_bank(source):
+            raise FirthshotError(f"{source} is no bank: leave out the split {split}.", "split")
+        if source.endswith("/") and not path.exists():
+            raise FirthshotError(f"There is no folder {source}: check the path.")
+        if path.is_file():
+            refuse_foreign(path)
+        if kind == ".txt" and embedder.takes_texts:
+            return embed_lines(_content(source), embedder, source)
+        _refuse_unknown(source, embedder)
+        if path.is_dir() or kind in PICTURES:
+            paths, labels = pictures_of(path, needs_label=self.needs_label)
+            self._refuse_encoded(source, "pictures")
+            return embed_files(paths, labels, source, embedder, skip_bad=self.skip_bad)
+        if holds_texts(path, self.columns, embedder):
+            self._refuse_encoded(source, "texts")
+            table = load_table(path)
+            return embed_table_texts(table, source, self.columns, embedder, self.needs_label)
+        self._refuse_for_features(source)
+        if kind in TABLES:
+            return read_examples_table(path, self.columns, needs_label=self.needs_label)
+        if kind in JSON_LINES:
+            text = _content(source)
+            return parse_items(text, self.columns, source, needs_label=self.needs_label)
+        return _bank_examples(source, split) if _is_bank(source) else self._features(source)
+
+    def _refuse_encoded(self, source: str, held: str) -> None:
+        """Refuse pictures and texts for a model of features whose encoder is not known."""
+        mark = self.embedder.mark
+        if mark is not None and mark.fingerprint is None and self.embedder.given is None:
+            raise FirthshotError(
+                f"{source} holds {held}, but the model was fitted to features ({mark.spec}): give "
+                "features made the same way."
+            )
+
+    def _refuse_for_features(self, source: str) -> None:
+        """Refuse what only pictures and texts have, naming the options that were given."""
+        options = {"encoder": self.embedder.given, "text": self.columns.text}
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            if _is_bank(source):
+                load_bank(source)  # says so if there is none
+            raise FirthshotError(
+                f"{source} holds features, neither pictures nor texts: leave out "
+                f"{' and '.join(given)}.",
+                *given,
+            )
+
+    def _features(self, source: str) -> Examples:
+        """Read a feature file through the importers of banks."""
+        bare = None if self.needs_label else _bare_features(source)
+        if bare is not None:
+            return Examples(source, finite_features(bare, source))
+        found = read_source(source)
+        labels = found.owners if found.names is None else np.array(found.names)[found.owners]
+        return Examples(source, finite_features(found.features, source), labels)
+
+    def held(self, data: Any, y: Any) -> Examples:
+        """Return the rows of what is held in memory."""
+        try:
+            found = self._held(data, y)
+        except FirthshotError as error:
+            if not str(error).startswith(PYTHON):
+                raise
+            raise error.reworded(str(error)[0].upper() + str(error)[1:]) from None
+        if y is not None and found.kind != "image":  # of which some may be left out
+            found = replace(found, labels=_labels(y, len(found)))
+        if self.needs_label and found.labels is None:
+            raise FirthshotError("The rows have no labels: give y.")
+        return found
+
+    def _held(self, data: Any, y: Any) -> Examples:
+        if data is None:
+            raise FirthshotError(f"The data are None: give {KINDS_OF_DATA}.")
+        data = data.toarray() if hasattr(data, "toarray") else data  # of scipy
+        if hasattr(data, "columns") and hasattr(data, "__getitem__"):
+            return self._frame(_as_polars(data), self.needs_label and y is None)
+        if not hasattr(data, "__len__") or not len(data):
+            raise FirthshotError(f"The data are empty or no sequence: give {KINDS_OF_DATA}.")
+        if not all(isinstance(one, str | Path) for one in data):
+            return Examples(PYTHON, _numbers(data))
+        pictures = all(Path(one).suffix.lower() in PICTURES for one in data)
+        if self.embedder.takes_texts or not pictures:
+            return embed_texts([str(one) for one in data], PYTHON, self.embedder)
+        labels = None if y is None else _labels(y, len(data))
+        paths = [Path(one) for one in data]
+        return embed_files(paths, labels, PYTHON, self.embedder, skip_bad=self.skip_bad)
+
+    def _frame(self, frame: pl.DataFrame, needs_label: bool) -> Examples:
+        columns, embedder = self.columns, self.embedder
+        if columns.text is not None or embedder.takes_texts or looks_like_texts(frame, columns):
+            return embed_table_texts(frame, PYTHON, columns, embedder, needs_label)
+        return table_examples(frame, PYTHON, columns, needs_label=needs_label)
 
 
 def _content(source: str) -> str:
@@ -189,16 +250,6 @@ def _bank_examples(source: str, split: str | None) -> Examples:
     return Examples(source, features, labels, encoder=bank.meta.backbone or None)
 
 
-def _file_examples(source: str, needs_label: bool) -> Examples:
-    """Read a feature file through the importers of banks."""
-    bare = None if needs_label else _bare_features(source)
-    if bare is not None:
-        return Examples(source, finite_features(bare, source))
-    found = read_source(source)
-    labels = found.owners if found.names is None else np.array(found.names)[found.owners]
-    return Examples(source, finite_features(found.features, source), labels)
-
-
 def _bare_features(source: str) -> np.ndarray | None:
     """Return the rows of a .npy file, or of a .npz file without y; None for any other source."""
     path = Path(source)
@@ -221,3 +272,47 @@ def _bare_features(source: str) -> np.ndarray | None:
                 "numbers"
             )
     return np.asarray(features)
+
+
+def _as_polars(frame: Any) -> pl.DataFrame:
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if hasattr(frame, "to_dict") and hasattr(frame, "iloc"):  # of pandas
+        return pl.DataFrame([_series(str(name), frame[name]) for name in frame.columns])
+    return pl.DataFrame(frame)
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    """Return a column of pandas, in which whatever is missing is null."""
+    values = [
+        None if gone else value for value, gone in zip(column.tolist(), column.isna(), strict=True)
+    ]
+    try:
+        return pl.Series(name, values)
+    except TypeError:
+        raise FirthshotError(
+            f"Column {name!r} of {PYTHON} holds values of several types: write all as words or all "
+            "as numbers."
+        ) from None
+
+
+def _numbers(data: Any) -> np.ndarray:
+    try:
+        features = np.asarray(data)
+        if features.ndim != 2 or not features.size:
+            raise FirthshotError(f"Rows of shape {features.shape} are none: give (rows, features).")
+        return finite_features(features, PYTHON)
+    except FirthshotError:
+        raise
+    except (TypeError, ValueError):
+        raise FirthshotError(f"The rows are no numbers: give {KINDS_OF_DATA}.") from None
+
+
+def _labels(y: Any, rows: int) -> np.ndarray:
+    labels = np.asarray(y)
+    gaps = [row for row, one in enumerate(labels.ravel().tolist(), 1) if one is None or one != one]
+    if gaps:
+        raise FirthshotError(f"y has no label in row {gaps[0]}: fill it in or remove the row.")
+    if labels.shape != (rows,):
+        raise FirthshotError(f"y has shape {labels.shape}: give one label for each of {rows} rows.")
+    return labels

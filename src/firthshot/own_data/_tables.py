@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from firthshot.errors import FirthshotError, listed
 from firthshot.own_data._examples import Array, Columns, Examples, unknown_column
 from firthshot.tables import are_fractional, class_labels, load_table, naming_table, plain_number
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import polars as pl
-
 _INDICES = ("", "unnamed: 0", "__index_level_0__")  # what pandas calls an index that it wrote
 
 
 def read_examples_table(path: Path, columns: Columns, *, needs_label: bool) -> Examples:
-    """Read a .csv, .tsv or .parquet file.
-
-    Parameters
-    ----------
-    path : Path
-    columns : Columns
-    needs_label : bool
-        Whether a table without the label column is refused; otherwise it has no labels.
-    """
+    """Read a .csv, .tsv or .parquet file; one without labels is refused if they are needed."""
     if path.is_file() and not path.stat().st_size:
         raise FirthshotError(f"{path} is empty: give a table with a header and rows.")
     with naming_table(path):
@@ -69,7 +58,6 @@ def table_examples(
 
 def _unused(table: pl.DataFrame, classes: frozenset[str]) -> list[str]:
     """Return the columns that hold something other than a model's classes."""
-    import polars as pl
 
     def is_label(column: pl.Series) -> bool:
         if not (column.dtype == pl.String or column.dtype.is_integer()):
@@ -81,8 +69,6 @@ def _unused(table: pl.DataFrame, classes: frozenset[str]) -> list[str]:
 
 def _chosen(table: pl.DataFrame, names: tuple[str, ...] | None, source: str) -> pl.DataFrame:
     """Return the columns of these names in their order, or all."""
-    import polars as pl
-
     if names is None or (table.width == 1 and isinstance(table.dtypes[0], pl.List | pl.Array)):
         return table
     missing = [name for name in names if name not in table.columns]
@@ -115,8 +101,6 @@ def index_column(name: str) -> bool:
 
 def _features(table: pl.DataFrame, source: str) -> tuple[Array, tuple[str, ...] | None]:
     """Return the features and their names; one column of lists has features without names."""
-    import polars as pl
-
     if not table.width:
         raise FirthshotError(
             f"{source} has no feature columns beside label and id: add columns of numbers, or name "
@@ -161,8 +145,6 @@ def _lists(column: pl.Series, source: str) -> Array:
 
 def _refuse_words(column: pl.Series, source: str) -> None:
     """Refuse a column that is not numeric, naming its first cell that is no number."""
-    import polars as pl
-
     if column.dtype.is_numeric():
         return
     where = f"Column {column.name!r} of {source}"
@@ -222,13 +204,7 @@ def refuse_not_finite(features: Array, source: str, names: Sequence[str] | None 
 def read_labels(column: pl.Series, source: str, classes: frozenset[str] = frozenset()) -> Array:
     """Return the labels of a column as `class_labels` does, or refuse what are no classes.
 
-    Parameters
-    ----------
-    column : Series
-        As text where it comes from a text file.
-    source : str
-    classes : frozenset of str
-        What a model tells apart, as text: a label that is one of them stays as it is.
+    ``classes`` is what a model tells apart, as text: a label that is one of them stays as it is.
     """
     if column.null_count():
         row = int(column.is_null().arg_max() or 0) + 1

@@ -1,24 +1,148 @@
-"""Texts out of a table or out of lines: which column holds them, and what else a row says."""
+"""Rows out of text, from standard input or a file: JSON, lines of numbers, lines of words.
+
+And which column of a table holds texts.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING
+import math
+import reprlib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from firthshot.backbones.datasets import text_column
-from firthshot.errors import FirthshotError, listed
+from firthshot.errors import FirthshotError, listed, reason
 from firthshot.own_data._examples import Columns, Examples
-from firthshot.own_data._stdin import objects_table, parse_json
-from firthshot.own_data._tables import as_classes, index_column, read_ids
-from firthshot.tables import parse_separated
+from firthshot.own_data._tables import as_classes, index_column, read_ids, table_examples
+from firthshot.tables import parse_separated, polars_errors
 
-if TYPE_CHECKING:
-    from pathlib import Path
+SOURCE = "Standard input"
 
-    import polars as pl
+
+def decode(content: bytes, source: str = SOURCE) -> str:
+    """Return bytes as text, or say that they are none."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FirthshotError(
+            f"{source} is not in UTF-8: convert it, as with iconv -f latin1 -t utf-8."
+        ) from None
+
+
+def parse_items(
+    text: str, columns: Columns, source: str = SOURCE, *, needs_label: bool = False
+) -> Examples:
+    """Read rows of numbers from text.
+
+    It is ``[0.1, 0.2]`` (one row), ``[[0.1, 0.2], …]``, ``{"x1": 0.1, "x2": 0.2}``, one such array
+    or object per line, or lines of numbers between commas, semicolons, tabs or spaces, with or
+    without a header.
+    """
+    if not text.strip():
+        raise FirthshotError(f"{source} is empty: give a JSON array or a line of numbers.")
+    if text.lstrip()[0] not in "[{":  # the lines before it count for messages
+        return _line_examples(text, columns, source, needs_label)
+    rows = parse_json(text, source)
+    if all(isinstance(row, dict) for row in rows):
+        table = objects_table(rows, source)
+        return table_examples(table, source, columns, needs_label=needs_label)
+    if not all(isinstance(row, list) for row in rows):
+        raise FirthshotError(f"{source} mixes arrays and objects: give one kind.")
+    return _rows(rows, source, needs_label)
+
+
+def parse_json(text: str, source: str) -> list[Any]:
+    """Return the rows of one JSON value, or of one per line."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as whole:
+        return _json_lines(text, source, whole)
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits, or too deep
+        raise _no_json(source, reason(error)) from None
+    nested = isinstance(value, list) and value and isinstance(value[0], list | dict)
+    return list(value) if nested else [value]
+
+
+def _json_lines(text: str, source: str, whole: json.JSONDecodeError) -> list[Any]:
+    """Return the value of every line; where the first is none, the text is one bad value."""
+    values: list[Any] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            if line.strip():
+                values.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            words = f"line {number}: {getattr(error, 'msg', reason(error))}"
+            raise _no_json(source, words if values else str(whole)) from None
+    return values
+
+
+def _no_json(source: str, words: str) -> FirthshotError:
+    return FirthshotError(f"{source} is no valid JSON ({words}): mend it.")
+
+
+def objects_table(rows: list[Any], source: str) -> pl.DataFrame:
+    """Return JSON objects as the rows of a table."""
+    if not all(isinstance(row, dict) for row in rows):
+        raise FirthshotError(f"{source} mixes objects and other values: give one object per row.")
+    try:
+        return pl.DataFrame(rows, infer_schema_length=None)
+    except polars_errors(Exception) as error:  # Python's own errors come through polars too
+        raise FirthshotError(f"{source} cannot be read as a table ({reason(error)}).") from None
+
+
+def _rows(rows: list[list[Any]], source: str, needs_label: bool) -> Examples:
+    if needs_label:
+        raise FirthshotError(f"{source} holds rows of numbers without labels: name the columns.")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]) or not row:
+            raise FirthshotError(
+                f"{source} has {len(row)} numbers in row {number} and {len(rows[0])} in row 1."
+            )
+        for place, value in enumerate(row, 1):
+            if not _is_finite(value):
+                raise FirthshotError(
+                    f"{source} holds {reprlib.repr(value)} at place {place} of row {number}, where "
+                    "a finite number is expected."
+                )
+    return Examples(source, np.array(rows, np.float64))
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def _line_examples(text: str, columns: Columns, source: str, needs_label: bool) -> Examples:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    separator = next((mark for mark in ",;\t" if mark in lines[0]), None)  # or any white space
+    first = [_number(cell) for cell in lines[0].split(separator)]
+    words = [cell for cell in first if isinstance(cell, str)]
+    if not words:
+        rows = [[_number(cell) for cell in line.split(separator)] for line in lines]
+        return _rows(rows, source, needs_label)
+    if len(lines) == 1:
+        raise FirthshotError(
+            f"{source} holds {words[0]!r} where a number is expected: give numbers, a JSON "
+            "array or object, or a header with rows below."
+        )
+    if separator is None:
+        lines, separator = ["\t".join(line.split()) for line in lines], "\t"
+    table = parse_separated("\n".join(lines), separator, [columns.label], source)
+    return table_examples(table, source, columns, needs_label=needs_label)
+
+
+def _number(cell: str) -> float | str:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell.strip()
 
 
 def table_texts(
@@ -68,8 +192,6 @@ def lines_table(text: str, columns: Columns, source: str) -> pl.DataFrame | None
 
 def looks_like_texts(table: pl.DataFrame, columns: Columns) -> bool:
     """Tell whether the only column beside label and id holds words, or that called text does."""
-    import polars as pl
-
     rest = [name for name in table.columns if name not in _others(table, columns)]
     named = rest if len(rest) == 1 else [name for name in rest if name == "text"]
     return bool(named) and table.schema[named[0]] == pl.String and not numeric(table[named[0]])
@@ -77,8 +199,6 @@ def looks_like_texts(table: pl.DataFrame, columns: Columns) -> bool:
 
 def numeric(column: pl.Series) -> bool:
     """Tell whether a column of text holds nothing but numbers."""
-    import polars as pl
-
     return bool(column.str.strip_chars().cast(pl.Float64, strict=False).is_not_null().all())
 
 
@@ -120,8 +240,6 @@ def _others(table: pl.DataFrame, columns: Columns) -> set[str]:
 
 
 def _words(table: pl.DataFrame) -> list[str]:
-    import polars as pl
-
     return [
         name
         for name, kind in table.schema.items()

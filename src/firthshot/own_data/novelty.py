@@ -20,19 +20,12 @@ EMBEDDING = 64  # columns from which on rows are compared at length 1
 
 @dataclass(frozen=True)
 class Novelty:
-    """Class means, and the scores of left-out rows.
+    """Class means, and the scores of left-out rows."""
 
-    Attributes
-    ----------
-    means : (K, d); counts : (K,), rows of each class
-    spread : (d,), what columns are divided by, or None where rows are brought to length 1
-    known : (R,), scores of rows against the means without them, sorted
-    """
-
-    means: Array
-    counts: Array
-    spread: Array | None
-    known: Array
+    means: Array  # (K, d)
+    counts: Array  # (K,), rows of each class
+    spread: Array | None  # (d,), what columns are divided by; None where rows have length 1
+    known: Array  # (R,), scores of rows against the means without them, sorted
 
     def distances(self, features: Array) -> Array:
         """Return squared distances of rows to the class means, (n, K)."""
@@ -66,13 +59,7 @@ class Novelty:
 
 
 def fit_novelty(features: Array, labels: Array) -> Novelty:
-    """Return the class means of labelled rows, and the scores of each row without itself.
-
-    Parameters
-    ----------
-    features : (N, d)
-    labels : (N,), 0 … K − 1
-    """
+    """Return the class means of rows (N, d) with labels (N,), and scores of each without itself."""
     counts = np.bincount(labels)
     spread = None if features.shape[1] >= EMBEDDING else _within_spread(features, labels, counts)
     rows = _placed(features, spread)

@@ -20,21 +20,17 @@ try:
 except ImportError:
     raise MissingExtraError("firthshot.torch", "torch") from None
 
-from firthshot.torch._binary import FirthBCELoss, firth_bce_loss
-from firthshot.torch._cosine import CosineHead
-from firthshot.torch._episodes import EpisodeSampler
-from firthshot.torch._losses import FirthLoss, firth_loss, label_smoothing_loss
-from firthshot.torch._penalties import confidence_penalty, firth_penalty, l2_penalty
+from firthshot.torch._losses import (
+    FirthBCELoss,
+    FirthLoss,
+    firth_bce_loss,
+    firth_loss,
+    label_smoothing_loss,
+)
+from firthshot.torch._modules import CosineHead, EpisodeSampler
+from firthshot.torch._samples import confidence_penalty, firth_penalty, l2_penalty
 
 __all__ = [
-    "CosineHead",
-    "EpisodeSampler",
-    "FirthBCELoss",
-    "FirthLoss",
-    "confidence_penalty",
-    "firth_bce_loss",
-    "firth_loss",
-    "firth_penalty",
-    "l2_penalty",
-    "label_smoothing_loss",
-]
+    "CosineHead", "EpisodeSampler", "FirthBCELoss", "FirthLoss", "confidence_penalty",
+    "firth_bce_loss", "firth_loss", "firth_penalty", "l2_penalty", "label_smoothing_loss",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Cross-entropy with Firth's penalty or with smoothed labels."""
+"""Cross-entropy with Firth's penalty or with smoothed labels, of many classes or of one logit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NoReturn, SupportsFloat
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
+from torch.nn import functional
 
 from firthshot.errors import FirthshotError, check_choice
 from firthshot.objective import check_prior
@@ -15,6 +16,7 @@ from firthshot.torch._samples import (
     REDUCTIONS,
     Reduction,
     as_numbers,
+    at_least_float32,
     cross_entropy,
     cross_entropy_from,
     divergence_from,
@@ -98,6 +100,29 @@ def label_smoothing_loss(
     towards = cross_entropy_from(prior, log_p)
     smooth = reduce(towards, omega, reduction, target.shape == input.shape)
     return (1 - epsilon) * data + epsilon * smooth if epsilon else data
+
+
+def firth_bce_loss(
+    input: Tensor,  # noqa: A002
+    target: Tensor,
+    lam: float | Tensor,
+    prior: float = 0.5,
+    *,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute BCE(y‖p) + λ KL(u‖p) of logits; p = σ(input) is the probability of class 1.
+
+    It is `firth_loss` of the two logits (0, input), entry by entry, so that it also serves labels
+    that do not exclude one another. The target has the shape of the logits and holds labels or
+    probabilities of class 1; ``prior`` is that of class 1, in (0, 1).
+    """
+    _check_lam(lam)
+    _check_prior(prior)
+    z = at_least_float32(input)
+    data = functional.binary_cross_entropy_with_logits(z, target.to(z.dtype), reduction="none")
+    entropy = -prior * math.log(prior) - (1 - prior) * math.log1p(-prior)
+    penalty = functional.softplus(z) - prior * z - entropy
+    return reduce(data + not_negative(lam) * penalty, None, reduction)
 
 
 class FirthLoss(nn.Module):  # type: ignore[misc]
@@ -211,6 +236,25 @@ class FirthLoss(nn.Module):  # type: ignore[misc]
         return ", ".join([*parts, f"reduction={self.reduction!r}"])
 
 
+class FirthBCELoss(FirthLoss):
+    """BCE(y‖p) + λ KL(u‖p) for one logit per label, for `torch.nn.BCEWithLogitsLoss`.
+
+    λ is as in `FirthLoss`, and ``prior`` the prior probability of class 1.
+    """
+
+    def __init__(
+        self, lam: float | Tensor, *, prior: float = 0.5, reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__(lam, reduction=reduction)
+        _check_prior(prior)
+        self.positive = prior
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+        """Return the loss of logits and labels of the same shape."""
+        lam: Any = self.lam
+        return firth_bce_loss(input, target, lam, self.positive, reduction=self.reduction)
+
+
 def not_negative(lam: float | Tensor) -> Any:
     """Return λ, or 0 where an optimizer took it below: the loss would have no minimum.
 
@@ -254,3 +298,8 @@ def _own(tensor: Tensor) -> Tensor:
         return tensor
     dtype = tensor.dtype if tensor.is_floating_point() else torch.get_default_dtype()
     return tensor.detach().to(dtype, copy=True)
+
+
+def _check_prior(prior: float) -> None:
+    if not isinstance(prior, SupportsFloat) or not 0 < float(prior) < 1:
+        raise FirthshotError(f"prior must be a number between 0 and 1, got {prior!r}.")

@@ -64,7 +64,7 @@ def _builder(name: str) -> Callable[[int | None, str], Backbone]:
         import torch  # noqa: F401
     except ImportError:
         raise MissingExtraError("A backbone", "torch") from None
-    from firthshot.backbones.architectures import densenet, mobilenet, residual
+    from firthshot.backbones.architectures import mobile_and_dense, residual
 
     if name in _RESNETS:
         return partial(residual.ResNet, *_RESNETS[name])
@@ -76,11 +76,11 @@ def _builder(name: str) -> Callable[[int | None, str], Backbone]:
             f"{name} is no wide ResNet: depths are 6 n + 4 up to {_DEEPEST}, as in wrn-16-2."
         )
     if name.startswith("densenet121") and name in ARCHITECTURES:
-        return partial(densenet.DenseNet, (6, 12, 24, 16), name.endswith("-84"))
+        return partial(mobile_and_dense.DenseNet, (6, 12, 24, 16), name.endswith("-84"))
     plain: dict[str, Callable[[int | None, str], Backbone]] = {
         "conv4": residual.Conv4,
         "resnet12": residual.ResNet12,
-        "mobilenet": mobilenet.MobileNet,
+        "mobilenet": mobile_and_dense.MobileNet,
     }
     if name in plain:
         return plain[name]

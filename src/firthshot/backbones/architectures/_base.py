@@ -36,16 +36,10 @@ class Backbone(nn.Module):
         change_after: int = -1,
         change: Piece | None = None,
     ) -> torch.Tensor:
-        """Return the features ``(n, features_dim)``: the last feature map, averaged.
+        """Return the features ``(n, features_dim)`` of normalised pictures: the last map, averaged.
 
-        Parameters
-        ----------
-        pictures : Tensor, shape (n, 3, side, side)
-            Normalised pictures of any side.
-        change_after : int
-            After how many pieces ``change`` is applied to the hidden state (0: to the pictures).
-        change : callable, optional
-            A map of hidden states to hidden states; manifold mixup is one.
+        After ``change_after`` pieces (0: before all) ``change`` maps the hidden state, as manifold
+        mixup does.
         """
         hidden = pictures
         for depth, piece in enumerate((None, *self.pieces())):

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firthshot.backbones.datasets._examples import Dataset, Example, Found, arrange
-from firthshot.backbones.datasets._folders import read_folder, split_lists
-from firthshot.backbones.datasets._pickles import ENDINGS as PICKLES
-from firthshot.backbones.datasets._pickles import pickles_in, read_pickles
-from firthshot.backbones.datasets._splits import (
+from firthshot.backbones.datasets._examples import (
     TITLES,
+    Dataset,
+    Example,
+    Found,
     Homes,
+    arrange,
     published,
     published_homes,
     read_homes,
     recognise,
     split_counts,
 )
-from firthshot.backbones.datasets._texts import ENDINGS as TABLES
-from firthshot.backbones.datasets._texts import load_table, read_texts, text_column
+from firthshot.backbones.datasets._pickles import ENDINGS as PICKLES
+from firthshot.backbones.datasets._pickles import pickles_in, read_pickles
+from firthshot.backbones.datasets._readers import (
+    TABLES,
+    load_table,
+    read_folder,
+    read_texts,
+    split_lists,
+    text_column,
+)
 from firthshot.errors import FirthshotError
 
 __all__ = [
-    "TABLES",
-    "TITLES",
-    "Dataset",
-    "Example",
-    "load_table",
-    "open_dataset",
-    "pickles_in",
-    "published",
-    "published_homes",
-    "read_homes",
-    "recognise",
-    "text_column",
-]
+    "TABLES", "TITLES", "Dataset", "Example", "load_table", "open_dataset", "pickles_in",
+    "published", "published_homes", "read_homes", "recognise", "text_column",
+]  # fmt: skip
 
 
 def open_dataset(

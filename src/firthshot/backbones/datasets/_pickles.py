@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from firthshot.backbones.datasets._examples import Example, Found
-from firthshot.backbones.datasets._splits import SPLIT_OF
+from firthshot.backbones.datasets._examples import SPLIT_OF, Example, Found
 from firthshot.banks import read_data_pickle
 from firthshot.errors import FirthshotError, refusing
 

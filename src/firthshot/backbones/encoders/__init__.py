@@ -14,7 +14,15 @@ from firthshot import __version__
 from firthshot.backbones.cache import recall_note, remember_note
 from firthshot.backbones.encoders._base import WORDS, Encoder, Kind, Network, check_kind
 from firthshot.backbones.encoders._hub import hub_name
-from firthshot.backbones.encoders._names import DEFAULTS, ENCODERS, RECOMMENDED, KnownEncoder
+from firthshot.backbones.encoders._names import (
+    BEST,
+    DEFAULTS,
+    ENCODERS,
+    RECOMMENDED,
+    KnownEncoder,
+    describe_weights,
+    find_weights,
+)
 from firthshot.backbones.encoders._options import (
     EncoderOptions,
     Loading,
@@ -23,39 +31,23 @@ from firthshot.backbones.encoders._options import (
     three_numbers,
 )
 from firthshot.backbones.encoders._packages import installed, load_packaged
-from firthshot.backbones.encoders._torch import DEVICES, digest_module, torch_encoder
-from firthshot.backbones.weights import BEST, find_weights
+from firthshot.backbones.encoders._torch import DEVICES, digest_module, torch_encoder, wrap
 from firthshot.errors import FirthshotError
 from firthshot.progress import ProgressListener
 
 __all__ = [
-    "DEFAULTS",
-    "DEVICES",
-    "ENCODERS",
-    "RECOMMENDED",
-    "WORDS",
-    "Encoder",
-    "EncoderOptions",
-    "Kind",
-    "KnownEncoder",
-    "Network",
-    "check_kind",
-    "digest_module",
-    "encoding",
-    "installed",
-    "join_spec",
-    "load_encoder",
-    "split_spec",
-    "three_numbers",
-    "torch_encoder",
-]
+    "BEST", "DEFAULTS", "DEVICES", "ENCODERS", "RECOMMENDED", "WORDS", "Encoder", "EncoderOptions",
+    "Kind", "KnownEncoder", "Network", "check_kind", "describe_weights", "digest_module",
+    "encoding", "find_weights", "installed", "join_spec", "load_encoder", "split_spec",
+    "three_numbers", "torch_encoder",
+]  # fmt: skip
 
 
-_MODULES = {
-    "hf": "_transformers",
-    "st": "_sentence_transformers",
-    "timm": "_timm",
-    "open-clip": "_open_clip",
+_LOADERS = {  # by family of the hub
+    "hf": "_transformers.load_transformers",
+    "st": "_libraries.load_sentences",
+    "timm": "_libraries.load_timm",
+    "open-clip": "_libraries.load_open_clip",
 }
 _KEPT = tuple(one.name for one in fields(Encoder) if one.name != "source")
 _ALONE = Loading()
@@ -122,8 +114,6 @@ def load_encoder(
     if isinstance(spec, str | Path):
         encoder = _named(str(spec), loading)
     else:
-        from firthshot.backbones.encoders._objects import wrap
-
         encoder = wrap(spec, kind, loading)
     check_kind(encoder.name, encoder.kind, kind)
     return encoder
@@ -193,8 +183,8 @@ def _path(text: str) -> Path | None:
 def _load(text: str, path: Path | None, loading: Loading) -> Encoder:
     name = hub_name(text)
     if name is not None:
-        module = import_module(f"{__name__}.{_MODULES[name.family]}")
-        loaded: Encoder = module.load_hub(name, loading)
+        module, function = _LOADERS[name.family].split(".")
+        loaded: Encoder = getattr(import_module(f"{__name__}.{module}"), function)(name, loading)
         return loaded
     if path is None:
         return load_packaged(text, loading)
@@ -204,14 +194,14 @@ def _load(text: str, path: Path | None, loading: Loading) -> Encoder:
 
 
 def _load_folder(path: Path, loading: Loading, library: str) -> Encoder:
-    from firthshot.backbones.encoders import _checkpoints, _sentence_transformers, _transformers
+    from firthshot.backbones.encoders import _files, _libraries, _transformers
 
     if library == "st":
-        return _sentence_transformers.load_folder(path, loading)
+        return _libraries.load_sentences_folder(path, loading)
     if (path / BEST).is_file():
-        return _checkpoints.load_checkpoint(path / BEST, loading)
+        return _files.load_checkpoint(path / BEST, loading)
     if (path / "config.json").is_file():
-        return _transformers.load_folder(path, loading)
+        return _transformers.load_transformers_folder(path, loading)
     raise FirthshotError(
         f"{path} is neither the folder of a training ({BEST}) nor one of transformers "
         "(config.json)."
@@ -219,7 +209,7 @@ def _load_folder(path: Path, loading: Loading, library: str) -> Encoder:
 
 
 def _load_file(path: Path, loading: Loading) -> Encoder:
-    from firthshot.backbones.encoders import _checkpoints, _files
+    from firthshot.backbones.encoders import _files
 
     ending = path.suffix.lower()
     if ending == ".onnx":
@@ -227,7 +217,7 @@ def _load_file(path: Path, loading: Loading) -> Encoder:
     if ending in (".pt", ".pth", ".ts") and _files.is_torchscript(path):
         return _files.load_torchscript(path, loading)
     if ending in (".pt", ".pth", ".safetensors"):
-        return _checkpoints.load_checkpoint(path, loading)
+        return _files.load_checkpoint(path, loading)
     raise FirthshotError(
         f"{path} has the ending {path.suffix!r}: .safetensors, .pth, .pt, .ts, .onnx can be read."
     )

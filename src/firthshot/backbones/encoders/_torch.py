@@ -1,8 +1,9 @@
-"""Torch networks as encoders: in evaluation mode, on a device, in batches that fit its memory."""
+"""Torch networks as encoders, in evaluation mode, and whatever else a user holds in Python."""
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, Kind, Network, fingerprint
+from firthshot.backbones.encoders._memory import Shrinking
+from firthshot.backbones.encoders._options import Loading
 from firthshot.backbones.images import LibraryPreparation, Preparation
 from firthshot.errors import FirthshotError, check_choice, refusing
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-_FULL = ("out of memory", "can't allocate memory", "not enough memory")
+_SIDE = 224  # of pictures for a module that somebody hands over
 
 
 def probed(kind: Kind, name: str, mark: str, network: Network, **words: Any) -> Encoder:
@@ -176,41 +179,51 @@ def runs_in_half(place: Any) -> bool:
     return bool(place.type != "cpu")
 
 
-class Shrinking:
-    """Run a network on batches that its device's memory holds.
+def wrap(thing: Any, kind: Kind | None, loading: Loading) -> Encoder:
+    """Return an object as an encoder.
 
-    A batch that does not fit is halved, and later ones are cut to the length that did.
+    A torch module takes prepared pictures; a callable takes a list of what is to be encoded, texts
+    or paths, and returns an array (n, dim).
     """
+    if isinstance(thing, Encoder):
+        return thing
+    if _is_a(thing, "sentence_transformers", "SentenceTransformer"):
+        from firthshot.backbones.encoders._libraries import wrap_sentences
 
-    def __init__(self, run: Callable[[Any], np.ndarray]) -> None:
-        self._run = run
-        self.most: int | None = None
+        weights = digest_module(thing)
+        name = f"SentenceTransformer ({weights[:8]})"
+        return wrap_sentences(thing, loading.options, name=name, weights=weights)
+    if _is_a(thing, "torch.nn", "Module") and kind != "text":
+        prepared = loading.options.prepare(Preparation(_SIDE))
+        name, weights = type(thing).__name__, digest_module(thing)
+        return torch_encoder(thing, prepared, name=name, weights=weights, device=loading.device)
+    if not callable(thing):
+        raise FirthshotError(
+            f"A {type(thing).__name__} is no encoder: give a name, a path, a torch or "
+            "sentence-transformers model, or a function from a list to an array."
+        )
+    return _from_function(thing, kind or "text")
 
-    def __call__(self, batch: Any) -> np.ndarray:
-        """Return the features of a batch, a list or an array."""
-        parts, start = [], 0
-        while start < len(batch):
-            part = batch[start : start + (self.most or len(batch))]
-            try:
-                parts.append(self._run(part))
-            except (RuntimeError, MemoryError) as error:
-                words = str(error).lower()
-                if not isinstance(error, MemoryError) and not any(sign in words for sign in _FULL):
-                    raise
-                self._shrink(len(part))
-                continue
-            start += len(part)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _shrink(self, length: int) -> None:
-        import torch
+def _is_a(thing: Any, module: str, name: str) -> bool:
+    """Tell whether a thing is of a class, importing nothing: without the module it cannot be."""
+    known = getattr(sys.modules.get(module), name, None)
+    return known is not None and isinstance(thing, known)
 
-        if length == 1:
-            raise FirthshotError(
-                "The memory of the device does not hold the network and one input: use another "
-                "device, or a smaller encoder.",
-                "device",
-            )
-        self.most = length // 2
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+
+def _from_function(function: Any, kind: Kind) -> Encoder:
+    """Return a function as an encoder; what it computes is not known, so nothing is cached."""
+    named = getattr(function, "__qualname__", type(function).__qualname__)
+    name = f"{getattr(function, '__module__', '')}.{named}".lstrip(".")
+    told = f"the Python function {name}"
+    return Encoder(
+        kind,
+        name,
+        0,
+        fingerprint("function", name),
+        Network(function),
+        spec=f"python:{name}",
+        description=told,
+        provenance=told,
+        cacheable=False,
+    )

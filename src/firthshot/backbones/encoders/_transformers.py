@@ -16,6 +16,7 @@ import numpy as np
 
 from firthshot.backbones.encoders._base import Encoder, Kind, check_kind, digest_files, fingerprint
 from firthshot.backbones.encoders._hub import HubName, fetch
+from firthshot.backbones.encoders._libraries import READ
 from firthshot.backbones.encoders._options import EncoderOptions, Loading
 from firthshot.backbones.encoders._packages import require
 from firthshot.backbones.encoders._torch import inference, place_for, text_encoder, torch_encoder
@@ -23,12 +24,11 @@ from firthshot.backbones.images import LibraryPreparation
 from firthshot.errors import FirthshotError, reason, refusing
 
 _DEFAULT_TOKENS = 512
-_READ = (".json", ".txt", ".safetensors", ".bin", ".model")
 _OF_PICTURES = ("preprocessor_config.json", "processor_config.json")
 _OF_TEXTS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model")
 
 
-def load_hub(name: HubName, loading: Loading) -> Encoder:
+def load_transformers(name: HubName, loading: Loading) -> Encoder:
     """Load a model of the hub."""
     require("transformers", str(name), "hf")
     snapshot = fetch(name, loading)
@@ -36,10 +36,12 @@ def load_hub(name: HubName, loading: Loading) -> Encoder:
     if options.takes == _usual_kind(snapshot.folder):
         options = replace(options, takes=None)
     words = snapshot.words(options)
-    return load_folder(snapshot.folder, loading, name=str(name), weights=snapshot.mark, **words)
+    return load_transformers_folder(
+        snapshot.folder, loading, name=str(name), weights=snapshot.mark, **words
+    )
 
 
-def load_folder(
+def load_transformers_folder(
     folder: Path,
     loading: Loading,
     *,
@@ -56,7 +58,7 @@ def load_folder(
     name = name or folder.resolve().name
     library = require("transformers", name, extra)
     library.utils.logging.disable_progress_bar()  # it would draw a bar for every little file
-    held = sorted(path for path in folder.iterdir() if path.suffix in _READ)
+    held = sorted(path for path in folder.iterdir() if path.suffix in READ)
     words.setdefault("files", tuple(map(str, held)))
     words.setdefault("provenance", f"the transformers folder {name}")
     load = _load_texts if _kind(folder, loading.options, name) == "text" else _load_pictures

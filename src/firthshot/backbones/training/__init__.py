@@ -1,7 +1,6 @@
-"""Training of a backbone on the base classes: recipes, exact resumption, checkpoints, curves."""
+"""Training of a backbone on the base classes: recipes, exact resumption, checkpoints."""
 
-from firthshot.backbones.training._curves import draw_curves, write_history
-from firthshot.backbones.training._files import export_weights, read_notes, read_tensors
+from firthshot.backbones.training._files import read_notes, read_tensors, write_history
 from firthshot.backbones.training._loop import TrainingRun
 from firthshot.backbones.training._recipes import (
     PRECISIONS,
@@ -17,20 +16,7 @@ from firthshot.backbones.training._recipes import (
 )
 
 __all__ = [
-    "PRECISIONS",
-    "RECIPES",
-    "EpochRecord",
-    "Recipe",
-    "Setup",
-    "Stage",
-    "TrainingRun",
-    "best_precision",
-    "best_record",
-    "draw_curves",
-    "export_weights",
-    "read_notes",
-    "read_tensors",
-    "s2m2",
-    "standard",
+    "PRECISIONS", "RECIPES", "EpochRecord", "Recipe", "Setup", "Stage", "TrainingRun",
+    "best_precision", "best_record", "read_notes", "read_tensors", "s2m2", "standard",
     "write_history",
-]
+]  # fmt: skip

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from firthshot.backbones.weights import BEST
+from firthshot.backbones.training._recipes import EpochRecord
 from firthshot.errors import FirthshotError
-from firthshot.files import write_whole
+from firthshot.files import replacing, write_whole
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor], notes: dict[str, Any]) -> None:
@@ -66,14 +67,9 @@ def load_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Te
     optimiser.load_state_dict({"state": state, "param_groups": groups})
 
 
-def export_weights(source: Path, out: Path) -> None:
-    """Write a checkpoint's network for shipping: matrices and convolutions in float16.
+def write_history(history: list[EpochRecord], path: Path) -> None:
+    """Write the records of epochs as a table, a line each."""
+    import polars as pl
 
-    Batch-norm statistics and other vectors, which hardly count, keep their precision. The file is
-    read like any other checkpoint.
-    """
-    tensors, notes = read_tensors(source)
-    if any(name.startswith("learner.") for name in tensors):
-        raise FirthshotError(f"{source} holds a whole run: export its {BEST}.")
-    half = {name: t.half() if t.ndim > 1 else t for name, t in tensors.items()}
-    write_tensors(out, half, notes)
+    with replacing(path) as partial:
+        pl.DataFrame([asdict(record) for record in history]).write_csv(partial)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from firthshot.backbones.architectures import make_backbone
+from firthshot.backbones.encoders import BEST
 from firthshot.backbones.pixels import Pixels
 from firthshot.backbones.training._augment import augment, plain_view
 from firthshot.backbones.training._files import (
@@ -26,8 +27,7 @@ from firthshot.backbones.training._files import (
     read_tensors,
     write_tensors,
 )
-from firthshot.backbones.training._lanes import Lanes
-from firthshot.backbones.training._losses import OBJECTIVES, Learner
+from firthshot.backbones.training._learner import OBJECTIVES, Lanes, Learner
 from firthshot.backbones.training._recipes import (
     EpochRecord,
     Setup,
@@ -35,7 +35,6 @@ from firthshot.backbones.training._recipes import (
     best_record,
     setup_differences,
 )
-from firthshot.backbones.weights import BEST
 from firthshot.errors import FirthshotError
 from firthshot.kernels.streams import stream_key
 from firthshot.progress import SILENT, ProgressListener

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from firthshot.arrays import Array
+from firthshot.objective import softmax
 from firthshot.own_data.assessment.rows import LabelledFit, LeftOutRows
+from firthshot.own_data.novelty import Novelty, fit_novelty
 
 Z = 1.96
 UNEVEN = 2  # times as many rows as the smallest class has
@@ -30,20 +33,13 @@ class Gain:
 
 @dataclass(frozen=True)
 class RivalScore:
-    """Another method on the left-out rows, and what the fitted one gains over it.
-
-    Attributes
-    ----------
-    name : what the method is called
-    accuracy, log_loss : of the other method
-    points : what the fitted one gains in accuracy, a share; nats : in log-loss
-    """
+    """Another method on the left-out rows, and what the fitted one gains over it."""
 
     name: str
-    accuracy: float
+    accuracy: float  # of the other method
     log_loss: float
-    points: Gain
-    nats: Gain
+    points: Gain  # of the fitted one in accuracy, a share …
+    nats: Gain  # … and in log-loss
 
 
 def rival_score(task: LabelledFit, name: str, ours: LeftOutRows, theirs: LeftOutRows) -> RivalScore:
@@ -79,10 +75,7 @@ def _shares(task: LabelledFit, labels: Array) -> Array:
 
 def rivals(task: LabelledFit) -> dict[str, Any]:
     """Return what one would take instead, by name: all unfitted."""
-    from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
-
-    from firthshot.own_data.assessment.means import NearestMean
 
     found: dict[str, Any] = {
         "LogisticRegression()": LogisticRegression(),
@@ -97,8 +90,22 @@ def rivals(task: LabelledFit) -> dict[str, Any]:
 
 def _unweighted(estimator: Any) -> Any:
     """Return the estimator for new rows that are as uneven as those to fit."""
-    from sklearn.base import clone
-
     explicit = "class_weight" in estimator.get_params()
     changed = {"class_weight": None} if explicit else {"class_prior": "training"}
     return clone(estimator).set_params(**changed)
+
+
+class NearestMean(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Class means of rows of length 1, or of columns on one scale, as `novelty` places them."""
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to labelled rows."""
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        self._means: Novelty = fit_novelty(np.asarray(X), labels.ravel())
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return a softmax of squared distances, on the scale of left-out rows."""
+        known = self._means.known
+        scale = float(np.median(known)) if len(known) else 1.0
+        return np.asarray(softmax(-self._means.distances(X) / (scale or 1.0)))

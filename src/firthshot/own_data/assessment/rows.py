@@ -19,22 +19,14 @@ LEAST = np.finfo(float).tiny
 
 @dataclass(frozen=True)
 class LabelledFit:
-    """An estimator and the labelled rows that it is fitted to.
+    """An estimator and the labelled rows that it is fitted to."""
 
-    Attributes
-    ----------
-    estimator : an estimator of scikit-learn's kind, which is cloned for every fit
-    features : (N, d); labels : (N,), 0 … K − 1; classes : (K,), sorted
-    alike : whether classes count alike among new rows, or as often as among these
-    rounds : in how many rounds rows are left out, at most
-    """
-
-    estimator: Any
-    features: Array
-    labels: Array
-    classes: Array
-    alike: bool = True
-    rounds: int = ROUNDS
+    estimator: Any  # of scikit-learn's kind, cloned for every fit
+    features: Array  # (N, d)
+    labels: Array  # (N,), 0 … K − 1
+    classes: Array  # (K,), sorted
+    alike: bool = True  # whether classes count alike among new rows, or as often as among these
+    rounds: int = ROUNDS  # in how many rounds rows are left out, at most
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -91,16 +83,11 @@ class LabelledFit:
 
 @dataclass(frozen=True)
 class LeftOutRows:
-    """What fits without them say of rows.
+    """What fits without them say of rows."""
 
-    Attributes
-    ----------
-    rows : (R,), numbers of the rows; labels : (R,), their classes; probabilities : (R, K)
-    """
-
-    rows: Array
-    labels: Array
-    probabilities: Array
+    rows: Array  # (R,), their numbers
+    labels: Array  # (R,), their classes
+    probabilities: Array  # (R, K)
 
     def __len__(self) -> int:
         return len(self.rows)
