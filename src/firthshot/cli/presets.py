@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(help="A preset; all of them if left out.")] = None,
+    name: Annotated[str | None, typer.Argument()] = None,
     bank: BankNames = None,
-    toml: Annotated[
-        bool, typer.Option("--toml", help="Print the preset's file, to begin your own with.")
-    ] = False,
+    toml: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or show one: its settings, size and estimated run time."""

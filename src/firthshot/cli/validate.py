@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from firthshot.experiments.spec import GeometricSpec, Spec, SpecProblem
 
 
-def validate(
-    source: Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file or a preset.")],
-    bank: BankNames = None,
-    assignments: Assignments = None,
-) -> None:
+def validate(source: str, bank: BankNames = None, assignments: Assignments = None) -> None:
     """Check a spec and its banks without running anything."""
     from firthshot.experiments.spec import presets_of
 
