@@ -252,7 +252,7 @@ def test_presets_tells_settings_and_cost() -> None:
     assert "coefficients 0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10" in text
     assert "sgd.learning_rate 0.005, sgd.momentum 0.9" in text  # names that --set takes
     assert "not on the paper's banks" in text
-    assert "queries 60 per class, the last rows of each class" in text
+    assert "queries 60 fixed_query yes" in text
     assert f"classifiers {2 * 6 * 1000 * (9 + 2):,} in" in text  # splits, shots, trials, heads
     assert "timed probe of each head on this machine" in text
     assert max(map(len, output.splitlines())) <= 80

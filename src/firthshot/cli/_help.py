@@ -60,7 +60,8 @@ class PlainCommand(TyperCommand):
         super().__init__(*args, **settings)
         groups = [self.words.get("arguments", {}), *self.words.get("options", {}).values()]
         own = {name: pair for texts in groups for name, pair in _told(texts)}
-        for one in self.params:
+        parameters: list[Any] = self.params
+        for one in parameters:
             if not _is_argument(one) and one.default is False:
                 one.secondary_opts = []  # who leaves a flag out says no
             takes, words = own[_name(one)]

@@ -88,14 +88,13 @@ def _run_geometric(
     dask: str | None,
     console: Console,
 ) -> None:
-    from firthshot.cli._geometric import size
     from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
     from firthshot.experiments.geometric import run_geometric
 
     if dask is not None:
         raise FirthshotError("--dask is for trials on banks: the geometric experiment runs here.")
-    say(console, f"{spec.name}: {size(spec)}. Into {folder}.")
+    say(console, f"{spec.name}: {spec.size}. Into {folder}.")
     with ScreenProgress(console) as progress:
         result = run_geometric(spec, folder, workers=workers, listener=progress)
     for line in (*result.sentences(), f"The table is in {folder}/summary."):

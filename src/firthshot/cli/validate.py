@@ -51,13 +51,12 @@ def _bank_problems(fields: dict[str, Any], text: str) -> list[SpecProblem]:
 
 def _content(spec: Spec | GeometricSpec) -> list[str]:
     """Say what a run of the spec would train, and what it would leave out."""
-    from firthshot.cli._geometric import size as geometric_size
     from firthshot.experiments.plan import condense, count_classifiers, make_plan
     from firthshot.experiments.spec import Spec, open_banks, settle_banks
     from firthshot.experiments.spec.choose import bank_remark
 
     if not isinstance(spec, Spec):
-        return [f"{geometric_size(spec)}."]
+        return [f"{spec.size}."]
     settled: Any = settle_banks(spec)
     plan = make_plan(settled, open_banks(settled))
     cells = plan.cells
