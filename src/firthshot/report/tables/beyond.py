@@ -52,14 +52,8 @@ def calibration_table(part: Group) -> Table:
         }
         for row in part.rows
     ]
-    return table(
-        f"calibration-{part.label}",
-        f"Calibration before and after: {part.method}",
-        rows,
-        f"{bank_words(part.rows)}. On the novel classes at λ = 0 (before) and at the λ chosen by "
-        "validation accuracy (after). NLL: mean negative log-likelihood in nats; ECE: expected "
-        "calibration error in %, 15 bins pooled over all trials.",
-    )
+    words = {"method": part.method, "banks": bank_words(part.rows)}
+    return table("calibration", part.label, rows, **words)
 
 
 def drawn_tables(gathered: Gathered) -> Iterator[Table]:
@@ -68,19 +62,10 @@ def drawn_tables(gathered: Gathered) -> Iterator[Table]:
     for part in group(gathered.summary.calibration, by):
         rows = sorted(part.rows, key=lambda row: row["chosen_on"] != "val")
         rows.sort(key=lambda row: (row["bank"], Condition.of(row)))
-        yield table(
-            f"artificial-{part.label}",
-            "Distribution Calibration, artificial samples and λ chosen together: "
-            f"{head_name(part.key['head'])} head, {method_name(part.key)}",
-            [_drawn(row, len(part.banks) > 1) for row in rows],
-            f"{bank_words(rows)}. Base classes of {part.key['source']}. Accuracy on the novel "
-            "classes in %, improvement in points. Before: λ = 0 and the better number of "
-            "artificial samples per class; after: the best pair of number and λ. Lines "
-            f"“{_AS_PUBLISHED}” choose both on the very trials that are reported, as the paper "
-            "did: that favours both sides and is no estimate of what a user would get. ± are "
-            "half-widths of 95 % intervals, those of improvements paired by trial; p is "
-            "Wilcoxon's, not corrected.",
-        )
+        lines = [_drawn(row, len(part.banks) > 1) for row in rows]
+        words = {"head": head_name(part.key["head"]), "method": method_name(part.key)}
+        words |= {"banks": bank_words(rows), "source": part.key["source"]}
+        yield table("artificial", part.label, lines, as_published=_AS_PUBLISHED, **words)
 
 
 _AS_PUBLISHED = "novel classes, as published"
@@ -113,15 +98,7 @@ def contrast_tables(gathered: Gathered) -> Iterator[Table]:
         mine = [row for row in rows if row["head"] == head]
         many = len(distinct(mine, "bank")) > 1
         lines = [_contrast(row, many) for row in sorted(mine, key=_contrast_order)]
-        yield table(
-            f"contrasts-{label}",
-            f"Methods against one another: {head_name(head)} head",
-            lines,
-            "Paired differences of accuracy in points on the same trials of the novel classes, "
-            "each method at its own λ chosen on the validation classes; ± are half-widths of 95 % "
-            "intervals. * significant after Holm's correction over all contrasts. Reference heads: "
-            "nearest class mean, and least squares on one-hot labels.",
-        )
+        yield table("contrasts", label, lines, head=head_name(head))
 
 
 def _contrast_order(row: Row) -> tuple[Any, ...]:
@@ -162,6 +139,5 @@ def geometric_tables(gathered: Gathered) -> Iterator[Table]:
             for row in result.table.to_dicts()
             if row["size"] in _SIZES
         ]
-        note = " At N = 1 Firth follows the paper's rule (N taken as 1.01). "
-        note += "± are half-widths of 95 % intervals."
-        yield table(name, "The geometric experiment", rows, " ".join(result.sentences()) + note)
+        number = name.removeprefix("geometric-") if name != "geometric" else None
+        yield table("geometric", number, rows, sentences=" ".join(result.sentences()))

@@ -27,6 +27,7 @@ from firthshot.report.tables.beyond import (
     geometric_tables,
 )
 from firthshot.report.tables.cells import (
+    TEXTS,
     WIDTH,
     Table,
     coefficient,
@@ -91,17 +92,10 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
         }
         for row in part.rows
     ]
-    return table(
-        f"improvement-{part.label}",
-        f"Before and after: {part.method}",
-        rows,
-        f"{bank_words(part.rows)}. Accuracy on the novel classes in %, improvement in points. "
-        "Before: λ = 0; after: λ chosen on the validation classes. ± are half-widths of 95 % "
-        "intervals over trials, those of improvements paired by trial. * significant after Holm's "
-        f"correction (p < {ALPHA:g}) over the whole summary. {_optimum_note(rows)}"
-        f"{_theory_note(part)}{_paper_note(part, gathered)}",
-        keep=("Sig.",),
-    )
+    words = {"method": part.method, "banks": bank_words(part.rows), "alpha": f"{ALPHA:g}"}
+    words |= {"optimum": _optimum_note(rows), "theory": _theory_note(part)}
+    paper = _paper_note(part, gathered)
+    return table("improvement", part.label, rows, ("Sig.",), paper=paper, **words)
 
 
 def _optima(gathered: Gathered) -> dict[tuple[Any, ...], Check]:
@@ -124,10 +118,8 @@ def _optimum_note(rows: list[Row]) -> str:
     titles = ("At the optimum", "Theory at the optimum")
     if all(row[title] is None for row in rows for title in titles):
         return ""
-    return (
-        f"At the optimum: the improvement on at most {TRIALS} trials whose loss is solved instead "
-        f"of trained, λ and 0 alike, with a ridge of {OPTIMUM_RIDGE:g} where the head has none. "
-    )
+    note: str = TEXTS["improvement"]["optimum"]
+    return note.format(trials=TRIALS, ridge=f"{OPTIMUM_RIDGE:g}")
 
 
 def _theory_note(part: Group) -> str:
@@ -165,15 +157,8 @@ def _published(part: Group) -> Table | None:
     ]
     if not rows:
         return None
-    return table(
-        f"published-{part.label}",
-        f"Beside the paper: {part.method}",
-        rows,
-        f"{bank_words(part.rows)}. Ours and the paper's for the same data set, backbone, head, "
-        "penalty, ways and shots; features and trials are not the same. Accuracy in %, improvement "
-        "in points; the interval of the difference takes both to be independent. Sources: the "
-        "paper's printed tables, and the authors' result files (file@commit).",
-    )
+    words = {"method": part.method, "banks": bank_words(part.rows)}
+    return table("published", part.label, rows, **words)
 
 
 def _beside(row: Row, source: str) -> Row:
@@ -209,12 +194,5 @@ def _methods(gathered: Gathered) -> Iterator[Table]:
             name = capital(method_name(row))
             line |= gain(name, row["improvement"], row["improvement_ci"])
             line[f"{name} sig."] = "*" if row["p_holm"] < ALPHA else ""
-        yield table(
-            f"methods-{part.label}",
-            f"Improvement by method: {head_name(part.key['head'])} head",
-            list(lines.values()),
-            f"{bank_words(part.rows)}. Improvement over λ = 0 in points, each method at the λ "
-            "chosen for it on the validation classes; ± are half-widths of 95 % intervals paired "
-            "by trial. * significant after Holm's correction. Methods are compared with one "
-            "another in the table of contrasts.",
-        )
+        words = {"head": head_name(part.key["head"]), "banks": bank_words(part.rows)}
+        yield table("methods", part.label, list(lines.values()), **words)

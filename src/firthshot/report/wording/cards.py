@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from firthshot.experiments.schema import TINY_RIDGE
@@ -30,83 +32,8 @@ ZERO = {
     "chose zero": "the validation classes chose λ = 0",
     "only zero": "λ = 0 was the only candidate",
 }
-# What a remark begins with.
-TOPICS = {
-    "accuracy": "Accuracy.",
-    "training": "Training.",
-    "classes": "Other classes.",
-    "theory": "No tuning.",
-    "calibration": "Probabilities.",
-    "rivals": "Other penalties.",
-    "heads": "Trained heads.",
-    "references": "Reference heads.",
-    "edge": "Grid.",
-}
-_TONES = {
-    **dict.fromkeys(("helps", "safe", "better"), "good"),
-    **dict.fromkeys(("costs", "loose", "worse", "beaten", "beaten at zero"), "bad"),
-}
-_FEW = "There are too few trials to {what} {effects}. {needed}."
-_TUNING_FREE = "The tuning-free λ of the theory"
-_TRAINING = "loses accuracy {effects} by its training alone.{solved}"
-# By topic and standing; {effects} are places with amounts, {places} without.
-_SENTENCES = {
-    "accuracy": {
-        "helps": "{name} helps {effects}.{solved}",
-        "costs": "{name} costs accuracy {effects}.{solved}",
-        "training": f"{{name}} {_TRAINING}",
-        "unclear": "The effect may be chance {effects}.",
-        "few": _FEW,
-        "chose zero": "The validation classes chose λ = 0 {places}.",
-        "only zero": "λ = 0 was the only candidate {places}.",
-    },
-    "training": {
-        "unstable": "Training with λ = {values} is unstable at this learning rate {places}"
-        "{optimum}. Those trials are left out, so that {name} is not charged with them.",
-        "separable": "Without penalty there is no optimum where the support is separable "
-        f"{{places}}. λ = 0 stands for a ridge of {TINY_RIDGE:g}, close to the maximum margin.",
-    },
-    "classes": {
-        "loose": "Other classes may give another result {places}. The interval that also "
-        "resamples classes includes zero.",
-        "wider": "Intervals over classes are about {ratio:.1f} times as wide as those over "
-        "trials. More trials will not make them narrower.",
-    },
-    "theory": {
-        "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{solved}} It removes the "
-        "first-order bias of the weights and does not aim at accuracy.",
-        "training": f"{_TUNING_FREE} {_TRAINING}",
-        "open": f"{_TUNING_FREE} may cost {100 * MARGIN:g} points or more {{effects}}.",
-        "safe": f"{_TUNING_FREE} is safe {{effects}}: it loses less than {100 * MARGIN:g} points.",
-    },
-    "calibration": dict.fromkeys(
-        ("worse", "better", "mostly worse", "mostly better", "same"),
-        "Probabilities get {change}: {moves}.{leaning}",
-    ),
-    "rivals": {
-        "helps": "{name} beats {other} {effects}.",
-        "costs": "{other} beats {name} {effects}.",
-        "unclear": "The difference between {name} and {other} may be chance {effects}.",
-        "few": _FEW,
-        "both zero": "{name} and {other} both have λ = 0 {places}.",
-    },
-    "heads": {
-        "helps": "This head beats {other} {effects}.",
-        "costs": "{other} beats this head {effects}.",
-        "unclear": "The difference from {other} may be chance {effects}.",
-        "few": _FEW,
-    },
-    "references": {
-        "beaten": "{other} beats this head with and without {name} {effects}.",
-        "beaten at zero": "{other} beats this head, which has λ = 0, {effects}.",
-        "as well": "{other} does as well as {name} {places}.",
-        "open": "{other} may do as well as {name} {effects}.",
-        "few": _FEW,
-    },
-    "edge": {
-        "edge": "The chosen λ is the largest of the grid {places}. A larger λ might do better.",
-    },
-}
+_TEXTS = tomllib.loads(Path(__file__).with_name("cards.toml").read_text("utf-8"))
+TOPICS: dict[str, str] = _TEXTS["topics"]  # what a remark begins with
 
 
 @dataclass(frozen=True)
@@ -129,7 +56,7 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
     other = opponent_name(finding.opponent, verdict.key["head"]) if finding.opponent else ""
     if finding.topic == "calibration":
         numbers = _probabilities(finding)
-    elif "values" in numbers:
+    elif finding.standing == "unstable":
         ends = sorted({f"{100 * value:.0f}" for value in numbers["optimum"] or ()}, key=int)
         numbers["optimum"] = f" ({' to '.join(ends)} % at the optimum)" if ends else ""
         numbers["values"] = listed(f"{value:g}" for value in numbers["values"])
@@ -143,10 +70,13 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
         "solved": f" That is as trained; at the optimum: {solved}." if solved else "",
         "places": listed(where(part, among) for part in places) if places else "",
         "needed": needed_words(*finding.trials) if finding.trials else "",
+        "margin": f"{100 * MARGIN:g}",
+        "ridge": f"{TINY_RIDGE:g}",
         **numbers,
     }
-    text = _SENTENCES[finding.topic][finding.standing].format(**words)
-    return Remark(finding.topic, _TONES.get(finding.standing, "plain"), capital(text))
+    texts = _TEXTS["sentences"][finding.topic]
+    text = texts.get(finding.standing, texts.get("any")).format(**words)
+    return Remark(finding.topic, _TEXTS["tones"].get(finding.standing, "plain"), capital(text))
 
 
 def card_lead(verdict: Verdict) -> list[str]:
