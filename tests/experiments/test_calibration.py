@@ -19,7 +19,7 @@ from firthshot.experiments.spec.choose import settle_banks
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.reading import find_problems, load_spec, preset_names
 from firthshot.experiments.summary import read_summary
-from firthshot.experiments.summary.calibration import PUBLISHED_WAY
+from firthshot.experiments.summary.choice import PUBLISHED_WAY
 
 FIELDS: dict[str, Any] = {
     "heads": ["linear"],

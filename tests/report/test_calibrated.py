@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from experiments.toy import write_bank
-from firthshot.cli._overview import drawn_overview, show_lines
+from firthshot.cli._results import drawn_overview, show_lines
 from firthshot.experiments.summary import RunSummary, read_summary
-from firthshot.experiments.summary.calibration import PUBLISHED_WAY
+from firthshot.experiments.summary.choice import PUBLISHED_WAY
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.page.provenance import describe_run
 from firthshot.report.page.render import render

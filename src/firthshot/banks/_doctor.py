@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from firthshot.banks._bank import Bank
-from firthshot.banks._batchnorm import telling_ratio
-from firthshot.banks._survey import Survey, centroid_accuracy, sound_rows, survey
+from firthshot.banks._survey import Survey, centroid_accuracy, sound_rows, survey, telling_ratio
 from firthshot.errors import BankError
 
 Severity = Literal["broken", "remarkable"]

@@ -11,8 +11,7 @@ import numpy as np
 from firthshot.banks._bank import dealt
 from firthshot.banks._file import save_bank
 from firthshot.banks._meta import SPLITS, encode_meta
-from firthshot.banks._sources import Source, naming_errors, read_source
-from firthshot.banks._tables import read_table
+from firthshot.banks._sources import Source, naming_errors, read_source, read_table
 from firthshot.errors import BankError, refusing
 from firthshot.files import replacing
 from firthshot.tables import TABLES

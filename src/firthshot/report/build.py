@@ -9,6 +9,9 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.run.store import sweep
 from firthshot.files import write_whole, writing_to
 from firthshot.report.gather import Gathered, gather
+from firthshot.report.page.render import render
+from firthshot.report.plots import write_figures
+from firthshot.report.tables import make_tables, write_tables
 
 
 def write_report(
@@ -41,10 +44,6 @@ def write_report(
     FirthshotError
         In one sentence, where a folder cannot be reported or the report not be written.
     """
-    from firthshot.report.page.render import render
-    from firthshot.report.plots import write_figures
-    from firthshot.report.tables import make_tables, write_tables
-
     gathered = runs if isinstance(runs, Gathered) else gather(runs)
     if out is None and len(gathered.runs) > 1:
         raise FirthshotError("A report of several runs needs a folder of its own: name one.", "out")

@@ -17,7 +17,7 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.checks import Check, read_checks
-from firthshot.experiments.geometric import GeometricResult
+from firthshot.experiments.geometric import GeometricResult, read_geometric
 from firthshot.experiments.run.record import read_times
 from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
 from firthshot.experiments.summary import RunSummary, read_summary, summarise, summarise_many
@@ -52,13 +52,11 @@ class Gathered:
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Return the verdicts, which terminal and page share."""
-        return make_verdicts(self)
+        return make_verdicts(self.summary, self.checks, self.bins)
 
     @cached_property
     def geometric(self) -> list[GeometricResult]:
         """Return the results of the geometric runs."""
-        from firthshot.experiments.geometric import read_geometric
-
         return [read_geometric(run.path) for run in self.runs if run.kind != TRIALS]
 
     @cached_property

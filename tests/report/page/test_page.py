@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from experiments.summary_folders import failed, grid, write
 from experiments.toy import write_bank
 from firthshot.cli import app
-from firthshot.cli._overview import overview, show_lines
+from firthshot.cli._results import overview, show_lines
 from firthshot.errors import FirthshotError
 from firthshot.pages import script_json
 from firthshot.report import build

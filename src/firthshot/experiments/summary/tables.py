@@ -18,14 +18,15 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.record import read_record, write_record
-from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
+from firthshot.experiments.run.store import damaged_tables, sealed_parquet
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import holm
-from firthshot.experiments.summary.calibration import CALIBRATION, calibration_lines
 from firthshot.experiments.summary.choice import (
+    CALIBRATION,
     Chosen,
     LambdaChoice,
     Line,
+    calibration_lines,
     choose,
     chosen_line,
     every_line,

@@ -11,14 +11,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from matplotlib.axes import Axes
 
 from firthshot.experiments.schema import PENALTY, PLACE, grouped
 from firthshot.experiments.statistics import ALPHA
 from firthshot.figures import shortened
 from firthshot.objective import PENALTIES
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.declare import PLOTS, QUANTITIES, Plot, Row
 from firthshot.report.plots.groups import (
     CHOSEN,
@@ -35,11 +37,6 @@ from firthshot.report.plots.paper import Panel, draw_figure
 from firthshot.report.plots.style import Drawing, dodged, dress_counts, panel_inches
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import head_name, listed, setting_words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from firthshot.report.gather import Gathered
 
 _BARS = QUANTITIES["improvement"].bars
 _WITHOUT_PENALTY = ("head", "solver", "transform", "source", "artificial", "l2")

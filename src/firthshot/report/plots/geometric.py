@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
+from firthshot.experiments.geometric import GeometricResult
 from firthshot.figures import GREY
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.declare import BLUE, GREEN, RED
 from firthshot.report.plots.style import Drawing, panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from firthshot.experiments.geometric import GeometricResult
-    from firthshot.report.gather import Gathered
 
 FIRTH, PLAIN = BLUE, RED  # as in every picture of estimates
 _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+from matplotlib.axes import Axes
 
 from firthshot.experiments.schema import KEYS, SPLITLESS, grouped
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.declare import PLOTS, RED, Row
 from firthshot.report.plots.groups import TRAINED, Group, about, group
 from firthshot.report.plots.paper import STATES, Panel, draw_figure
 from firthshot.report.plots.style import Drawing, dress_lambda, number, panel_inches
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import setting_words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from firthshot.report.gather import Gathered
 
 MOST_PANELS = 12  # per figure: a page
 _FEW = 50  # predictions in a bin

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from firthshot.engine import registered_heads
 from firthshot.experiments.run.record import TIMED
 from firthshot.experiments.schema import METHOD, grouped
 from firthshot.experiments.statistics import ALPHA, holm
@@ -107,8 +108,6 @@ def _shown(line: Row, p: float, gathered: Gathered) -> Row:
 
 def is_transductive(head: str) -> bool:
     """Tell whether a head sees all queries at once; one that is not known here does not."""
-    from firthshot.engine import registered_heads
-
     known = registered_heads()
     return head in known and known[head].transductive
 

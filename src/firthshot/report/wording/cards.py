@@ -10,8 +10,7 @@ from typing import Any
 
 from firthshot.experiments.schema import TINY_RIDGE
 from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Tested, Verdict
-from firthshot.report.verdict.findings import LEANS, trials_of
-from firthshot.report.verdict.make import Lean
+from firthshot.report.verdict.make import LEANS, Lean, trials_of
 from firthshot.report.verdict.outcomes import MARGIN
 from firthshot.report.wording import (
     capital,

@@ -10,7 +10,7 @@ from firthshot.experiments.checks import TRIALS
 from firthshot.experiments.geometric import GeometricResult
 from firthshot.experiments.summary import Unjudged
 from firthshot.report.verdict import Outcome, Verdict, main_verdicts
-from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves
+from firthshot.report.verdict.make import SAME_ECE, calibrated, moves
 from firthshot.report.verdict.outcomes import PRACTICAL
 from firthshot.report.wording import (
     capital,

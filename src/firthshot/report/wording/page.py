@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from firthshot.progress import duration
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import BankFacts, Run
 from firthshot.report.wording import counted, listed
@@ -105,8 +106,6 @@ def setting_facts(spec: dict[str, Any]) -> Iterator[Fact]:
 
 def run_facts(run: Run) -> Iterator[Fact]:
     """Yield how far a run came, when, how long, on what machine and with what versions."""
-    from firthshot.progress import duration
-
     status, sessions = run.status, run.status.sessions
     if status.cells:
         yield "Cells", f"{status.finished:,} of {status.cells:,} finished"
