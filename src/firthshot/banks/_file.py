@@ -84,11 +84,6 @@ def open_bank(path: str | Path) -> Bank:
     """Map a bank file into memory; features are read when they are used.
 
     Everything but the sha256 is checked (`Bank.verify` does that).
-
-    Raises
-    ------
-    BankError
-        When the file is missing, truncated, not a bank, or inconsistent.
     """
     path = Path(path)
     try:

@@ -84,12 +84,7 @@ def write_page(runs: list[Path] | Gathered, out: Path | None, console: Console) 
 
 
 def _tell_losses(outcome: RunOutcome, folder: Path) -> None:
-    from firthshot.experiments.run.status import dropped_trials
-
     console = screen()  # never quiet
-    if lost := dropped_trials(folder):
-        why = "because some of their features are NaN or infinite"
-        say(console, f"Warning: {lost}, {why}. Look with: firthshot bank check BANK")
     if outcome.failed:
         count = f"{len(outcome.failed)} of {outcome.cells:,} cells failed"
         why = f"reasons in {folder}/failures"

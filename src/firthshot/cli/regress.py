@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,11 +10,9 @@ import typer
 
 from firthshot.cli._options import AsJson, check_target
 from firthshot.cli._screen import echo, echo_json, plain, screen
-from firthshot.errors import FirthshotError, listed
+from firthshot.errors import FirthshotError, listed, refusing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firthshot.formulas import ModelData
     from firthshot.jeffreys import Regression, Summary
 
@@ -67,7 +64,7 @@ def regress(
         _write(out, summary)
         echo(f"Wrote {out}.", err=as_json)
     if plot is not None:
-        with _naming_target("--plot", plot):
+        with refusing(f"--plot {plot} cannot be written", OSError):
             fitted.plot(plot, kind=plot_kind, level=level, method=method)
         echo(f"Wrote {plot}.", err=as_json)
 
@@ -138,16 +135,6 @@ def _show(summary: Summary) -> None:
         console.print(plain(note, "yellow"))
 
 
-@contextmanager
-def _naming_target(option: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FirthshotError(
-            f"{option} {path} cannot be written ({error.strerror or error}): choose another place."
-        ) from None
-
-
 def _write(out: Path, summary: Summary) -> None:
     import json
 
@@ -162,5 +149,5 @@ def _write(out: Path, summary: Summary) -> None:
         reference = pl.lit(str(summary.header["reference"])).alias("reference")
         rows = pl.DataFrame(record["coefficients"], infer_schema_length=None)
         content = rows.select("contrast", reference, pl.exclude("contrast")).write_csv()
-    with _naming_target("--out", out):
+    with refusing(f"--out {out} cannot be written", OSError):
         write_whole(out, content.encode())

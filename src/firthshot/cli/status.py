@@ -42,8 +42,6 @@ def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
         yield f"note    {note}"
     for cell, reason in status.failures.items():
         yield f"failed  {cell}: {reason}"
-    if status.dropped:
-        yield f"{status.dropped}, because some of their features are NaN or infinite"
     if status.damaged:
         yield f"{status.damaged} and computed anew when the run goes on"
     if not status.running and (status.finished < status.cells or status.failures):

@@ -24,8 +24,8 @@ def validate(source: str, bank: BankNames = None, assignments: Assignments = Non
 def _validate(source: str, given: dict[str, Any]) -> None:
     from firthshot.experiments.spec import build_any, find_problems, resolve
 
-    fields, text = resolve(source, given)
-    problems = find_problems(fields, text) or _bank_problems(fields, text)
+    fields = resolve(source, given)
+    problems = find_problems(fields) or _bank_problems(fields)
     for problem in problems:
         echo(f"{source}: {problem}")
     if problems:
@@ -35,17 +35,17 @@ def _validate(source: str, given: dict[str, Any]) -> None:
     echo(f"{source} is in order.")
 
 
-def _bank_problems(fields: dict[str, Any], text: str) -> list[SpecProblem]:
+def _bank_problems(fields: dict[str, Any]) -> list[SpecProblem]:
     from firthshot.banks import load_bank, refuse_not_finite
     from firthshot.errors import BankError
-    from firthshot.experiments.spec.reading import SpecProblem, with_line
+    from firthshot.experiments.spec import SpecProblem
 
     found = []
     for index, name in enumerate(fields.get("banks", ())):
         try:
             refuse_not_finite(load_bank(name))
         except BankError as error:
-            found.append(SpecProblem(with_line(f"banks[{index}]", text), str(error)))
+            found.append(SpecProblem(f"banks[{index}]", str(error)))
     return found
 
 

@@ -21,28 +21,10 @@ def write_report(
     figures: bool = True,
     drawn: Callable[[int], None] | None = None,
 ) -> Path:
-    """Write ``report.html``, ``figures/`` and ``tables/`` of one or several runs.
+    """Write ``report.html``, ``figures/`` and ``tables/`` of run folders; return the page.
 
-    Parameters
-    ----------
-    runs : sequence of Path, or Gathered
-        Run folders, finished or not; or what `gather` found in them.
-    out : Path, optional
-        Folder of the report; that of the run where there is one run, else it must be given.
-    figures : bool
-        Draw the figures for papers, which takes longer than all the rest.
-    drawn : callable, optional
-        Told after each figure how many there are.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Raises
-    ------
-    FirthshotError
-        In one sentence, where a folder cannot be reported or the report not be written.
+    ``out`` is the folder of the report: that of the run where there is one. Figures for papers take
+    longer than all the rest; ``drawn`` is told after each of them how many there are.
     """
     gathered = runs if isinstance(runs, Gathered) else gather(runs)
     if out is None and len(gathered.runs) > 1:

@@ -90,7 +90,6 @@ def alerts(gathered: Gathered) -> list[tuple[str, str]]:
     """Return what a reader must know before the verdict: what, and more of it."""
     runs = gathered.runs
     found = [words.unfinished(run) for run in runs if not run.status.complete]
-    found += [words.lacks_trials(run) for run in runs if run.status.dropped]
     return [*found, *_other_banks(runs)]
 
 

@@ -154,13 +154,6 @@ def missing(run: Run) -> list[str]:
     return list(run.missing) or counted_only
 
 
-def lacks_trials(run: Run) -> tuple[str, str]:
-    """Say how many trials a run refused: what it found rests on the others alone."""
-    why = "because some of their features are NaN or infinite"
-    said = f"{run.status.dropped}, {why}. Look with: firthshot bank check BANK."
-    return f"{run.name} lacks trials.", said
-
-
 def other_features(names: Iterable[str], own: Iterable[str], paper: Iterable[str]) -> Fact:
     """Say that presets of the paper were run on other features."""
     some = list(dict.fromkeys(names))  # two runs may share a preset
