@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from firthshot.banks._bank import Bank, build_bank, check_arrays
 from firthshot.banks._meta import BankMeta, decode_meta, encode_meta, parse_json
 from firthshot.errors import BankError, listed
 from firthshot.files import replacing
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, DTypeLike
 
 META_KEY = "firthshot-bank"
 _MAX_HEADER = 1 << 25

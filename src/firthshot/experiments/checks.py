@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from firthshot.banks import Bank
+from firthshot.engine import Converged
 from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.plan.layout import Plan, Setting
 from firthshot.experiments.run.record import read_record, write_record
+from firthshot.experiments.run.workers import Compute
 from firthshot.experiments.schema import CLOSED_FORM, SPLITLESS
 from firthshot.experiments.statistics import half_width
 
 if TYPE_CHECKING:
-    from firthshot.banks import Bank
-    from firthshot.experiments.plan.layout import Plan, Setting
-    from firthshot.experiments.run.workers import Compute
     from firthshot.experiments.summary.reading import Index
     from firthshot.experiments.summary.scores import Scored
 
@@ -130,8 +131,6 @@ def _solved(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
 
     A ridge of its own is kept.
     """
-    from firthshot.engine import Converged
-
     method = cell.method
     there = (Converged.name, CLOSED_FORM)
     if not grid or method.solver in there or Converged not in method.engine_head().solvers:

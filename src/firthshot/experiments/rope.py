@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.arrays import Array
+from firthshot.banks import Bank
+from firthshot.engine import Converged, Linear, Penalty, train
+from firthshot.episodes import sample_episodes
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.features import transform_split
+from firthshot.objective import softmax, theory_coefficient
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from firthshot.banks import Bank
 
 
 WAYS, SHOTS, QUERIES = 3, 5, 4
@@ -65,10 +67,6 @@ def fit_paths(bank: Bank, transform: str = "none") -> Paths | None:
 
     Returns None where no split has three classes with enough finite rows.
     """
-    from firthshot.engine import Converged, Linear, Penalty, train
-    from firthshot.episodes import sample_episodes
-    from firthshot.objective import softmax, theory_coefficient
-
     split = next((s for s in ("novel", "val", "base") if _is_enough(bank, s)), None)
     if split is None:
         return None

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firthshot.arrays import Array
+from firthshot.experiments.plan import Cell, Plan, TrialCondition
 from firthshot.experiments.schema import PLACE
+from firthshot.experiments.spec import Spec
 from firthshot.experiments.statistics import half_width
 
 if TYPE_CHECKING:
-    from firthshot.experiments.plan import Cell, Plan, TrialCondition
-    from firthshot.experiments.spec import Spec
     from firthshot.experiments.summary.scores import Scored
 
 Place = tuple[str, int, int, str]  # the values of PLACE

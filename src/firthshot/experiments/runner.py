@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from firthshot.banks import Bank
 from firthshot.experiments.checks import FILE as CHECKS
 from firthshot.experiments.checks import run_checks
 from firthshot.experiments.plan.cell import Cell, Note, condense
@@ -35,7 +36,6 @@ from firthshot.experiments.spec.shots import shots_in_words
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
-    from firthshot.banks import Bank
     from firthshot.experiments.summary import RunSummary
 
 T = TypeVar("T")

@@ -171,7 +171,7 @@ def test_files_round_trip(tmp_path: Path) -> None:
 
 def test_a_name_full_of_specials_cannot_break_latex_or_markdown() -> None:
     rows_of_two = ({"Bank": NASTY, "Way": 5}, {"Bank": "b", "Way": 10})
-    made = replace(table("contrasts", "x", [*rows_of_two], head=""), title=NASTY, note=NASTY)
+    made = replace(table("contrasts", "x", [*rows_of_two], {"head": ""}), title=NASTY, note=NASTY)
     text = to_latex(made)
     body = text.split("\n", 1)[1]
     left = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum|text\w+)\{\}", "", body)

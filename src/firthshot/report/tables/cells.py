@@ -16,7 +16,6 @@ from firthshot.experiments.summary.columns import harmless_cell
 from firthshot.report.verdict import Condition
 
 Row = dict[str, Any]
-Row = dict[str, Any]
 WIDTH = " ±"  # a column "X ±" holds the half-widths of the 95 % intervals of column "X"
 
 
@@ -59,8 +58,8 @@ def table(
     kind: str,
     label: str | None,
     rows: list[Row],
+    words: dict[str, str],
     keep: tuple[str, ...] = (),
-    **words: Any,
 ) -> Table:
     """Make a table of a kind in ``tables.toml`` from rows by column, its texts with these words.
 

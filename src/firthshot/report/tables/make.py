@@ -91,8 +91,8 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
     ]
     words = {"method": part.method, "banks": bank_words(part.rows), "alpha": f"{ALPHA:g}"}
     words |= {"optimum": _optimum_note(rows), "theory": _theory_note(part)}
-    paper = _paper_note(part, gathered)
-    return table("improvement", part.label, rows, ("Sig.",), paper=paper, **words)
+    words["paper"] = _paper_note(part, gathered)
+    return table("improvement", part.label, rows, words, ("Sig.",))
 
 
 def _optima(gathered: Gathered) -> dict[tuple[Any, ...], Check]:
@@ -155,7 +155,7 @@ def _published(part: Group) -> Table | None:
     if not rows:
         return None
     words = {"method": part.method, "banks": bank_words(part.rows)}
-    return table("published", part.label, rows, **words)
+    return table("published", part.label, rows, words)
 
 
 def _beside(row: Row, source: str) -> Row:
@@ -192,7 +192,7 @@ def _methods(gathered: Gathered) -> Iterator[Table]:
             line |= gain(name, row["improvement"], row["improvement_ci"])
             line[f"{name} sig."] = "*" if row["p_holm"] < ALPHA else ""
         words = {"head": head_name(part.key["head"]), "banks": bank_words(part.rows)}
-        yield table("methods", part.label, list(lines.values()), **words)
+        yield table("methods", part.label, list(lines.values()), words)
 
 
 _SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
@@ -214,7 +214,7 @@ def calibration_table(part: Group) -> Table:
         for row in part.rows
     ]
     words = {"method": part.method, "banks": bank_words(part.rows)}
-    return table("calibration", part.label, rows, **words)
+    return table("calibration", part.label, rows, words)
 
 
 def drawn_tables(gathered: Gathered) -> Iterator[Table]:
@@ -226,7 +226,8 @@ def drawn_tables(gathered: Gathered) -> Iterator[Table]:
         lines = [_drawn(row, len(part.banks) > 1) for row in rows]
         words = {"head": head_name(part.key["head"]), "method": method_name(part.key)}
         words |= {"banks": bank_words(rows), "source": part.key["source"]}
-        yield table("artificial", part.label, lines, as_published=_AS_PUBLISHED, **words)
+        words["as_published"] = _AS_PUBLISHED
+        yield table("artificial", part.label, lines, words)
 
 
 _AS_PUBLISHED = "novel classes, as published"
@@ -259,7 +260,7 @@ def contrast_tables(gathered: Gathered) -> Iterator[Table]:
         mine = [row for row in rows if row["head"] == head]
         many = len(distinct(mine, "bank")) > 1
         lines = [_contrast(row, many) for row in sorted(mine, key=_contrast_order)]
-        yield table("contrasts", label, lines, head=head_name(head))
+        yield table("contrasts", label, lines, {"head": head_name(head)})
 
 
 def _contrast_order(row: Row) -> tuple[Any, ...]:
@@ -301,4 +302,4 @@ def geometric_tables(gathered: Gathered) -> Iterator[Table]:
             if row["size"] in _SIZES
         ]
         number = name.removeprefix("geometric-") if name != "geometric" else None
-        yield table("geometric", number, rows, sentences=" ".join(result.sentences()))
+        yield table("geometric", number, rows, {"sentences": " ".join(result.sentences())})

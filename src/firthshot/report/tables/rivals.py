@@ -69,7 +69,7 @@ def _table(rows: list[Row], gathered: Gathered, label: str) -> Table:
     ]
     p = holm(np.array([np.nan if line["p"] is None else line["p"] for line in lines]))
     shown = [_shown(line, corrected, gathered) for line, corrected in zip(lines, p, strict=True)]
-    return table("rivals", label, shown, ("Sig.",), bank=rows[0]["bank"])
+    return table("rivals", label, shown, {"bank": rows[0]["bank"]}, ("Sig.",))
 
 
 def _ranked(
