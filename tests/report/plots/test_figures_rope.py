@@ -43,16 +43,6 @@ def test_paths_lead_from_the_corner_to_the_centre(paths: Paths) -> None:
     np.testing.assert_allclose(paths.query.sum(-1), 1)
 
 
-def test_the_table_has_a_line_for_every_coefficient_and_sample(paths: Paths) -> None:
-    table = paths.table
-    assert len(table) == 61 * (15 + 12)
-    line = table.row(61 * 15 + 12 + 3, named=True)  # of the queries, the second λ, sample 3
-    assert (line["kind"], line["sample"]) == ("query", 3)
-    assert line["coefficient"] == paths.coefficients[1]
-    assert line["label"] == paths.query_labels[3]
-    assert [line[f"p_{k}"] for k in range(3)] == paths.query[1, 3].tolist()
-
-
 def test_kl_to_uniform_falls_along_every_path(paths: Paths) -> None:
     for predicted in (paths.support, paths.query):
         kl = rope.kl_to_uniform(predicted)
