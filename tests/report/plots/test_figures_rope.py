@@ -9,12 +9,12 @@ import pytest
 
 from experiments.toy import write_bank
 from firthshot.banks import load_bank
-from firthshot.experiments.geometric import read_geometric, run_geometric
+from firthshot.experiments.geometric import read_geometric, run_geometric, signed
 from firthshot.experiments.rope import Paths, fit_paths
 from firthshot.experiments.spec import GeometricSpec
 from firthshot.experiments.summary import RunSummary
 from firthshot.report.gather import Gathered, gather
-from firthshot.report.plots import drawings, geometric, rope
+from firthshot.report.plots import drawings, rope
 from firthshot.report.plots.style import style
 from firthshot.report.runs import BankFacts, Run
 from firthshot.report.tables import make_tables
@@ -132,7 +132,7 @@ def test_geometric_figure_shows_the_table_and_the_fitted_slope(folder: Path) -> 
     fit = next(line for line in right.lines if line.get_label().startswith("slope"))
     x, y = np.log(fit.get_xdata()), np.log(fit.get_ydata())
     assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(result.slope)
-    assert f"{geometric.minus(result.slope)} ± {result.slope_ci:.3f}" in drawing.caption
+    assert f"{signed(result.slope)} ± {result.slope_ci:.3f}" in drawing.caption
     assert "4,000 trials" in drawing.caption
 
 

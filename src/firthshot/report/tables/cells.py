@@ -116,30 +116,6 @@ def p_value(p: float | None) -> str | None:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-_LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "λ": r"$\lambda$",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "→": r"$\rightarrow$",
-    "≤": r"$\leq$",
-    "‖": r"$\Vert$",
-    "ȳ": r"$\bar{y}$",
-    "√": r"$\sqrt{}$",
-    "…": r"\ldots{}",
-    "–": "--",
-    "’": "'",
-}
-
-
 def to_csv(table: Table) -> str:
     """Return a table as CSV with one column for each, intervals apart; its note is not in it."""
     text = io.StringIO()
@@ -247,7 +223,7 @@ def to_latex(table: Table) -> str:
 
 def latex(text: str) -> str:
     """Escape what LaTeX would read as a command."""
-    return "".join(_LATEX.get(sign, sign) for sign in visible(" ".join(text.split())))
+    return "".join(TEXTS["latex"].get(sign, sign) for sign in visible(" ".join(text.split())))
 
 
 WRITERS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}

@@ -27,12 +27,9 @@ from firthshot.report.wording import (
     where,
 )
 
-ZERO = {
-    "chose zero": "the validation classes chose λ = 0",
-    "only zero": "λ = 0 was the only candidate",
-}
-_TEXTS = tomllib.loads(Path(__file__).with_name("cards.toml").read_text("utf-8"))
-TOPICS: dict[str, str] = _TEXTS["topics"]  # what a remark begins with
+TEXTS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+ZERO: dict[str, str] = TEXTS["zero"]
+TOPICS: dict[str, str] = TEXTS["topics"]  # what a remark begins with
 
 
 @dataclass(frozen=True)
@@ -73,9 +70,9 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
         "ridge": f"{TINY_RIDGE:g}",
         **numbers,
     }
-    texts = _TEXTS["sentences"][finding.topic]
+    texts = TEXTS["sentences"][finding.topic]
     text = texts.get(finding.standing, texts.get("any")).format(**words)
-    return Remark(finding.topic, _TEXTS["tones"].get(finding.standing, "plain"), capital(text))
+    return Remark(finding.topic, TEXTS["tones"].get(finding.standing, "plain"), capital(text))
 
 
 def card_lead(verdict: Verdict) -> list[str]:
@@ -251,18 +248,6 @@ def _leaning(leans: Mapping[Condition, Lean]) -> str:
     )
 
 
-_SIGNS = {"helps": "▲", "costs": "▼", "unclear": "○", "few": "○"}
-_STANDINGS = {
-    "helps": "helps",
-    "costs": "costs accuracy",
-    "training": "a loss of the training",
-    "unclear": "not significant",
-    "few": "too few trials to tell",
-    "chose zero": "λ = 0 chosen",
-    "only zero": "λ = 0, the only candidate",
-}
-
-
 def accuracies(outcome: Outcome) -> str:
     """Return the accuracy without and with the chosen coefficient; one number where λ = 0."""
     base, ours = (f"{100 * outcome.row[name]:.1f}" for name in ("base_accuracy", "accuracy"))
@@ -271,11 +256,12 @@ def accuracies(outcome: Outcome) -> str:
 
 def tile(outcome: Outcome) -> dict[str, str]:
     """Return the sign, numbers and hint of a setting."""
-    row, word, unused = outcome.row, _STANDINGS[outcome.standing], outcome.kind == "unchanged"
+    row, unused = outcome.row, outcome.kind == "unchanged"
+    word = TEXTS["standings"][outcome.standing]
     gain, _, width = points_ci(*outcome.effect[1:]).partition(" ± ")
     return {
         "kind": "unclear" if outcome.standing == "training" else outcome.kind,
-        "sign": _SIGNS.get(outcome.standing, "–"),
+        "sign": TEXTS["signs"].get(outcome.standing, "–"),
         "word": word,
         "gain": "λ = 0" if unused else gain,
         "width": f"± {width}" if width and not unused else "",

@@ -10,25 +10,9 @@ from firthshot.progress import duration
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import BankFacts, Run
 from firthshot.report.wording import counted, listed
+from firthshot.report.wording.cards import TEXTS
 
 Fact = tuple[str, str]
-_SETTINGS = {
-    "heads": "Heads",
-    "solver": "Solver",
-    "penalties": "Penalties",
-    "priors": "Priors",
-    "coefficients": "Grid of λ",
-    "l2_coefficients": "Grid of L2",
-    "transform": "Transform",
-    "ways": "Ways",
-    "shots": "Shots",
-    "trials": "Trials per setting",
-    "first_trial": "First trial",
-    "queries": "Queries per class",
-    "until_ci": "Trials added until ± (points)",
-    "p": "True probability",
-    "sample_size": "Largest sample",
-}
 
 
 def trials_words(trials: Sequence[int]) -> str:
@@ -87,7 +71,7 @@ def beside_words(figures: int, tables: int) -> str:
 
 def setting_facts(spec: dict[str, Any]) -> Iterator[Fact]:
     """Yield the settings of a run by their titles."""
-    for name, title in _SETTINGS.items():
+    for name, title in TEXTS["settings"].items():
         value = spec.get(name)
         if isinstance(value, list):
             words = (f"{one:g}" if isinstance(one, int | float) else str(one) for one in value)
