@@ -89,7 +89,11 @@ def _digest(bank: Bank) -> Iterator[Finding]:
 def _values(bank: Bank, seen: Survey) -> Iterator[Finding]:
     bad, zero = np.flatnonzero(~seen.finite), np.flatnonzero(seen.norms == 0)
     if len(bad):
-        values = {"rows": len(seen.finite), "nans": seen.nans, "infinities": seen.infinities}
+        values: dict[str, Any] = {
+            "rows": len(seen.finite),
+            "nans": seen.nans,
+            "infinities": seen.infinities,
+        }
         first = _owner(bank, bad[0])
         yield _found("not-finite", len(bad), count=len(bad), first=first, **values)
     if len(zero):
@@ -119,7 +123,7 @@ def _class_overlap(bank: Bank) -> Iterator[Finding]:
     for split, other in combinations(bank.splits, 2):
         shared = [name for name in bank.classes(split) if name in set(bank.classes(other))]
         if shared:
-            words = {"split": split, "other": other, "first": shared[0]}
+            words: dict[str, Any] = {"split": split, "other": other, "first": shared[0]}
             yield _found("class-overlap", len(shared), count=len(shared), **words)
 
 
@@ -127,7 +131,7 @@ def _constant_dimensions(seen: Survey) -> Iterator[Finding]:
     constant, d = np.flatnonzero(seen.low == seen.high), len(seen.low)
     count = len(constant)
     if count:
-        words = {"first": constant[0], "value": seen.low[constant[0]] + 0.0}
+        words: dict[str, Any] = {"first": constant[0], "value": seen.low[constant[0]] + 0.0}
         severity: Severity | None = "broken" if count == d else None
         yield _found("constant-dimensions", count, severity, count=count, d=d, **words)
 
@@ -140,7 +144,7 @@ def _duplicates(bank: Bank, seen: Survey) -> Iterator[Finding]:
         if inside:
             count = sum(map(len, inside))
             ends = (_owner(bank, inside[0][at]) for at in (0, -1))
-            words = dict(zip(("first", "second"), ends, strict=True))
+            words: dict[str, Any] = dict(zip(("first", "second"), ends, strict=True))
             yield _found("duplicates-inside", count, count=count, split=split, **words)
         for other in bank.splits[i + 1 :]:
             across = [group for group in twins if {split, other} <= set(splits[group].tolist())]
@@ -209,7 +213,7 @@ def _singular_covariances(bank: Bank) -> Iterator[Finding]:
         sizes = [len(rows) for rows in bank.class_rows("base")]
     few = sum(size <= d for size in sizes)
     if few:
-        words = {"d": d, "few": few, "classes": len(sizes), "smallest": min(sizes)}
+        words: dict[str, Any] = {"d": d, "few": few, "classes": len(sizes), "smallest": min(sizes)}
         yield _found("singular-covariance", min(sizes), **words)
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firthshot.cli._screen import plain, say, screen
-from firthshot.experiments.schema import SPLITLESS
-from firthshot.experiments.statistics import ALPHA
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -202,6 +200,8 @@ def overview(summary: RunSummary) -> Overview:
 
     Where nothing has a penalty there is nothing to gain, and the accuracies are shown.
     """
+    from firthshot.experiments.statistics import ALPHA
+
     if not summary.penalised:
         return _accuracies(summary, "no penalty was trained")
     rows, unjudged = _chosen(summary), summary.not_judged
@@ -241,6 +241,8 @@ def _chosen(summary: RunSummary) -> list[dict[str, Any]]:
     """Return the lines of ``chosen`` that have a penalty, and such settings as have no choice."""
     import polars as pl
 
+    from firthshot.experiments.schema import SPLITLESS
+
     has_penalty = pl.col("penalty") != "none"
     novel = summary.all.filter(has_penalty, pl.col("split") == "novel")
     zero = novel.filter(~pl.col("theory"), pl.col("coefficient") == 0)
@@ -256,6 +258,8 @@ def _chosen(summary: RunSummary) -> list[dict[str, Any]]:
 
 
 def _mark(row: dict[str, Any]) -> str:
+    from firthshot.experiments.statistics import ALPHA
+
     tested = row["coefficient"] and row["improvement"]
     return MARK if tested and row["p_holm"] < ALPHA else ""
 
