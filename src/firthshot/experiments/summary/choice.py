@@ -24,8 +24,8 @@ from firthshot.experiments.statistics import first_best, half_width, paired
 from firthshot.experiments.summary.classes import ClassDesign
 from firthshot.experiments.summary.columns import CHOSEN
 from firthshot.experiments.summary.published import published_for
-from firthshot.experiments.summary.reading import SCORES
-from firthshot.experiments.summary.scores import Scored, label
+from firthshot.experiments.summary.reading import SCORES, Index, splits
+from firthshot.experiments.summary.scores import Scored, label, load_scored
 
 Line = dict[str, Any]
 
@@ -71,6 +71,19 @@ def partner(novel: Scored, vals: list[Scored]) -> Scored | None:
     if len(vals) > 1:
         vals = [val for val in vals if val.key["query_rule"] == novel.key["query_rule"]]
     return vals[0] if len(vals) == 1 else None
+
+
+def reported_coefficients(index: Index, novel: Scored) -> dict[float, bool]:
+    """Return the λ above 0 that a report speaks of, and whether each is the theory's."""
+    own = tuple(novel.key.values())
+    keys = next(keys for _, keys in splits(index) if own in keys.get("novel", ()))
+    vals = [load_scored(index, key) for key in keys.get("val", ())]
+    val = partner(novel, [val for val in vals if len(val.trials)])
+    found = {choose(val).coefficient: False} if val else {}
+    if novel.theory:
+        found.setdefault(novel.theory_coefficient, True)
+    found.pop(0.0, None)
+    return found
 
 
 def every_line(scored: Scored, pooled: dict[float | None, float]) -> list[Line]:
