@@ -64,7 +64,7 @@ def regress(
         _write(out, summary)
         echo(f"Wrote {out}.", err=as_json)
     if plot is not None:
-        with refusing(f"--plot {plot} cannot be written", OSError):
+        with refusing(f"--plot {plot} cannot be written, choose another place", OSError):
             fitted.plot(plot, kind=plot_kind, level=level, method=method)
         echo(f"Wrote {plot}.", err=as_json)
 
@@ -149,5 +149,5 @@ def _write(out: Path, summary: Summary) -> None:
         reference = pl.lit(str(summary.header["reference"])).alias("reference")
         rows = pl.DataFrame(record["coefficients"], infer_schema_length=None)
         content = rows.select("contrast", reference, pl.exclude("contrast")).write_csv()
-    with refusing(f"--out {out} cannot be written", OSError):
+    with refusing(f"--out {out} cannot be written, choose another place", OSError):
         write_whole(out, content.encode())
