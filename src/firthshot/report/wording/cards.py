@@ -66,6 +66,7 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
         "solved": f" That is as trained; at the optimum: {solved}." if solved else "",
         "places": listed(where(part, among) for part in places) if places else "",
         "needed": needed_words(*finding.trials) if finding.trials else "",
+        "blame": TEXTS["blame"]["start" if numbers.pop("start", False) else "training"],
         "margin": f"{100 * MARGIN:g}",
         "ridge": f"{TINY_RIDGE:g}",
         **numbers,
