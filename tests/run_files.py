@@ -21,8 +21,6 @@ FILES = (
     "banks.json",
     "plan.json",
     "sessions.json",
-    "summary/all.parquet",
-    "summary/warnings.json",
 )
 
 

@@ -18,7 +18,7 @@ from firthshot.experiments.runner import run
 from firthshot.experiments.spec import reading
 from firthshot.experiments.spec.choose import settle_banks
 from firthshot.experiments.spec.reading import load_spec
-from firthshot.experiments.summary import read_summary
+from firthshot.experiments.summary import summarise_many
 from firthshot.objective import PENALTIES, PenaltyFamily, SampleLoss, register_penalty, softmax
 from firthshot.report.build import write_report
 from oracles.linear_optimum import descend
@@ -111,7 +111,7 @@ def run_small(folder, **fields):
     given = {"name": "own", **SMALL, **fields}
     run(settle_banks(load_spec("quickstart", given)), folder, workers=1)
     page = write_report([folder], figures=False)
-    return read_summary(folder), page.read_text("utf-8")
+    return summarise_many([folder]), page.read_text("utf-8")
 
 
 @pytest.mark.usefixtures("discriminant")

@@ -38,12 +38,13 @@ def _command_lines(path: str, command: Any) -> Iterator[str]:
     yield f"{inspect.cleandoc(command.help or '')}\n"
     yield f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n"
     yield from _parameter_table(command.params, context)
-    yield from _epilog(command.epilog or "")
+    examples = "\n".join(f"firthshot {example}" for example in command.words["examples"])
+    yield f"```sh\n{examples}\n```\n"
 
 
 def _parameter_table(parameters: list[Any], context: typer.Context) -> Iterator[str]:
     """Yield what ``--help`` says of arguments and options, as a table."""
-    from firthshot.cli._help_screen import argument_label, meaning, option_label
+    from firthshot.cli._help import argument_label, meaning, option_label
 
     shown = [one for one in parameters if one.name != "help"]
     if not shown:
@@ -54,13 +55,6 @@ def _parameter_table(parameters: list[Any], context: typer.Context) -> Iterator[
         label = argument_label(one) if argument else option_label(one, context)
         yield f"| `{_cell(label)}` | {_cell(meaning(one))} |"
     yield ""
-
-
-def _epilog(text: str) -> Iterator[str]:
-    """Yield the examples as one block of shell, and what follows them."""
-    examples = [line for line in text.split("\n\n") if line.startswith("firthshot ")]
-    if examples:
-        yield "```sh\n" + "\n".join(examples) + "\n```\n"
 
 
 class SpecFields(SphinxDirective):

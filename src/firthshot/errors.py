@@ -43,15 +43,9 @@ def _cut(text: str, length: int) -> str:
 class FirthshotError(ValueError):
     """Anything that a user can mend: bad input, bad file, impossible request.
 
-    Names in the message may come from anyone's file: control characters in them are escaped.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong and the way out, in words of Python.
-    *arguments : str
-        Names of the arguments that the way out is about, such as ``"label"`` or ``"drop=age"``: a
-        command adds its options of these names to the message.
+    The message says what is wrong and the way out, in words of Python; control characters of names
+    in it are escaped. ``arguments`` are those that the way out is about, such as ``"label"`` or
+    ``"drop=age"``: a command adds its options of these names to the message.
     """
 
     def __init__(self, message: str = "", *arguments: str) -> None:

@@ -13,6 +13,7 @@ import importlib
 import os
 import pickle
 import pickletools
+import signal
 import subprocess
 import sys
 import zipfile
@@ -163,8 +164,6 @@ def _run_child(module: str, function: str, paths: Sequence[Path]) -> tuple[bytes
 
 def _meaning(code: int) -> str:
     """Say what it means that the child ended so, in the midst of a file."""
-    import signal
-
     if code == -getattr(signal, "SIGXCPU", 0):
         return "reading it takes far too long for its size; write it anew"
     return _DAMAGED

@@ -7,6 +7,8 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
@@ -75,6 +77,4 @@ def keep_freed_memory() -> None:
     glibc hands memory back to the system until the program has freed one large piece, and every new
     array of a megabyte then costs some hundred page faults: half the time of a small head.
     """
-    import numpy as np
-
     np.empty(31 << 20, np.uint8)  # freed at once, untouched; 32 MB is the largest that counts

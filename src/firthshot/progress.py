@@ -15,17 +15,8 @@ class ProgressListener:
     ) -> None:
         """Hear of ``total`` items of work, such as "cells"; the same items again are added.
 
-        Parameters
-        ----------
-        total : int
-        what : str
-            The items, in the plural.
-        done : int
-            Items that were finished before.
-        unit : str
-            What the rate counts, such as "classifiers"; the items by default.
-        units : int, optional
-            Units that are still to do, where items differ in cost: the time left follows them.
+        ``done`` were finished before. The rate counts the ``unit``, such as "classifiers", of which
+        ``units`` are still to do: where items differ in cost, the time left follows them.
         """
 
     def advance(self, count: int = 1, *, units: int | None = None, words: str = "") -> None:

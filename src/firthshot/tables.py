@@ -6,6 +6,7 @@ here. polars is imported where it is used: whoever only asks for help does not w
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections import Counter
@@ -15,13 +16,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from firthshot.errors import FirthshotError, reason
 from firthshot.guard import Fault, trial_fault
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
-
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 TABLES = (*SEPARATORS, ".parquet")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # one text for each number, all within int64
@@ -105,8 +107,6 @@ def class_labels(texts: Sequence[str]) -> NDArray[Any]:
     number counts only if its text is the one way to write it. Texts that all end in ``.0`` count
     without it.
     """
-    import numpy as np
-
     plain = [plain_number(text) for text in texts]
     found = plain if all(text.endswith(_DOT_ZERO) for text in texts) else texts
     if all(_WHOLE.fullmatch(text) for text in found):
@@ -221,8 +221,6 @@ def _separator_fault(header: str, separator: str) -> str | None:
 
 def duplicate_fault(header: str, separator: str) -> str | None:
     """Return the fault of a header in which two columns have one name, if it has one."""
-    import csv
-
     try:
         names = next(csv.reader([header.strip("\ufeff\r\n")], delimiter=separator), [])
     except csv.Error as error:

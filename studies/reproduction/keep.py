@@ -16,7 +16,7 @@ import polars as pl
 from firthshot.experiments.run import record as run_record
 from firthshot.experiments.run.folder_spec import read_banks
 from firthshot.experiments.spec.fields import to_toml
-from firthshot.experiments.summary.calibration import CALIBRATION
+from firthshot.experiments.summary.choice import CALIBRATION
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.files import write_whole
 from studies.parts import write_table

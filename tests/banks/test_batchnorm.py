@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from firthshot.banks import Bank, diagnose, load_bank, make_bank
-from firthshot.banks._batchnorm import block_ratio, telling_ratio
-from firthshot.banks._survey import centroid_accuracy
+from firthshot.banks._survey import block_ratio, centroid_accuracy, telling_ratio
 
 torch = pytest.importorskip("torch")
 

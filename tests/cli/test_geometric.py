@@ -36,7 +36,7 @@ def test_run_prints_the_slope_and_the_largest_t_and_again(tmp_path: Path) -> Non
 
 def test_presets_and_validate_know_it() -> None:
     assert "geometric Does Firth remove the bias Figure 1" in call("presets")
-    assert "maximum likelihood 1/ȳ" in call("presets", "geometric")
+    assert "sample_size 100 slope 10, 100" in call("presets", "geometric")
     assert "geometric is in order" in call("validate", "geometric")
     result = runner.invoke(app, ["validate", "geometric", "--set", "p=2"])
     assert result.exit_code == 2

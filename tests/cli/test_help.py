@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from firthshot.cli import app
-from firthshot.cli._help import ALIASES, GROUPS, HELP
+from firthshot.cli._help import ALIASES, HELP
 
 ROOT = Path(__file__).parents[2]
 TOP = typer.main.get_command(app)
@@ -31,7 +31,7 @@ def shown(name):
 @pytest.mark.parametrize("name", HELP)
 def test_examples_are_lines_that_the_command_accepts(name):
     command = find(name)
-    for example in HELP[name].examples:
+    for example in HELP[name]["examples"]:
         words = shlex.split(example.partition(" > ")[0])[len(name.split()) :]
         assert example.startswith(name)
         command.make_context(name, words)
@@ -39,8 +39,8 @@ def test_examples_are_lines_that_the_command_accepts(name):
 
 @pytest.mark.parametrize("name", HELP)
 def test_the_guide_is_there_and_the_help_ends_with_it(name):
-    assert (ROOT / "docs" / HELP[name].guide).exists()
-    assert shown(name).rstrip().endswith(f"Guide: docs/{HELP[name].guide}")
+    assert (ROOT / "docs" / HELP[name]["guide"]).exists()
+    assert shown(name).rstrip().endswith(f"Guide: docs/{HELP[name]['guide']}")
 
 
 @pytest.mark.parametrize("name", ["", "bank", "backbone", *HELP])
@@ -64,13 +64,12 @@ def test_a_flag_stands_alone_and_others_say_what_they_take():
     assert "Default: 0." in shown("bank import")
 
 
-@pytest.mark.parametrize("name", GROUPS)
-def test_groups_name_options_of_the_command_and_leave_none_out(name):
-    named = [option for options in GROUPS[name].values() for option in options]
-    held = {one.opts[0].removeprefix("--") for one in find(name).params if one.opts[0][:2] == "--"}
-    assert len(named) == len(set(named))
-    assert set(named) <= held
-    assert name == "regress" or held - set(named) <= {"help"}
+@pytest.mark.parametrize("name", HELP)
+def test_every_argument_and_option_is_described_once(name):
+    texts = [HELP[name].get("arguments", {}), *HELP[name].get("options", {}).values()]
+    named = [key.partition(" ")[0] for own in texts for key in own]
+    assert sorted(named) == sorted(one.opts[0].removeprefix("--") for one in find(name).params)
+    assert all(one.help for one in find(name).params)
 
 
 def test_commands_stand_under_what_a_person_wants():

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from experiments.summary_folders import row, write
-from firthshot.cli import _overview, _results
+from firthshot.cli import _results
 from firthshot.experiments.summary import summarise
 from firthshot.report.gather import Gathered
 
@@ -26,7 +26,7 @@ LINE = {
 
 def printed(*lines: dict[str, Any], width: int = 80, terminal: bool = False) -> list[str]:
     console = Console(width=width, file=io.StringIO(), force_terminal=terminal, color_system=None)
-    _overview.show_lines(console, [_overview._words({**LINE, **line}) for line in lines])
+    _results.show_lines(console, [_results._words({**LINE, **line}) for line in lines])
     return console.file.getvalue().splitlines()
 
 
@@ -106,4 +106,4 @@ def shots_of(line: str) -> str:
     ],
 )
 def test_gains_in_words(mean: float | None, half_width: float | None, words: str) -> None:
-    assert _overview._gain(mean, half_width) == words
+    assert _results._gain(mean, half_width) == words

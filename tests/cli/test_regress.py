@@ -223,7 +223,9 @@ def test_a_full_disk_leaves_the_older_file(run, tmp_path, monkeypatch, option, n
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(FirthshotError, match=rf"{option} .*{name} cannot be written \(No space"):
+    with pytest.raises(
+        FirthshotError, match=rf"{option} .*{name} cannot be written, .* place: No space"
+    ):
         run(write(tmp_path, GOOD), "y ~ x", option, path)
     assert path.read_text() == "older"
     assert not list(tmp_path.glob(".*"))

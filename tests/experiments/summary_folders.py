@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from firthshot.experiments.run.sealing import sealed_parquet
+from firthshot.experiments.run.store import sealed_parquet
 from firthshot.experiments.schema import BINS, KEYS, ROW, TRIALS
 
 KEY: dict[str, Any] = {

@@ -18,8 +18,8 @@ from firthshot.experiments.runner import run
 from firthshot.experiments.spec.choose import settle_banks
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.reading import find_problems, load_spec, preset_names
-from firthshot.experiments.summary import read_summary
-from firthshot.experiments.summary.calibration import PUBLISHED_WAY
+from firthshot.experiments.summary import summarise_many
+from firthshot.experiments.summary.choice import PUBLISHED_WAY
 
 FIELDS: dict[str, Any] = {
     "heads": ["linear"],
@@ -121,7 +121,7 @@ def test_the_same_rows_on_a_cluster_with_another_bank_as_source(bank: Path, tmp_
 def test_both_ways_of_choosing(bank: Path, tmp_path: Path) -> None:
     spec = calibrated(bank, trials=12, shots=[1])
     run(spec, tmp_path / "run", workers=2)
-    found = read_summary(tmp_path / "run")
+    found = summarise_many([tmp_path / "run"])
     table, every = found.calibration, found.all.filter(~pl.col("theory"))
     drawn = every.filter(pl.col("source") == "toy")
     for split, chosen_on in (("val", "val"), ("novel", PUBLISHED_WAY)):
@@ -145,7 +145,7 @@ def test_both_ways_of_choosing(bank: Path, tmp_path: Path) -> None:
 def test_other_runs_have_no_such_table(bank: Path, tmp_path: Path) -> None:
     run(toy_spec(bank, heads=["linear"]), tmp_path / "run", workers=1)
     assert not (tmp_path / "run/summary/calibration.csv").exists()
-    assert not len(read_summary(tmp_path / "run").calibration)
+    assert not len(summarise_many([tmp_path / "run"]).calibration)
 
 
 class TestIllPosed:

@@ -12,7 +12,7 @@ from experiments.summary_folders import grid, write
 from firthshot.engine import Converged, Linear, Penalty, Sgd, Status, train
 from firthshot.episodes import sample_episodes
 from firthshot.experiments.checks import read_checks
-from firthshot.experiments.summary import read_summary, summarise
+from firthshot.experiments.summary import summarise, summarise_many
 from firthshot.report.gather import gather
 from firthshot.report.page.render import headline_of
 from firthshot.report.tables import make_tables
@@ -100,7 +100,7 @@ def test_separable_data_at_the_optimum_have_a_verdict(tmp_path: Path) -> None:
         "Without penalty there is no optimum where the support is separable at 3 ways, 1 shot. "
         "λ = 0 stands for a ridge of 0.0001, close to the maximum margin."
     )
-    (note,) = (line for line in read_summary(run).warnings if "λ = 0 has no optimum" in line)
+    (note,) = (line for line in summarise_many([run]).warnings if "λ = 0 has no optimum" in line)
     assert "novel and 1 more setting: λ = 0 has no optimum" in note
 
 

@@ -95,7 +95,7 @@ def test_a_theory_value_in_the_grid_has_its_own_rows(
         trained.append(arguments[4].coefficients)
         return train(*arguments, **options)
 
-    monkeypatch.setattr("firthshot.engine.train", spy)
+    monkeypatch.setattr(compute_module, "train", spy)
     rows = tables(path, splits=["novel"], shots=[2], coefficients=[0, 1.5, 3]).rows
     assert trained == [(0.0, 1.5, 3.0)]  # nothing twice
     scores = ["trial", "accuracy", "nll", "norm"]

@@ -23,7 +23,7 @@ from firthshot.experiments.run.status import read_status
 from firthshot.experiments.runner import run
 from firthshot.experiments.spec.fields import Spec
 from firthshot.experiments.spec.reading import load_spec
-from firthshot.experiments.summary import read_summary, summarise_many
+from firthshot.experiments.summary import summarise_many
 from firthshot.report.gather import gather
 from firthshot.report.runs import read_run
 from listeners import Heard
@@ -132,18 +132,6 @@ def forget_checksums(folder: Path) -> None:
         pl.read_parquet(table).write_parquet(table, metadata=kept)
 
 
-def test_a_damaged_summary_is_made_anew(spec: Spec, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    run(spec, folder, workers=1)
-    table = folder / "summary" / "chosen.parquet"
-    whole = table.read_bytes()
-    table.write_bytes(flipped(whole, 40))
-    with pytest.raises(FirthshotError, match="holds no whole summary"):
-        read_summary(folder)
-    gather([folder])
-    assert table.read_bytes() == whole
-
-
 @pytest.mark.parametrize("kind", ["folder", "nowhere", "pipe"])
 def test_what_is_called_a_part_and_is_no_file(spec: Spec, finished: Path, kind: str) -> None:
     odd = finished / "parts" / ("e" * 32 + ".parquet")
@@ -250,7 +238,7 @@ def assert_same_rows(left: Path, right: Path) -> None:
         ours, theirs = ours.sort(order), theirs.sort(order)
         for column in ours.columns:
             assert bits(ours[column]) == bits(theirs[column]), (name, column)
-    ours, theirs = (read_summary(folder).chosen for folder in (left, right))
+    ours, theirs = (summarise_many([folder]).chosen for folder in (left, right))
     assert ours.drop("ece_pooled", "base_ece_pooled").equals(
         theirs.drop("ece_pooled", "base_ece_pooled")
     )

@@ -153,7 +153,7 @@ def test_a_preset_is_shown_for_a_bank_that_it_cannot_run_on(
 ) -> None:
     presets("logistic-l2", [str(path)])
     shown = capsys.readouterr().out
-    assert "60 per class, the last rows of each class" in shown
+    assert "fixed_query" in shown
     assert "cells" not in shown
     *_, last = shown.splitlines()
     assert last.startswith("There is nothing to run (toy, val/novel, 16 ways")

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
+from firthshot.experiments.run.store import damaged_tables, sealed_parquet
 
 FRAME = pl.DataFrame({"bank": ["firthshot.checksum", "toy"], "accuracy": [0.25, 0.5]})
 MARKS = {"firthshot.cell": "abc"}

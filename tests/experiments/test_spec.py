@@ -95,13 +95,10 @@ def test_all_presets_are_there() -> None:
 
 
 def test_every_problem_is_listed_with_its_place() -> None:
-    text = '\nname = "x"\nshot = [1]\nways = [5, 1]\ntrials = "many"\n'
-    text += "\n[sgd]\nepoch = 3\nmomentum = 2\n"
     fields = {"name": "x", "shot": [1], "ways": [5, 1], "trials": "many"}
-    found = find_problems({**fields, "sgd": {"epoch": 3, "momentum": 2}}, text)
+    found = find_problems({**fields, "sgd": {"epoch": 3, "momentum": 2}})
     assert [problem.place for problem in found] == [
-        "line 3, shot", "line 4, ways[1]", "line 5, trials", "line 8, sgd.epoch",
-        "line 9, sgd.momentum",
+        "shot", "ways[1]", "trials", "sgd.epoch", "sgd.momentum",
     ]  # fmt: skip
     assert "did you mean 'shots'?" in found[0].sentence
     assert "'int' >= 2" in found[1].sentence
@@ -171,7 +168,7 @@ def test_what_a_preset_sets_gives_way_and_what_a_user_sets_does_not(tmp_path: Pa
     with pytest.raises(SpecError, match=r"a problem: sgd\.epochs: It has no effect"):
         load_spec("logistic-firth", {"solver": "converged", "sgd.epochs": 5})
     (tmp_path / "mine.toml").write_text('name = "x"\nsolver = "converged"\n[sgd]\nepochs = 5\n')
-    with pytest.raises(SpecError, match=r"line 4, sgd\.epochs: It has no effect"):
+    with pytest.raises(SpecError, match=r"sgd\.epochs: It has no effect"):
         load_spec(str(tmp_path / "mine.toml"))
 
 

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from experiments.summary_folders import grid, write
-from firthshot.experiments.summary import read_summary, summarise
+from firthshot.experiments.summary import summarise, summarise_many
 from firthshot.experiments.summary.columns import harmless_cell, harmless_csv
-from firthshot.report.tables.cells import table, to_csv
+from firthshot.report.tables.cells import Table, to_csv
 
 FORMULA = '=HYPERLINK("http://example.org")'
 
@@ -40,10 +40,10 @@ def test_summaries_hold_no_formula_as_csv_and_the_name_as_parquet(tmp_path: Path
     for name in ("all", "chosen"):
         lines = csv.DictReader((tmp_path / "summary" / f"{name}.csv").read_text().splitlines())
         assert {line["bank"] for line in lines} == {f"'{FORMULA}"}
-    assert set(read_summary(tmp_path).chosen["bank"]) == {FORMULA}
+    assert set(summarise_many([tmp_path]).chosen["bank"]) == {FORMULA}
 
 
 def test_tables_of_a_report_hold_no_formula() -> None:
-    made = table("x", "title", [{"Bank": FORMULA, "=Gain": -0.25}, {"Bank": "b", "=Gain": 1}], "")
+    made = Table("x", "title", ("Bank", "=Gain"), ((FORMULA, -0.25), ("b", 1)))
     rows = list(csv.reader(to_csv(made).splitlines()))
     assert rows == [["Bank", "'=Gain"], [f"'{FORMULA}", "-0.25"], ["b", "1"]]

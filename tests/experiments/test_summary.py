@@ -16,7 +16,7 @@ from scipy import stats
 
 from experiments.summary_folders import KEY, failed, grid, row, write
 from firthshot.errors import FirthshotError
-from firthshot.experiments.summary import read_summary, summarise, summarise_many
+from firthshot.experiments.summary import summarise, summarise_many
 from oracles.wilcoxon import normal_wilcoxon
 
 VAL = {"split": "val"}
@@ -81,16 +81,19 @@ def test_all_lines_by_hand(by_hand):
 
 
 def test_the_files_hold_the_same_tables(by_hand, tmp_path):
-    again = read_summary(tmp_path)
+    again = summarise_many([tmp_path])
     for name in ("all", "chosen", "contrasts"):
         assert getattr(again, name).equals(getattr(by_hand, name))
+        assert pl.read_parquet(tmp_path / "summary" / f"{name}.parquet").equals(
+            getattr(again, name)
+        )
         text = pl.read_csv(tmp_path / "summary" / f"{name}.csv")
         assert text.columns == getattr(by_hand, name).columns
         assert len(text) == len(getattr(by_hand, name))
     assert again.warnings == by_hand.warnings
     assert sorted(path.name for path in (tmp_path / "summary").iterdir()) == sorted(
         [f"{n}.{e}" for n in ("all", "chosen", "contrasts") for e in ("csv", "parquet")]
-        + ["unjudged.json", "warnings.json"]
+        + ["warnings.json"]
     )
 
 
@@ -202,7 +205,7 @@ def test_a_setting_without_a_trial_that_ended_well_is_remembered(tmp_path, split
     lost += [row(1.0, t, 0.8, split=split) for t in range(3)]
     rows = grid({0.0: [0.5, 0.6, 0.7], 1.0: [0.6, 0.7, 0.8]}, split=good)
     summarise(write(tmp_path, lost, rows))
-    found = read_summary(tmp_path)
+    found = summarise_many([tmp_path])
     assert found.chosen.is_empty()
     (one,) = found.unjudged
     told = (one.penalty, one.prior, one.reason)
@@ -467,8 +470,6 @@ def test_folders_that_are_none(tmp_path):
         summarise(tmp_path)
     with pytest.raises(FirthshotError, match="nothing to summarise"):
         summarise_many([])
-    with pytest.raises(FirthshotError, match="holds no whole summary"):
-        read_summary(tmp_path)
 
 
 def test_foreign_and_damaged_files_are_refused(tmp_path):
@@ -490,11 +491,3 @@ def test_published_numbers_stand_beside_ours(tmp_path):
     assert line["published_csv"] == "Fig 2 (left): code_firth/summary_val2test.csv@3942a09"
     assert line["published_csv_after"] == pytest.approx(0.1118, abs=5e-5)
     assert KEY["backbone"] == "ResNet-50"
-
-
-def test_warnings_that_are_no_text_are_no_whole_summary(tmp_path):
-    write(tmp_path, grid({0: [0.5, 0.5], 1: [0.6, 0.7]}))
-    summarise(tmp_path)
-    (tmp_path / "summary" / "warnings.json").write_bytes(b'["\xff"]')
-    with pytest.raises(FirthshotError, match="holds no whole summary"):
-        read_summary(tmp_path)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from experiments.summary_folders import KEY
-from firthshot.experiments.run.sealing import sealed_parquet
+from firthshot.experiments.run.store import sealed_parquet
 from firthshot.experiments.schema import BINS, ROW, TRIALS
 from firthshot.experiments.summary import summarise
 

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from experiments.toy import write_bank
-from firthshot.cli._overview import drawn_overview, show_lines
-from firthshot.experiments.summary import RunSummary, read_summary
-from firthshot.experiments.summary.calibration import PUBLISHED_WAY
+from firthshot.cli._results import drawn_overview, show_lines
+from firthshot.experiments.summary import RunSummary, summarise_many
+from firthshot.experiments.summary.choice import PUBLISHED_WAY
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.page.provenance import describe_run
 from firthshot.report.page.render import render
@@ -94,7 +94,7 @@ def test_the_page_holds_the_choice_as_a_file(data: Gathered) -> None:
 
 def test_the_terminal_shows_the_choice(folder: Path) -> None:
     out = io.StringIO()
-    show_lines(Console(file=out, width=100), drawn_overview(read_summary(folder)))
+    show_lines(Console(file=out, width=100), drawn_overview(summarise_many([folder])))
     lines = out.getvalue().splitlines()
     assert [PUBLISHED_WAY in line for line in lines[1:]] == [False, False, True, True]
     assert "→" in lines[1]

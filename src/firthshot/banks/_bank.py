@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from firthshot.banks._meta import SPLITS, BankMeta, Split, build_meta, digest
 from firthshot.errors import BankError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, DTypeLike
 
 DEALT = "dealt"  # the note of a bank whose novel classes were divided, in words
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from firthshot.banks._bank import Bank
-from firthshot.banks._batchnorm import telling_ratio
-from firthshot.banks._survey import Survey, centroid_accuracy, sound_rows, survey
+from firthshot.banks._survey import Survey, centroid_accuracy, sound_rows, survey, telling_ratio
 from firthshot.errors import BankError
 
 Severity = Literal["broken", "remarkable"]
@@ -19,6 +21,7 @@ _USUAL_ROWS = 16  # one shot and the usual fifteen queries
 _NEAR_CHANCE = 0.1
 _SCALE_RATIO = 100.0
 _SPLIT_RATIO = 3.0
+_WORDS = tomllib.loads(Path(__file__).with_name("doctor.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -70,33 +73,31 @@ def refuse_not_finite(bank: Bank) -> None:
             raise BankError(f"Bank {bank.name!r}: {finding.sentence} Mend it and import it again.")
 
 
+def _found(code: str, figure: float, severity: Severity | None = None, **words: Any) -> Finding:
+    """Return a finding in the words of ``doctor.toml``, as grave as there unless it is said."""
+    about = _WORDS[code]
+    return Finding(code, severity or about["severity"], about["sentence"].format(**words), figure)
+
+
 def _digest(bank: Bank) -> Iterator[Finding]:
     try:
         bank.verify()
     except BankError as error:
-        yield Finding("sha256", "broken", str(error), 1)
+        yield _found("sha256", 1, error=error)
 
 
 def _values(bank: Bank, seen: Survey) -> Iterator[Finding]:
-    bad = int((~seen.finite).sum())
-    if bad:
-        first = int(np.flatnonzero(~seen.finite)[0])
-        yield Finding(
-            "not-finite",
-            "broken",
-            f"Rows with NaN or infinite values: {bad} of {len(seen.finite)} ({seen.nans} NaN, "
-            f"{seen.infinities} infinite; first: row {first}, {_owner(bank, first)}).",
-            bad,
-        )
-    zero = np.flatnonzero(seen.norms == 0)
+    bad, zero = np.flatnonzero(~seen.finite), np.flatnonzero(seen.norms == 0)
+    if len(bad):
+        values: dict[str, Any] = {
+            "rows": len(seen.finite),
+            "nans": seen.nans,
+            "infinities": seen.infinities,
+        }
+        first = _owner(bank, bad[0])
+        yield _found("not-finite", len(bad), count=len(bad), first=first, **values)
     if len(zero):
-        yield Finding(
-            "zero-rows",
-            "broken",
-            f"All-zero rows: {len(zero)} (first: row {zero[0]}, {_owner(bank, zero[0])}): "
-            "failed extraction or padding; drop them and import again.",
-            len(zero),
-        )
+        yield _found("zero-rows", len(zero), count=len(zero), first=_owner(bank, zero[0]))
 
 
 def _class_sizes(bank: Bank) -> Iterator[Finding]:
@@ -105,46 +106,34 @@ def _class_sizes(bank: Bank) -> Iterator[Finding]:
         smallest = min(sizes)
         if smallest >= _USUAL_ROWS:
             continue
-        severity: Severity = "broken" if smallest < 2 else "remarkable"
         wanted = 2 if smallest < 2 else _USUAL_ROWS
-        few = sum(size < wanted for size in sizes)
-        name = bank.classes(split)[sizes.index(smallest)]
-        purpose = "one shot and one query" if wanted == 2 else "one shot and 15 queries"
-        yield Finding(
-            "few-rows",
-            severity,
-            f"Classes of split {split!r} with fewer than {wanted} rows, too few for {purpose}: "
-            f"{few} of {len(sizes)} (smallest: {name!r} with {smallest}).",
-            smallest,
-        )
+        words: dict[str, Any] = {
+            "split": split,
+            "wanted": wanted,
+            "purpose": "one shot and one query" if wanted == 2 else "one shot and 15 queries",
+            "few": sum(size < wanted for size in sizes),
+            "classes": len(sizes),
+            "name": bank.classes(split)[sizes.index(smallest)],
+            "smallest": smallest,
+        }
+        yield _found("few-rows", smallest, "broken" if wanted == 2 else None, **words)
 
 
 def _class_overlap(bank: Bank) -> Iterator[Finding]:
-    for i, split in enumerate(bank.splits):
-        for other in bank.splits[i + 1 :]:
-            shared = [name for name in bank.classes(split) if name in set(bank.classes(other))]
-            if shared:
-                yield Finding(
-                    "class-overlap",
-                    "broken",
-                    f"Classes in both {split!r} and {other!r}: {len(shared)} (first: "
-                    f"{shared[0]!r}); few-shot splits must not share classes.",
-                    len(shared),
-                )
+    for split, other in combinations(bank.splits, 2):
+        shared = [name for name in bank.classes(split) if name in set(bank.classes(other))]
+        if shared:
+            words: dict[str, Any] = {"split": split, "other": other, "first": shared[0]}
+            yield _found("class-overlap", len(shared), count=len(shared), **words)
 
 
 def _constant_dimensions(seen: Survey) -> Iterator[Finding]:
-    constant = np.flatnonzero(seen.low == seen.high)
-    if len(constant):
-        d = len(seen.low)
-        severity: Severity = "broken" if len(constant) == d else "remarkable"
-        yield Finding(
-            "constant-dimensions",
-            severity,
-            f"Dimensions with one value in every row: {len(constant)} of {d} (first: dimension "
-            f"{constant[0]}, always {seen.low[constant[0]] + 0.0:g}); they carry nothing.",
-            len(constant),
-        )
+    constant, d = np.flatnonzero(seen.low == seen.high), len(seen.low)
+    count = len(constant)
+    if count:
+        words: dict[str, Any] = {"first": constant[0], "value": seen.low[constant[0]] + 0.0}
+        severity: Severity | None = "broken" if count == d else None
+        yield _found("constant-dimensions", count, severity, count=count, d=d, **words)
 
 
 def _duplicates(bank: Bank, seen: Survey) -> Iterator[Finding]:
@@ -154,22 +143,18 @@ def _duplicates(bank: Bank, seen: Survey) -> Iterator[Finding]:
         inside = [own for group in twins if len(own := group[splits[group] == split]) > 1]
         if inside:
             count = sum(map(len, inside))
-            said = f"{count} rows occur more than once inside split {split!r}"
-            first = _first_twins(bank, inside[0][0], inside[0][-1])
-            yield Finding("duplicates-inside", "remarkable", f"{said} ({first}).", count)
+            ends = (_owner(bank, inside[0][at]) for at in (0, -1))
+            words: dict[str, Any] = dict(zip(("first", "second"), ends, strict=True))
+            yield _found("duplicates-inside", count, count=count, split=split, **words)
         for other in bank.splits[i + 1 :]:
             across = [group for group in twins if {split, other} <= set(splits[group].tolist())]
             if across:
                 count = sum(int((splits[group] == split).sum()) for group in across)
-                rows = "row is" if count == 1 else "rows are"
-                said = f"{count} {rows} both in {split!r} and in {other!r}"
                 pair = (across[0][splits[across[0]] == one][0] for one in (split, other))
-                sentence = f"{said} ({_first_twins(bank, *pair)})."
-                yield Finding("duplicates-across", "broken", sentence, count)
-
-
-def _first_twins(bank: Bank, first: int, second: int) -> str:
-    return f"first: row {first}, {_owner(bank, first)}, and row {second}, {_owner(bank, second)}"
+                owners = (_owner(bank, row) for row in pair)
+                words = dict(zip(("first", "second"), owners, strict=True))
+                words |= {"rows": "row is" if count == 1 else "rows are", "other": other}
+                yield _found("duplicates-across", count, count=count, split=split, **words)
 
 
 def _identical_rows(features: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
@@ -187,31 +172,13 @@ def _scales(bank: Bank, seen: Survey) -> Iterator[Finding]:
     ratio = float(moving.max() / np.median(moving)) if len(moving) else 1.0
     if ratio > _SCALE_RATIO:
         worst = int(np.argmax(np.where(seen.high > seen.low, seen.deviations, -1)))
-        yield Finding(
-            "dimension-scales",
-            "remarkable",
-            f"Dimension {worst} varies {ratio:.3g} times as much as the median dimension: it "
-            "decides every distance; scale the features first.",
-            ratio,
-        )
-    medians = {split: _median_norm(bank, seen, split) for split in bank.splits}
-    known = {split: norm for split, norm in medians.items() if norm}
-    if known and max(known.values()) > _SPLIT_RATIO * min(known.values()):
-        ratio = max(known.values()) / min(known.values())
-        words = ", ".join(f"{split} {norm:.3g}" for split, norm in known.items())
-        yield Finding(
-            "split-scales",
-            "remarkable",
-            f"Row norms differ {ratio:.3g}-fold between splits (medians: {words}): were all "
-            "splits extracted and normalised in the same way?",
-            ratio,
-        )
-
-
-def _median_norm(bank: Bank, seen: Survey, split: str) -> float | None:
-    rows = bank.rows(split)
-    norms = seen.norms[rows[seen.sound[rows]]]
-    return float(np.median(norms)) if len(norms) else None
+        yield _found("dimension-scales", ratio, worst=worst, ratio=ratio)
+    sound = {split: (rows := bank.rows(split))[seen.sound[rows]] for split in bank.splits}
+    norms = {split: float(np.median(seen.norms[own])) for split, own in sound.items() if len(own)}
+    if norms and max(norms.values()) > _SPLIT_RATIO * min(norms.values()):
+        ratio = max(norms.values()) / min(norms.values())
+        medians = ", ".join(f"{split} {norm:.3g}" for split, norm in norms.items())
+        yield _found("split-scales", ratio, ratio=ratio, medians=medians)
 
 
 def _separability(bank: Bank, seen: Survey) -> Iterator[Finding]:
@@ -222,51 +189,33 @@ def _separability(bank: Bank, seen: Survey) -> Iterator[Finding]:
             continue
         accuracy, ways = scored
         words = f"leave-one-out nearest centroid {accuracy:.1%}, chance {1 / ways:.1%}"
-        explained = list(_batch_centred(bank, split, X, y, words))
-        if not explained and (accuracy - 1 / ways) / (1 - 1 / ways) < _NEAR_CHANCE:
-            yield Finding(
-                "near-chance",
-                "remarkable",
-                f"Split {split!r} is hardly separable ({words}): are labels and rows in step?",
-                accuracy,
+        centred = telling_ratio(X, y)
+        if centred is not None and centred.centred:
+            declared = bank.meta.extraction == BN_SORTED
+            yield _found(
+                "batchnorm-sorted",
+                centred.ratio,
+                "remarkable" if declared else None,
+                split=split,
+                block=centred.block,
+                ratio=centred.ratio,
+                words=words,
+                way_out="as the bank declares" if declared else "extract again in eval mode",
             )
-        yield from explained
-
-
-def _batch_centred(
-    bank: Bank, split: str, X: np.ndarray, y: np.ndarray, words: str
-) -> Iterator[Finding]:
-    found = telling_ratio(X, y)
-    if found is None or not found.centred:
-        return
-    declared = bank.meta.extraction == BN_SORTED
-    way_out = "as the bank declares" if declared else "extract again in eval mode"
-    yield Finding(
-        "batchnorm-sorted",
-        "remarkable" if declared else "broken",
-        f"Split {split!r}: means of consecutive blocks of {found.block} rows vary only "
-        f"{found.ratio:.2f} times as much as independent rows would: BatchNorm was left in "
-        f"training mode over class-sorted batches ({words}); {way_out}.",
-        found.ratio,
-    )
+        elif (accuracy - 1 / ways) / (1 - 1 / ways) < _NEAR_CHANCE:
+            yield _found("near-chance", accuracy, split=split, words=words)
 
 
 def _singular_covariances(bank: Bank) -> Iterator[Finding]:
     """Say where Distribution Calibration meets base classes with no more rows than features."""
-    if "base" not in bank.splits:
-        return
-    d, sizes = bank.features.shape[1], [len(rows) for rows in bank.class_rows("base")]
+    d, sizes = bank.features.shape[1], []
+    if "base" in bank.splits:
+        sizes = [len(rows) for rows in bank.class_rows("base")]
     few = sum(size <= d for size in sizes)
     if few:
-        yield Finding(
-            "singular-covariance",
-            "remarkable",
-            f"Base classes with no more rows than the {d} features: {few} of {len(sizes)} "
-            f"(smallest: {min(sizes)} rows); their covariances are singular, and Distribution "
-            "Calibration draws next to nothing in the directions they lack.",
-            min(sizes),
-        )
+        words: dict[str, Any] = {"d": d, "few": few, "classes": len(sizes), "smallest": min(sizes)}
+        yield _found("singular-covariance", min(sizes), **words)
 
 
 def _owner(bank: Bank, row: int) -> str:
-    return f"class {bank.meta.classes[bank.labels[row]]!r}"
+    return f"row {row}, class {bank.meta.classes[bank.labels[row]]!r}"

@@ -8,26 +8,36 @@ every possible fault is a `BankError`.
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import Meta
+from numpy.typing import ArrayLike, DTypeLike
 
 from firthshot.banks._bank import Bank, build_bank, check_arrays
 from firthshot.banks._meta import BankMeta, decode_meta, encode_meta, parse_json
 from firthshot.errors import BankError, listed
 from firthshot.files import replacing
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, DTypeLike
-
 META_KEY = "firthshot-bank"
 _MAX_HEADER = 1 << 25
+_Place = Annotated[int, Meta(ge=0, lt=2**62)]
 _DTYPES: dict[str, dict[str, np.dtype[Any]]] = {
     "features": {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")},
     "labels": {"I32": np.dtype("<i4"), "I64": np.dtype("<i8")},
 }
+
+
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the header of the file says of a tensor."""
+
+    dtype: str
+    shape: Annotated[tuple[Annotated[int, Meta(ge=1, lt=2**62)], ...], Meta(max_length=2)]
+    data_offsets: tuple[_Place, _Place]
 
 
 class _Tensor(NamedTuple):
@@ -84,11 +94,6 @@ def open_bank(path: str | Path) -> Bank:
     """Map a bank file into memory; features are read when they are used.
 
     Everything but the sha256 is checked (`Bank.verify` does that).
-
-    Raises
-    ------
-    BankError
-        When the file is missing, truncated, not a bank, or inconsistent.
     """
     path = Path(path)
     try:
@@ -146,32 +151,21 @@ def _read_meta(header: dict[str, Any]) -> BankMeta:
 
 
 def _read_tensor(header: dict[str, Any], name: str) -> _Tensor:
-    entry = header.get(name)
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise BankError(f"tensor {name!r} is missing or ill-described")
-    dtype = _DTYPES[name].get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
+    try:
+        entry = msgspec.convert(header.get(name), _Entry)
+    except msgspec.ValidationError as error:
+        raise BankError(f"tensor {name!r} is missing or impossible ({error})") from None
+    dtype, (begin, end) = _DTYPES[name].get(entry.dtype), entry.data_offsets
     if dtype is None:
         raise BankError(
-            f"tensor {name!r} has dtype {entry['dtype']!r} where one of "
+            f"tensor {name!r} has dtype {entry.dtype!r} where one of "
             f"{', '.join(_DTYPES[name])} is needed"
         )
-    shape, offsets = _whole_numbers(entry["shape"]), _whole_numbers(entry["data_offsets"])
-    if not shape or 0 in shape or len(shape) > 2 or len(offsets) != 2:
-        raise BankError(f"tensor {name!r} has an impossible shape or place")
-    begin, end = offsets
-    count = shape[0] * (shape[1] if len(shape) == 2 else 1)
-    if end - begin != count * dtype.itemsize or begin % dtype.itemsize:
-        raise BankError(f"tensor {name!r} of shape {shape} does not fit its place in the file")
-    return _Tensor(dtype, shape, begin, end)
-
-
-def _whole_numbers(value: Any) -> tuple[int, ...]:
-    """Return a JSON list of numbers in 0 … 2**62 as a tuple, anything else as ()."""
-    if not isinstance(value, list) or not all(
-        type(item) is int and 0 <= item < 2**62 for item in value
-    ):
-        return ()
-    return tuple(value)
+    if end - begin != math.prod(entry.shape) * dtype.itemsize or begin % dtype.itemsize:
+        raise BankError(
+            f"tensor {name!r} of shape {entry.shape} does not fit its place in the file"
+        )
+    return _Tensor(dtype, entry.shape, begin, end)
 
 
 def _check_layout(header: dict[str, Any], tensors: dict[str, _Tensor], payload: int) -> None:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from firthshot.banks._bank import dealt
+from firthshot.banks._bank import Bank, dealt
 from firthshot.banks._file import save_bank
 from firthshot.banks._meta import SPLITS, encode_meta
-from firthshot.banks._sources import Source, naming_errors, read_source
-from firthshot.banks._tables import read_table
+from firthshot.banks._sources import Source, naming_errors, read_source, read_table
 from firthshot.errors import BankError, refusing
 from firthshot.files import replacing
 from firthshot.tables import TABLES
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from firthshot.banks._bank import Bank
 
 
 def import_bank(

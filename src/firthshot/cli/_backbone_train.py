@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from firthshot.cli._options import PublishedSplit, Quiet, SplitFile
+from firthshot.cli._options import Count, PublishedSplit, Side
 from firthshot.cli._screen import say, screen
 from firthshot.errors import FirthshotError
 
@@ -24,56 +24,25 @@ if TYPE_CHECKING:
 
 
 def train(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="Class folders (alone or under train, val, test), cache pickles, or CSV splits "
-            "beside images/."
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run; resumed if it exists.")],
-    architecture: Annotated[
-        str, typer.Option(metavar="NAME", help="See `backbone list`; or wrn-DEPTH-WIDTH.")
-    ],
-    recipe: Annotated[Literal["standard", "s2m2"], typer.Option(help="How to train.")] = "standard",
-    one_cycle: Annotated[
-        bool, typer.Option("--one-cycle", help="Short form of the recipe: SGD with one cycle.")
-    ] = False,
+    source: Path,
+    out: Annotated[Path, typer.Option()],
+    architecture: Annotated[str, typer.Option()],
+    recipe: Literal["standard", "s2m2"] = "standard",
+    one_cycle: bool = False,
     dataset: PublishedSplit = None,
-    split_file: SplitFile = None,
-    size: Annotated[
-        int, typer.Option(min=8, help="Side of the pictures that the network sees, in pixels.")
-    ] = 84,
-    stored: Annotated[
-        int | None,
-        typer.Option(min=8, help="Side of the pictures that crops are cut from. Default: --size."),
-    ] = None,
-    epochs: Annotated[
-        list[int] | None, typer.Option(min=1, help="Epochs; give it once per stage of s2m2.")
-    ] = None,
-    batch: Annotated[int | None, typer.Option(min=2, help="Pictures per step.")] = None,
-    rate: Annotated[
-        list[float] | None, typer.Option(help="Learning rate, or its peak; give it once per stage.")
-    ] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(min=0, help="Weight decay of SGD or Adam.")
-    ] = None,
-    smallest_crop: Annotated[
-        float | None, typer.Option(min=0.01, max=1, help="Smallest share of the picture in a crop.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"],
-        typer.Option(help="auto is bfloat16 where the CPU has it, else float32."),
-    ] = "auto",
-    lanes: Annotated[
-        int | None, typer.Option(min=1, help="Parallel parts of a batch. Default: one per core.")
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder to keep decoded pictures in. Default: the run's, until it ends."),
-    ] = None,
-    quiet: Quiet = False,
+    split_file: Path | None = None,
+    size: Annotated[int, typer.Option(min=8)] = 84,
+    stored: Side = None,
+    epochs: Annotated[list[int] | None, typer.Option(min=1)] = None,
+    batch: Annotated[int | None, typer.Option(min=2)] = None,
+    rate: list[float] | None = None,
+    weight_decay: Annotated[float | None, typer.Option(min=0)] = None,
+    smallest_crop: Annotated[float | None, typer.Option(min=0.01, max=1)] = None,
+    seed: int = 0,
+    precision: Literal["auto", "float32", "bfloat16"] = "auto",
+    lanes: Count = None,
+    cache: Path | None = None,
+    quiet: bool = False,
 ) -> None:
     """Train a network on the base classes; the same command again resumes."""
     from firthshot.backbones.datasets import open_dataset, recognise

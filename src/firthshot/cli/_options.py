@@ -1,4 +1,7 @@
-"""Options that several commands share, and the check of a file that they are to write."""
+"""Types of options that several commands share, and the check of a file that they are to write.
+
+What each option is for stands in ``help.toml``.
+"""
 
 from __future__ import annotations
 
@@ -10,74 +13,15 @@ import typer
 
 from firthshot.errors import FirthshotError
 
-Label = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the class of each row.")]
-IdColumn = Annotated[
-    str | None,
-    typer.Option("--id", metavar="COLUMN", help="Column that names the rows. Default: id, if any."),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated."),
-]
-BankSplit = Annotated[str | None, typer.Option(metavar="SPLIT", help="Only this split of a bank.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-BankNames = Annotated[
-    list[str] | None,
-    typer.Option("--bank", metavar="BANK", help="Name or path; may be repeated."),
-]
-Assignments = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any field of the spec; may be repeated."),
-]
+IdColumn = Annotated[str | None, typer.Option("--id")]
+AsJson = Annotated[bool, typer.Option("--json")]
+BankNames = Annotated[list[str] | None, typer.Option("--bank")]
+Assignments = Annotated[list[str] | None, typer.Option("--set")]
+Count = Annotated[int | None, typer.Option(min=1)]
+Side = Annotated[int | None, typer.Option(min=8)]  # of pictures, in pixels
 Precision = Literal["float16", "float32"]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
-EncoderName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Name (see `backbone list`) or path of an encoder. Options may follow, as in "
-        "'net.ts?size=32&mean=0&std=1'.",
-    ),
-]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda", "mps"],
-    typer.Option(help="Where the encoder runs. Devices other than a CPU use half precision."),
-]
-Offline = Annotated[bool, typer.Option("--offline", help="Never download an encoder.")]
-EncoderSize = Annotated[
-    int | None, typer.Option(min=8, help="Side of the pictures that the encoder sees, in pixels.")
-]
-Architecture = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Network of a state dict that does not name its own."),
-]
-PublishedSplit = Annotated[
-    Literal["mini-imagenet", "cifar-fs", "cub"] | None,
-    typer.Option(help="Use the published class split of this data set."),
-]
-SplitFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="Class split: a JSON file with lists base, val and novel, or a folder of lists."
-    ),
-]
-PixelMean = Annotated[
-    str | None,
-    typer.Option(
-        metavar="M[,M,M]",
-        help="Per-channel mean of pixels from 0 to 1. Default: the encoder's, or ImageNet's.",
-    ),
-]
-PixelStd = Annotated[
-    str | None,
-    typer.Option(
-        metavar="S[,S,S]",
-        help="Per-channel standard deviation. --mean 0 --std 1 keeps pixels from 0 to 1.",
-    ),
-]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+PublishedSplit = Literal["mini-imagenet", "cifar-fs", "cub"] | None
 
 
 def spec_fields(assignments: list[str] | None, **flags: Any) -> dict[str, Any]:

@@ -78,15 +78,8 @@ class Meter:
 class ScreenProgress(ProgressListener):
     """Draw a bar, or print a line now and then where there is no terminal.
 
-    Parameters
-    ----------
-    console : Console
-    quiet : bool
-        Say only what went wrong.
-    patience : float
-        Seconds after which to begin.
-    hint : str
-        What the first line ends with, such as a way to wait less.
+    It begins after some seconds of ``patience``. The first line ends with the ``hint``, such as a
+    way to wait less.
     """
 
     def __init__(

@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firthshot.cli._backbone_train import train
-from firthshot.cli._options import (
-    Architecture,
-    Device,
-    EncoderName,
-    EncoderSize,
-    Label,
-    Offline,
-    PixelMean,
-    PixelStd,
-    Precision,
-    PublishedSplit,
-    Quiet,
-    SplitFile,
-)
+from firthshot.cli._options import Count, Device, Precision, PublishedSplit, Side
 from firthshot.cli._screen import say, screen
 from firthshot.cli._screen import table as make_table
 from firthshot.errors import FirthshotError, MissingExtraError, install_line
@@ -120,50 +107,29 @@ app.command("train")(train)
 
 @app.command()
 def extract(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="Class folders (alone or under train, val, test), cache pickles, CSV splits "
-            "beside images/, or a table of texts."
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Bank file to write.")],
-    encoder: EncoderName = None,
+    source: Path,
+    out: Annotated[Path, typer.Option()],
+    encoder: str | None = None,
     dataset: PublishedSplit = None,
-    split_file: SplitFile = None,
-    size: EncoderSize = None,
-    resize: Annotated[
-        int | None, typer.Option(min=8, help="Shorter side before the centre is cropped.")
-    ] = None,
-    mean: PixelMean = None,
-    std: PixelStd = None,
-    rows_per_class: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[SPLIT=]N", help="Keep the first N of each class; may be repeated."),
-    ] = None,
-    bn_train_sorted: Annotated[
-        bool,
-        typer.Option(
-            "--bn-train-sorted",
-            help="BatchNorm statistics of class-sorted batches of 32, as in the paper.",
-        ),
-    ] = False,
-    architecture: Architecture = None,
-    text: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of texts in a table.")
-    ] = None,
-    label: Label = "label",
-    name: Annotated[str | None, typer.Option(help="Name of the bank. Default: the file's.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Terms of use, to record.")] = None,
-    provenance: Annotated[str | None, typer.Option(help="Origin, to record.")] = None,
-    dtype: Annotated[Precision, typer.Option(help="Precision of the features.")] = "float16",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be decoded.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Decoding threads.")] = None,
+    split_file: Path | None = None,
+    size: Side = None,
+    resize: Side = None,
+    mean: str | None = None,
+    std: str | None = None,
+    rows_per_class: list[str] | None = None,
+    bn_train_sorted: bool = False,
+    architecture: str | None = None,
+    text: str | None = None,
+    label: str = "label",
+    name: str | None = None,
+    licence: str | None = None,
+    provenance: str | None = None,
+    dtype: Precision = "float16",
+    skip_bad: bool = False,
+    threads: Count = None,
     device: Device = "auto",
-    offline: Offline = False,
-    quiet: Quiet = False,
+    offline: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Encode pictures or texts into a bank; the same command again resumes."""
     from firthshot.backbones.datasets import open_dataset

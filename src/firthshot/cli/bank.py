@@ -22,8 +22,6 @@ app = typer.Typer(
     help="Keep features in bank files: list, show, check, import, export.", no_args_is_help=True
 )
 
-BankName = Annotated[str, typer.Argument(metavar="BANK", help="Name or path of a bank.")]
-
 
 @app.command("list")
 @app.command("ls", hidden=True)
@@ -46,14 +44,7 @@ def list_all(as_json: AsJson = False) -> None:
 
 @app.command("show")
 @app.command("info", hidden=True)
-def info(
-    bank: BankName,
-    accuracy: Annotated[
-        bool,
-        typer.Option("--accuracy", help="Also score the nearest class mean on novel trials."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+def info(bank: str, accuracy: bool = False, as_json: AsJson = False) -> None:
     """Describe a bank: data set, encoder, size, splits and licence."""
     from firthshot.banks import load_bank
 
@@ -83,41 +74,20 @@ def info(
 
 @app.command("import")
 def import_(
-    out: Annotated[Path, typer.Option("--out", help="Bank file to write.")],
-    table: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="One file of all classes: a table with a split column, an exported .npz, or any "
-            "file with --val-classes.",
-        ),
-    ] = None,
-    split: Annotated[
-        list[str] | None,
-        typer.Option("--split", metavar="SPLIT=FILE", help="base, val or novel, and its file."),
-    ] = None,
-    val_classes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE", help="Draw this share of FILE's classes for val; the rest are novel."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of --val-classes.")] = 0,
-    name: Annotated[str | None, typer.Option(help="Name of the bank. Default: the file's.")] = None,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column of tables.")] = "label",
-    split_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Split column of FILE.")
-    ] = "split",
-    dtype: Annotated[Precision | None, typer.Option(help="Precision of the features.")] = None,
-    dataset: Annotated[str, typer.Option(help="Data set, to record.")] = "",
-    backbone: Annotated[str, typer.Option(help="Encoder, to record.")] = "",
-    extraction: Annotated[
-        str, typer.Option(help="Extraction mode, to record: eval, bn-train-sorted, or words.")
-    ] = "",
-    licence: Annotated[str, typer.Option(help="Terms of use, to record.")] = "",
-    provenance: Annotated[
-        str, typer.Option(help="Origin, to record. Default: the names of the files.")
-    ] = "",
+    out: Annotated[Path, typer.Option()],
+    table: Annotated[Path | None, typer.Argument()] = None,
+    split: list[str] | None = None,
+    val_classes: float | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    label: str = "label",
+    split_column: str = "split",
+    dtype: Precision | None = None,
+    dataset: str = "",
+    backbone: str = "",
+    extraction: str = "",
+    licence: str = "",
+    provenance: str = "",
 ) -> None:
     """Make a bank from npz, npy, CSV, Parquet, HDF5, torch or pickled feature files."""
     from firthshot.banks import import_bank, import_dealt, import_whole
@@ -153,11 +123,7 @@ def import_(
 
 
 @app.command()
-def export(
-    bank: BankName,
-    out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
-    split: Annotated[str | None, typer.Option(help="Only this split.")] = None,
-) -> None:
+def export(bank: str, out: Annotated[Path, typer.Option()], split: str | None = None) -> None:
     """Write a bank as .npz: X, y, classes, class_splits, meta."""
     from firthshot.banks import export_npz, load_bank
 
@@ -169,7 +135,7 @@ def export(
 
 @app.command("check")
 @app.command("doctor", hidden=True)
-def doctor(bank: BankName, as_json: AsJson = False) -> None:
+def doctor(bank: str, as_json: AsJson = False) -> None:
     """Find what is wrong or suspicious in a bank; exit code 1 if something is broken."""
     from firthshot.banks import diagnose, load_bank
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from firthshot.cli._screen import plain, say, screen
 from firthshot.cli._screen import table as make_table
 
 
-def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False,
-) -> None:
+def cache(clear: bool = False) -> None:
     """Show the cache of embeddings, or clear it; it only saves time.
 
     FIRTHSHOT_CACHE is its folder; FIRTHSHOT_CACHE_MB (2000) is the most that it holds.

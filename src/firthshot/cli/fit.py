@@ -7,20 +7,9 @@ import json
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
-from firthshot.cli._options import (
-    BankSplit,
-    Device,
-    Drop,
-    EncoderName,
-    IdColumn,
-    Offline,
-    SkipBad,
-    check_target,
-)
+from firthshot.cli._options import AsJson, Device, IdColumn, check_target
 from firthshot.cli._progress import listening
 from firthshot.cli._screen import echo, echo_data, facts, pair, plain, screen, with_options
 from firthshot.errors import FirthshotError
@@ -44,86 +33,29 @@ class ExportKind(StrEnum):
 
 
 def fit(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="Folder of class folders of pictures, table of texts or of features (.csv, .tsv, "
-            ".parquet, .jsonl), feature file (.npz, …), or name of a bank."
-        ),
-    ],
-    model: Annotated[
-        Path | None, typer.Option(help="File to write the model to, such as pets.firth.")
-    ] = None,
-    update: Annotated[
-        Path | None, typer.Option(help="Model to add the rows to. Without --model, it is replaced.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Page to write. Default: beside the model, as pets.html.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of classes. Default: label.")
-    ] = None,
+    source: str,
+    model: Path | None = None,
+    update: Path | None = None,
+    report: Path | None = None,
+    label: str | None = None,
     id_column: IdColumn = None,
-    drop: Drop = None,
-    text: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of texts to embed.")
-    ] = None,
-    encoder: EncoderName = None,
-    split: BankSplit = None,
-    head: Annotated[
-        Literal["auto", "linear", "cosine", "mlp"] | None,
-        typer.Option(help="auto (the default) blends several heads; the others are single heads."),
-    ] = None,
-    lam: Annotated[
-        str | None,
-        typer.Option(
-            metavar="λ", help="Firth coefficient: a number, shots, or (single heads) theory or loo."
-        ),
-    ] = None,
-    l2: Annotated[
-        str | None,
-        typer.Option(
-            metavar="L2", help="L2 coefficient, 1/C of scikit-learn: a number, scale or loo."
-        ),
-    ] = None,
-    class_weight: Annotated[
-        Literal["balanced", "none"] | None,
-        typer.Option(
-            help="balanced (the default) counts every class the same. none counts every row the "
-            "same: choose it when new data are as uneven as these."
-        ),
-    ] = None,
-    calibrate: Annotated[
-        bool | None,
-        typer.Option(
-            "--calibrate/--no-calibrate",
-            help="Single heads: fit a temperature to left-out rows (the default).",
-        ),
-    ] = None,
-    standardize: Annotated[
-        bool | None,
-        typer.Option(
-            "--standardize/--no-standardize",
-            help="Single heads: bring columns to one scale. Default: where their scales differ.",
-        ),
-    ] = None,
-    skip_bad: SkipBad = False,
-    rows: Annotated[
-        bool,
-        typer.Option(
-            "--rows/--no-rows",
-            help="Keep the rows' features in the model. --update, --unknown and the head auto "
-            "need them; --no-rows fits a linear head.",
-        ),
-    ] = True,
+    drop: list[str] | None = None,
+    text: str | None = None,
+    encoder: str | None = None,
+    split: str | None = None,
+    head: Literal["auto", "linear", "cosine", "mlp"] | None = None,
+    lam: str | None = None,
+    l2: str | None = None,
+    class_weight: Literal["balanced", "none"] | None = None,
+    calibrate: bool | None = None,
+    standardize: bool | None = None,
+    skip_bad: bool = False,
+    rows: bool = True,
     device: Device = "auto",
-    offline: Offline = False,
-    export: Annotated[
-        list[ExportKind] | None,
-        typer.Option(help="Also write the head for use without firthshot; may be repeated."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    offline: bool = False,
+    export: list[ExportKind] | None = None,
+    quiet: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a classifier to labelled rows, say how good it is, and write it to a file."""
     from firthshot.backbones.encoders import encoding

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from firthshot.cli._options import (
-    BankSplit,
-    Device,
-    Drop,
-    IdColumn,
-    Offline,
-    SkipBad,
-    check_target,
-)
+from firthshot.cli._options import AsJson, Device, IdColumn, check_target
 from firthshot.cli._progress import listening
 from firthshot.cli._screen import echo, echo_data, plain, screen
 from firthshot.cli._screen import table as make_table
@@ -36,45 +26,21 @@ SHOWN = 20
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model that `firthshot fit` wrote.")],
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT...",
-            help="Pictures or folders of them, tables of texts or features, feature files or "
-            "banks, as the model was fitted; a text in quotes; - reads standard input.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="File to write: .csv, .tsv, .parquet or .jsonl.")
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Label column, to print the accuracy. Default: the one of fit."
-        ),
-    ] = None,
+    model: Path,
+    sources: list[str],
+    out: Path | None = None,
+    label: str | None = None,
     id_column: IdColumn = None,
-    drop: Drop = None,
-    text: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of texts. Default: the one of fit.")
-    ] = None,
-    encoder: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model's encoder, if it has moved.")
-    ] = None,
-    split: BankSplit = None,
-    unknown: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATE",
-            help="Answer unknown for rows of no class; 0.05 errs for 5 % of ordinary rows.",
-        ),
-    ] = None,
-    skip_bad: SkipBad = False,
+    drop: list[str] | None = None,
+    text: str | None = None,
+    encoder: str | None = None,
+    split: str | None = None,
+    unknown: float | None = None,
+    skip_bad: bool = False,
     device: Device = "auto",
-    offline: Offline = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the predictions only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, not CSV.")] = False,
+    offline: bool = False,
+    quiet: bool = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict the class of new rows.
 

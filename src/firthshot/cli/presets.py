@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,15 +13,20 @@ from firthshot.cli._screen import table as make_table
 
 if TYPE_CHECKING:
     from firthshot.banks import Bank
-    from firthshot.experiments.spec.fields import Spec
+    from firthshot.experiments.spec import GeometricSpec, Spec
+
+SHOWN = (
+    *("question", "reproduces", "remark", "splits", "transform", "heads", "references", "solver"),
+    *("calibration", "penalties", "priors", "coefficients", "l2_coefficients", "theory"),
+    *("ways", "shots", "trials", "queries", "fixed_query", "first_classes"),
+    *("p", "sample_size", "slope"),
+)
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(help="A preset; all of them if left out.")] = None,
+    name: Annotated[str | None, typer.Argument()] = None,
     bank: BankNames = None,
-    toml: Annotated[
-        bool, typer.Option("--toml", help="Print the preset's file, to begin your own with.")
-    ] = False,
+    toml: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or show one: its settings, size and estimated run time."""
@@ -66,66 +72,24 @@ def _list(as_json: bool) -> None:
 
 def _described(name: str, banks: list[str] | None) -> dict[str, Any]:
     """Return the settings, size and remarks of one preset on these banks."""
-    from firthshot.cli._geometric import settings as geometric_settings
     from firthshot.experiments.spec import Spec, load_any, open_banks, settle_banks
+    from firthshot.experiments.spec.choose import bank_remark
 
     spec, remarks = load_any(name, {"banks": banks} if banks else None), list[str]()
+    spec = settle_banks(spec) if isinstance(spec, Spec) else spec
+    plain = spec.as_dict()
+    rows = {"preset": spec.name} | {one: _show(plain[one]) for one in SHOWN if one in plain}
     if isinstance(spec, Spec):
-        spec = settle_banks(spec)
+        rows |= {"banks": bank_remark(spec), **_solver(spec)}
         size, remarks = _size(spec, open_banks(spec))
-        rows = {**_settings(spec), **size}
+        rows |= size
     else:
-        rows = geometric_settings(spec)
+        rows["time"] = _geometric_time(spec)
     return {what: words for what, words in rows.items() if words} | {"remarks": remarks}
 
 
-def _settings(spec: Spec) -> dict[str, str]:
-    from firthshot.experiments.spec.choose import bank_remark
-
-    rule = "all remaining rows" if spec.queries == "rest" else f"{spec.queries} per class"
-    first = "yes: always the first of the split"
-    return {
-        "preset": spec.name,
-        "question": spec.question,
-        "reproduces": spec.reproduces,
-        "remark": spec.remark,
-        "banks": bank_remark(spec),
-        "splits": ", ".join(spec.splits),
-        "transform": spec.transform,
-        "heads": _join(spec.heads) + (" and reference heads" if spec.references else ""),
-        "solver": spec.solver,
-        **_solver(spec),
-        "calibration": _calibration(spec),
-        "penalties": _join(spec.penalties),
-        "priors": _join(spec.priors),
-        **_grids(spec),
-        "theory": "trained beside the grid" if spec.theory else "no",
-        "ways": _join(spec.ways),
-        "shots": _join(spec.shots),
-        "trials": f"{spec.trials:,} per split, way and shot",
-        "queries": f"{rule}, the last rows of each class" if spec.fixed_query else rule,
-        "first_classes": first if spec.first_classes else "no: classes are drawn in every trial",
-    }
-
-
-def _grids(spec: Spec) -> dict[str, str]:
-    fields = {"l2": "coefficients" if spec.l2_coefficients is None else "l2_coefficients"}
-    fields |= {"label-smoothing": "smoothing"}
-    names = {fields.get(family, "coefficients"): family for family in spec.penalties}
-    return {name: _join(spec.grid(family)) for name, family in names.items() if family != "none"}
-
-
-def _calibration(spec: Spec) -> str:
-    asked = spec.calibration
-    if asked is None:
-        return ""
-    return (
-        f"{_join(asked.artificial)} artificial rows per class, {asked.neighbours} neighbours, "
-        f"alpha {asked.alpha:g}; base classes of {_join(dict.fromkeys(spec.sources))}"
-    )
-
-
 def _solver(spec: Spec) -> dict[str, str]:
+    """Return the settings of the solver for each head, resolved, under the names of ``--set``."""
     from firthshot.experiments.spec.methods import solver_options
 
     out = {}
@@ -134,9 +98,7 @@ def _solver(spec: Spec) -> dict[str, str]:
         for name, value in one_shot.items():
             if value != options[name]:
                 options[name] = f"{value} for 1 shot, else {options[name]}"
-        table = f"{spec.solver}." if options else ""
-        said = (f"{table}{key} {_show(value)}" for key, value in options.items())
-        out[f"  {head}"] = ", ".join(said)
+        out[f"  {head}"] = _show({f"{spec.solver}.{key}": value for key, value in options.items()})
     return out
 
 
@@ -160,11 +122,26 @@ def _size(spec: Spec, banks: list[Bank]) -> tuple[dict[str, str], list[str]]:
     return size, condense(plan.notes)
 
 
-def _join(values: Any) -> str:
-    return ", ".join(map(_show, values))
+def _geometric_time(spec: GeometricSpec) -> str:
+    """Estimate the time from a small block, timed here and now."""
+    from firthshot.experiments.geometric import error_sums
+    from firthshot.experiments.run.workers import default_workers
+    from firthshot.progress import duration
+
+    error_sums(spec, (0, 1))  # compiled before the clock starts
+    few = min(spec.trials, max(1, 500_000 // spec.sample_size))
+    start = time.perf_counter()
+    error_sums(spec, (0, few))
+    seconds = (time.perf_counter() - start) / few * spec.trials
+    cores = default_workers()
+    return f"about {duration(seconds / cores)} on {cores} cores"
 
 
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_show(each)}" for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_show, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

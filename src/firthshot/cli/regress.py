@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,75 +10,32 @@ import typer
 
 from firthshot.cli._options import AsJson, check_target
 from firthshot.cli._screen import echo, echo_json, plain, screen
-from firthshot.errors import FirthshotError, listed
+from firthshot.errors import FirthshotError, listed, refusing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firthshot.formulas import ModelData
     from firthshot.jeffreys import Regression, Summary
 
 
 def regress(
-    table: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .parquet or .json.")],
-    formula: Annotated[
-        str,
-        typer.Argument(
-            help='Model, such as "y ~ x1 + C(group)"; cbind(successes, failures) for counts.'
-        ),
-    ],
-    reference: Annotated[
-        str | None, typer.Option(help="Baseline class of the outcome; the first if not given.")
-    ] = None,
-    profile: Annotated[
-        bool | None,
-        typer.Option(
-            "--profile/--wald",
-            help="Profile intervals and likelihood-ratio tests (unless --robust), or Wald's.",
-        ),
-    ] = None,
-    robust: Annotated[
-        Literal["HC0", "HC1", "HC2", "HC3"] | None,
-        typer.Option(help="Robust standard errors, with Wald intervals and tests."),
-    ] = None,
-    clusters: Annotated[
-        str | None, typer.Option(help="Column of clusters for robust standard errors (HC1).")
-    ] = None,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
-    tau: Annotated[float, typer.Option(help="Power of the penalty; 0 is ML.")] = 0.5,
-    standard_errors: Annotated[
-        Literal["inverse-information", "augmented"],
-        typer.Option(help="Those of brglm2, or the augmented ones of logistf."),
-    ] = "inverse-information",
-    correction: Annotated[
-        Literal["none", "flic", "flac"],
-        typer.Option(help="Correct the bias of predicted probabilities."),
-    ] = "none",
-    weights: Annotated[
-        str | None, typer.Option(help="Column of frequency weights, not sampling weights.")
-    ] = None,
-    offset: Annotated[str | None, typer.Option(help="Column to add to the predictor.")] = None,
-    missing: Annotated[
-        Literal["error", "drop"],
-        typer.Option(help="Refuse a table with missing values, or drop those rows."),
-    ] = "error",
-    odds_ratios: Annotated[
-        bool, typer.Option("--odds-ratios", help="Show exp(estimate) and its bounds.")
-    ] = False,
-    collinear: Annotated[
-        Literal["refuse", "minimal-norm"],
-        typer.Option(help="Refuse collinear columns, or take the minimum-norm solution."),
-    ] = "refuse",
-    out: Annotated[
-        Path | None, typer.Option(help="Write the table to this .csv or .json file.")
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw odds ratios with intervals into this .png, .svg or .pdf file."),
-    ] = None,
-    plot_kind: Annotated[
-        str, typer.Option(help="forest: odds ratios; profiles: likelihood of each coefficient.")
-    ] = "forest",
+    table: Path,
+    formula: str,
+    reference: str | None = None,
+    profile: Annotated[bool | None, typer.Option("--profile/--wald")] = None,
+    robust: Literal["HC0", "HC1", "HC2", "HC3"] | None = None,
+    clusters: str | None = None,
+    level: float = 0.95,
+    tau: float = 0.5,
+    standard_errors: Literal["inverse-information", "augmented"] = "inverse-information",
+    correction: Literal["none", "flic", "flac"] = "none",
+    weights: str | None = None,
+    offset: str | None = None,
+    missing: Literal["error", "drop"] = "error",
+    odds_ratios: bool = False,
+    collinear: Literal["refuse", "minimal-norm"] = "refuse",
+    out: Path | None = None,
+    plot: Path | None = None,
+    plot_kind: str = "forest",
     as_json: AsJson = False,
 ) -> None:
     """Fit binary or multinomial logistic regression with Firth's exact penalty."""
@@ -108,7 +64,7 @@ def regress(
         _write(out, summary)
         echo(f"Wrote {out}.", err=as_json)
     if plot is not None:
-        with _naming_target("--plot", plot):
+        with refusing(f"--plot {plot} cannot be written, choose another place", OSError):
             fitted.plot(plot, kind=plot_kind, level=level, method=method)
         echo(f"Wrote {plot}.", err=as_json)
 
@@ -179,16 +135,6 @@ def _show(summary: Summary) -> None:
         console.print(plain(note, "yellow"))
 
 
-@contextmanager
-def _naming_target(option: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FirthshotError(
-            f"{option} {path} cannot be written ({error.strerror or error}): choose another place."
-        ) from None
-
-
 def _write(out: Path, summary: Summary) -> None:
     import json
 
@@ -203,5 +149,5 @@ def _write(out: Path, summary: Summary) -> None:
         reference = pl.lit(str(summary.header["reference"])).alias("reference")
         rows = pl.DataFrame(record["coefficients"], infer_schema_length=None)
         content = rows.select("contrast", reference, pl.exclude("contrast")).write_csv()
-    with _naming_target("--out", out):
+    with refusing(f"--out {out} cannot be written, choose another place", OSError):
         write_whole(out, content.encode())

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from firthshot.cli._screen import echo
 
 
-def report(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Run folders; several make one report.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the report. Default: the run's own, or runs/A+B for several."),
-    ] = None,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw the figures for papers as well.")
-    ] = True,
-) -> None:
+def report(folders: list[Path], out: Path | None = None, figures: bool = True) -> None:
     """Write report.html, figures/ and tables/ of run folders, finished or not."""
     from firthshot.report.build import write_report
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from firthshot.cli._options import Assignments, BankNames, Quiet, spec_fields
+from firthshot.cli._options import Assignments, BankNames, Count, spec_fields
 from firthshot.cli._results import finish, finish_report, resume_command, write_page
 from firthshot.cli._screen import say, screen
 
@@ -23,40 +23,16 @@ if TYPE_CHECKING:
 
 
 def run(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="PRESET|SPEC|DIR",
-            help="A preset, a figure or table of the paper, a TOML file, or a run folder.",
-        ),
-    ],
+    source: str,
     bank: BankNames = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials per setting.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder. Default: runs/NAME or runs/NAME-BANK.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of threads. Default: one per core.")
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, or 'local' to start one here."),
-    ] = None,
+    trials: Count = None,
+    out: Path | None = None,
+    workers: Count = None,
+    dask: str | None = None,
     assignments: Assignments = None,
-    until_ci: Annotated[
-        float | None,
-        typer.Option(
-            help="Add trials until the 95 % interval of every reported improvement (chosen λ and "
-            "theory) is within ± this many points, or 10 × the trials (max_trials) are reached."
-        ),
-    ] = None,
-    quiet: Quiet = False,
-    report: Annotated[
-        bool,
-        typer.Option(
-            "--report/--no-report", help="Write figures, tables and report.html at the end."
-        ),
-    ] = True,
+    until_ci: float | None = None,
+    quiet: bool = False,
+    report: bool = True,
 ) -> None:
     """Run an experiment and report it; repeat the command to resume."""
     from firthshot.experiments.spec import Spec, load_any, presets_of, run_folder, settle_banks
@@ -112,14 +88,13 @@ def _run_geometric(
     dask: str | None,
     console: Console,
 ) -> None:
-    from firthshot.cli._geometric import size
     from firthshot.cli._progress import ScreenProgress
     from firthshot.errors import FirthshotError
     from firthshot.experiments.geometric import run_geometric
 
     if dask is not None:
         raise FirthshotError("--dask is for trials on banks: the geometric experiment runs here.")
-    say(console, f"{spec.name}: {size(spec)}. Into {folder}.")
+    say(console, f"{spec.name}: {spec.size}. Into {folder}.")
     with ScreenProgress(console) as progress:
         result = run_geometric(spec, folder, workers=workers, listener=progress)
     for line in (*result.sentences(), f"The table is in {folder}/summary."):

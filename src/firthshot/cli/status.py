@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from firthshot.cli._options import AsJson
 from firthshot.cli._screen import echo, echo_json
@@ -17,10 +15,7 @@ if TYPE_CHECKING:
     from firthshot.experiments.run.status import RunStatus
 
 
-def status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
-    as_json: AsJson = False,
-) -> None:
+def status(folder: Path, as_json: AsJson = False) -> None:
     """Say how far a run is, what failed and what was skipped."""
     from firthshot.experiments.run.status import read_status
 
@@ -47,8 +42,6 @@ def _lines(status: RunStatus, folder: Path) -> Iterator[str]:
         yield f"note    {note}"
     for cell, reason in status.failures.items():
         yield f"failed  {cell}: {reason}"
-    if status.dropped:
-        yield f"{status.dropped}, because some of their features are NaN or infinite"
     if status.damaged:
         yield f"{status.damaged} and computed anew when the run goes on"
     if not status.running and (status.finished < status.cells or status.failures):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from firthshot.experiments.spec import GeometricSpec, Spec, SpecProblem
 
 
-def validate(
-    source: Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file or a preset.")],
-    bank: BankNames = None,
-    assignments: Assignments = None,
-) -> None:
+def validate(source: str, bank: BankNames = None, assignments: Assignments = None) -> None:
     """Check a spec and its banks without running anything."""
     from firthshot.experiments.spec import presets_of
 
@@ -28,8 +24,8 @@ def validate(
 def _validate(source: str, given: dict[str, Any]) -> None:
     from firthshot.experiments.spec import build_any, find_problems, resolve
 
-    fields, text = resolve(source, given)
-    problems = find_problems(fields, text) or _bank_problems(fields, text)
+    fields = resolve(source, given)
+    problems = find_problems(fields) or _bank_problems(fields)
     for problem in problems:
         echo(f"{source}: {problem}")
     if problems:
@@ -39,29 +35,28 @@ def _validate(source: str, given: dict[str, Any]) -> None:
     echo(f"{source} is in order.")
 
 
-def _bank_problems(fields: dict[str, Any], text: str) -> list[SpecProblem]:
+def _bank_problems(fields: dict[str, Any]) -> list[SpecProblem]:
     from firthshot.banks import load_bank, refuse_not_finite
     from firthshot.errors import BankError
-    from firthshot.experiments.spec.reading import SpecProblem, with_line
+    from firthshot.experiments.spec import SpecProblem
 
     found = []
     for index, name in enumerate(fields.get("banks", ())):
         try:
             refuse_not_finite(load_bank(name))
         except BankError as error:
-            found.append(SpecProblem(with_line(f"banks[{index}]", text), str(error)))
+            found.append(SpecProblem(f"banks[{index}]", str(error)))
     return found
 
 
 def _content(spec: Spec | GeometricSpec) -> list[str]:
     """Say what a run of the spec would train, and what it would leave out."""
-    from firthshot.cli._geometric import size as geometric_size
     from firthshot.experiments.plan import condense, count_classifiers, make_plan
     from firthshot.experiments.spec import Spec, open_banks, settle_banks
     from firthshot.experiments.spec.choose import bank_remark
 
     if not isinstance(spec, Spec):
-        return [f"{geometric_size(spec)}."]
+        return [f"{spec.size}."]
     settled: Any = settle_banks(spec)
     plan = make_plan(settled, open_banks(settled))
     cells = plan.cells

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from firthshot.banks import Bank
+from firthshot.engine import Converged
 from firthshot.experiments.plan.cell import Cell
+from firthshot.experiments.plan.layout import Plan, Setting
 from firthshot.experiments.run.record import read_record, write_record
+from firthshot.experiments.run.workers import Compute
 from firthshot.experiments.schema import CLOSED_FORM, SPLITLESS
 from firthshot.experiments.statistics import half_width
 
 if TYPE_CHECKING:
-    from firthshot.banks import Bank
-    from firthshot.experiments.plan.layout import Plan, Setting
-    from firthshot.experiments.run.workers import Compute
     from firthshot.experiments.summary.reading import Index
-    from firthshot.experiments.summary.scores import Scored
 
 FILE = "checks.json"
 OPTIMUM_RIDGE = 0.01
@@ -75,6 +75,7 @@ def run_checks(plan: Plan, folder: Path, banks: dict[str, Bank], work: Compute) 
 def _check(
     setting: Setting, index: Index, banks: dict[str, Bank], work: Compute, first: int
 ) -> Iterator[Check]:
+    from firthshot.experiments.summary.choice import reported_coefficients
     from firthshot.experiments.summary.scores import load_scored
 
     (cell,) = setting.cells(first, first + 1)
@@ -82,12 +83,12 @@ def _check(
     if tuple(keys.values()) not in index.files:
         return
     scored = load_scored(index, tuple(keys.values()))
-    reported = _reported(index, scored)
+    reported = reported_coefficients(index, scored)
     unstable = {value: n for (value, status), n in scored.failures.items() if status == "unstable"}
     cell = Cell(setting.condition, setting.method, first, first + TRIALS, setting.dtype)
     trials = scored.trials[scored.trials < first + TRIALS]
     zero = _accuracies(_from_zero(cell, (0.0, *reported)), banks, work, trials)
-    gains = {value: _as_trained(scored, value, theory) for value, theory in reported.items()}
+    gains = {value: scored.gains(value, theory) for value, theory in reported.items()}
     solved = _accuracies(_solved(cell, (*reported, *unstable)), banks, work, trials)
     about = {name: keys[name] for name in SPLITLESS}
     for value in dict.fromkeys((*reported, *unstable)):
@@ -98,23 +99,6 @@ def _check(
         )  # fmt: skip
     if scored.separable:
         yield Check(key=about, coefficient=0.0, separable=scored.separable)
-
-
-def _reported(index: Index, novel: Scored) -> dict[float, bool]:
-    """Return the λ that a report speaks of, and whether each is the theory's."""
-    from firthshot.experiments.summary.choice import choose, partner
-    from firthshot.experiments.summary.reading import splits
-    from firthshot.experiments.summary.scores import load_scored
-
-    own = tuple(novel.key.values())
-    keys = next(keys for _, keys in splits(index) if own in keys.get("novel", ()))
-    vals = [load_scored(index, key) for key in keys.get("val", ())]
-    val = partner(novel, [val for val in vals if len(val.trials)])
-    found = {choose(val).coefficient: False} if val else {}
-    if novel.theory:
-        found.setdefault(novel.theory_coefficient, True)
-    found.pop(0.0, None)
-    return found
 
 
 def _from_zero(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
@@ -130,8 +114,6 @@ def _solved(cell: Cell, grid: tuple[float, ...]) -> Cell | None:
 
     A ridge of its own is kept.
     """
-    from firthshot.engine import Converged
-
     method = cell.method
     there = (Converged.name, CLOSED_FORM)
     if not grid or method.solver in there or Converged not in method.engine_head().solvers:
@@ -161,13 +143,6 @@ def _accuracies(
     values = rows["accuracy"].to_numpy().reshape(shape)
     kept = np.isin(rows["trial"].to_numpy().reshape(shape)[:, 0], trials)
     return {value: values[kept, at] for at, value in enumerate(cell.method.coefficients)}
-
-
-def _as_trained(scored: Scored, value: float, theory: bool) -> np.ndarray:
-    """Return the improvement of every trial over λ = 0 as the run trained it."""
-    accuracy = scored.scores["accuracy"]
-    ours = scored.theory["accuracy"] if theory else accuracy[scored.at(value)]
-    return np.asarray(ours - accuracy[scored.at(0.0)])
 
 
 def _from_zero_gains(

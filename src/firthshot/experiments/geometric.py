@@ -95,11 +95,11 @@ class GeometricResult:
             return [about, "That is too few trials for the slope and its interval."]
         likelihood = (
             f"Maximum likelihood: log |bias| over N = {first}…{last} has slope "
-            f"{_signed(self.slope)} ± {self.slope_ci:.3f} (95 %); exactly "
-            f"{_signed(self.exact_slope)}, and −1 in the limit."
+            f"{signed(self.slope)} ± {self.slope_ci:.3f} (95 %); exactly "
+            f"{signed(self.exact_slope)}, and −1 in the limit."
         )
         firth = (
-            f"Firth: the bias is farthest from 0 at N = {size}, t = {_signed(t, 2)}, of "
+            f"Firth: the bias is farthest from 0 at N = {size}, t = {signed(t, 2)}, of "
             f"{self.spec.sample_size - 1} sizes from N = 2 (without bias, |t| stays below "
             f"{self.bound_of_t:.2f} everywhere in 95 % of runs or more)."
         )
@@ -231,5 +231,6 @@ def _log_slope(sizes: Array, biases: Array) -> Array:
     return slope
 
 
-def _signed(value: float, digits: int = 3) -> str:
+def signed(value: float, digits: int = 3) -> str:
+    """Return a number with a real minus sign."""
     return f"{value:.{digits}f}".replace("-", "−")

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firthshot.arrays import Array
+from firthshot.banks import Bank
+from firthshot.engine import Converged, Linear, Penalty, train
+from firthshot.episodes import sample_episodes
 from firthshot.errors import FirthshotError
 from firthshot.experiments.run.features import transform_split
+from firthshot.objective import softmax, theory_coefficient
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from firthshot.banks import Bank
+    pass
 
 
 WAYS, SHOTS, QUERIES = 3, 5, 4
@@ -37,38 +39,12 @@ class Paths:
     query_labels: Array
     theory: float  # the tuning-free coefficient K rank(X) / (2N) of this support
 
-    @property
-    def table(self) -> pl.DataFrame:
-        """Return the paths as one line per λ and sample: kind, sample, label, λ and p_0 to p_2."""
-        import polars as pl
-
-        parts = {
-            "support": (self.support, self.support_labels),
-            "query": (self.query, self.query_labels),
-        }
-        return pl.concat(
-            pl.DataFrame(
-                {
-                    "kind": np.repeat(kind, p.shape[0] * p.shape[1]),
-                    "sample": np.tile(np.arange(p.shape[1]), p.shape[0]),
-                    "label": np.tile(labels, p.shape[0]),
-                    "coefficient": np.repeat(self.coefficients, p.shape[1]),
-                    **{f"p_{k}": p[..., k].ravel() for k in range(WAYS)},
-                }
-            )
-            for kind, (p, labels) in parts.items()
-        )
-
 
 def fit_paths(bank: Bank, transform: str = "none") -> Paths | None:
     """Train the linear head to its optimum along λ on trial 0 of three classes of a bank.
 
     Returns None where no split has three classes with enough finite rows.
     """
-    from firthshot.engine import Converged, Linear, Penalty, train
-    from firthshot.episodes import sample_episodes
-    from firthshot.objective import softmax, theory_coefficient
-
     split = next((s for s in ("novel", "val", "base") if _is_enough(bank, s)), None)
     if split is None:
         return None

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.experiments.schema import PLACE
+from firthshot.experiments.plan import Cell, Plan, TrialCondition
+from firthshot.experiments.schema import KEYS, PLACE
+from firthshot.experiments.spec import Spec
 from firthshot.experiments.statistics import half_width
 
 if TYPE_CHECKING:
-    from firthshot.experiments.plan import Cell, Plan, TrialCondition
-    from firthshot.experiments.spec import Spec
-    from firthshot.experiments.summary.scores import Scored
+    pass
 
 Place = tuple[str, int, int, str]  # the values of PLACE
 _GROWTH = 8  # a round multiplies the trials by this at most: early widths are noisy
@@ -86,30 +86,24 @@ def half_widths(folder: Path, reached: dict[Place, int], first: int = 0) -> dict
     the place has reached; a chosen 0 has no width.
     """
     # polars, which these load, is heavy: presets and specs are looked at without it.
-    from firthshot.experiments.summary.choice import choose, partner
-    from firthshot.experiments.summary.reading import read_index, splits
+    from firthshot.experiments.summary.choice import reported_coefficients
+    from firthshot.experiments.summary.reading import read_index
     from firthshot.experiments.summary.scores import load_scored
 
     index = read_index([folder])
     widest = dict.fromkeys(reached, 0.0)
-    for _, keys in splits(index):
-        loaded = {split: [load_scored(index, key) for key in some] for split, some in keys.items()}
-        for novel in loaded.get("novel", ()):
-            if novel.key["penalty"] == "none":
-                continue
-            val = partner(novel, [val for val in loaded.get("val", ()) if len(val.trials)])
-            place: Any = tuple(novel.key[name] for name in PLACE)
-            chosen = choose(val).coefficient if val else 0.0
-            width = _widest(novel, chosen, novel.trials < first + reached[place])
-            widest[place] = max(widest[place], width)
+    for key in index.files:
+        about = dict(zip(KEYS, key, strict=True))
+        if about["split"] == "novel" and about["penalty"] != "none":
+            novel, place = load_scored(index, key), tuple(about[name] for name in PLACE)
+            counted = novel.trials < first + reached[place]
+            for value, theory in reported_coefficients(index, novel).items():
+                if theory or novel.at(value) >= 0:
+                    gains = 100 * novel.gains(value, theory)[counted]
+                    widest[place] = max(widest[place], _width(gains[np.isfinite(gains)]))
     return widest
 
 
-def _widest(novel: Scored, chosen: float, reached: Array) -> float:
-    accuracy = novel.scores["accuracy"]
-    reported = [accuracy[novel.at(chosen)]] if chosen and novel.at(chosen) >= 0 else []
-    reported += [novel.theory["accuracy"]] if novel.theory else []
-    gains = [100 * (row - accuracy[novel.at(0.0)])[reached] for row in reported]
-    widths = [half_width(gain[np.isfinite(gain)]) for gain in gains if np.isfinite(gain).any()]
-    # One trial has no width: that is not narrow.
-    return max((math.inf if math.isnan(width) else width for width in widths), default=0.0)
+def _width(gains: Array) -> float:
+    """Return the half-width of an interval; that of one trial is not narrow."""
+    return half_width(gains) if len(gains) > 1 else math.inf if len(gains) else 0.0

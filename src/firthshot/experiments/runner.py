@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from firthshot.banks import Bank
 from firthshot.experiments.checks import FILE as CHECKS
 from firthshot.experiments.checks import run_checks
 from firthshot.experiments.plan.cell import Cell, Note, condense
@@ -35,7 +36,6 @@ from firthshot.experiments.spec.shots import shots_in_words
 from firthshot.progress import SILENT, ProgressListener
 
 if TYPE_CHECKING:
-    from firthshot.banks import Bank
     from firthshot.experiments.summary import RunSummary
 
 T = TypeVar("T")
@@ -68,30 +68,9 @@ def run(
 ) -> RunOutcome:
     """Run a spec into a folder, or go on where it stopped.
 
-    A spec that asks for more trials than the folder has adds those that are missing.
-
-    Parameters
-    ----------
-    spec : Spec
-    out : Path
-        The run folder.
-    workers : int, optional
-        Threads; all cores by default.
-    compute : callable, optional
-        What computes cells instead of threads (`firthshot.experiments.run.cluster`).
-    listener : ProgressListener, optional
-    summary : bool
-        Write the tables of ``summary/`` at the end.
-
-    Returns
-    -------
-    RunOutcome
-        With the cells that failed; the others are stored.
-
-    Raises
-    ------
-    FirthshotError
-        When the folder holds something else, cannot be written to, or a bank is not what it says.
+    A spec that asks for more trials than the folder has adds those that are missing. Cells are
+    computed on ``workers`` threads, by default one per core, or by ``compute``
+    (`firthshot.experiments.run.cluster`). Cells that fail are told; the others are stored.
     """
     started = time.perf_counter()
     banks = open_banks(spec)

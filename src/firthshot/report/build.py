@@ -9,6 +9,9 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.run.store import sweep
 from firthshot.files import write_whole, writing_to
 from firthshot.report.gather import Gathered, gather
+from firthshot.report.page.render import render
+from firthshot.report.plots import write_figures
+from firthshot.report.tables import make_tables, write_tables
 
 
 def write_report(
@@ -18,33 +21,11 @@ def write_report(
     figures: bool = True,
     drawn: Callable[[int], None] | None = None,
 ) -> Path:
-    """Write ``report.html``, ``figures/`` and ``tables/`` of one or several runs.
+    """Write ``report.html``, ``figures/`` and ``tables/`` of run folders; return the page.
 
-    Parameters
-    ----------
-    runs : sequence of Path, or Gathered
-        Run folders, finished or not; or what `gather` found in them.
-    out : Path, optional
-        Folder of the report; that of the run where there is one run, else it must be given.
-    figures : bool
-        Draw the figures for papers, which takes longer than all the rest.
-    drawn : callable, optional
-        Told after each figure how many there are.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Raises
-    ------
-    FirthshotError
-        In one sentence, where a folder cannot be reported or the report not be written.
+    ``out`` is the folder of the report: that of the run where there is one. Figures for papers take
+    longer than all the rest; ``drawn`` is told after each of them how many there are.
     """
-    from firthshot.report.page.render import render
-    from firthshot.report.plots import write_figures
-    from firthshot.report.tables import make_tables, write_tables
-
     gathered = runs if isinstance(runs, Gathered) else gather(runs)
     if out is None and len(gathered.runs) > 1:
         raise FirthshotError("A report of several runs needs a folder of its own: name one.", "out")

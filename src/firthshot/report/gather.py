@@ -17,10 +17,10 @@ import polars as pl
 
 from firthshot.errors import FirthshotError
 from firthshot.experiments.checks import Check, read_checks
-from firthshot.experiments.geometric import GeometricResult
+from firthshot.experiments.geometric import GeometricResult, read_geometric
 from firthshot.experiments.run.record import read_times
 from firthshot.experiments.schema import BINS, KEYS, SPLITLESS
-from firthshot.experiments.summary import RunSummary, read_summary, summarise, summarise_many
+from firthshot.experiments.summary import RunSummary, summarise, summarise_many
 from firthshot.experiments.summary.columns import ALL, CHOSEN, CONTRASTS
 from firthshot.experiments.summary.reading import Index, read_index, refuse_overlap
 from firthshot.experiments.summary.scores import load_scored
@@ -52,13 +52,11 @@ class Gathered:
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Return the verdicts, which terminal and page share."""
-        return make_verdicts(self)
+        return make_verdicts(self.summary, self.checks, self.bins)
 
     @cached_property
     def geometric(self) -> list[GeometricResult]:
         """Return the results of the geometric runs."""
-        from firthshot.experiments.geometric import read_geometric
-
         return [read_geometric(run.path) for run in self.runs if run.kind != TRIALS]
 
     @cached_property
@@ -158,7 +156,7 @@ class Gathered:
 
 
 def gather(folders: Sequence[Path], summary: RunSummary | None = None) -> Gathered:
-    """Read run folders; summaries that are missing or older than their parts are made anew.
+    """Read run folders and summarise them.
 
     ``summary`` is that of the one folder, where it is at hand. A folder that is not a run's is
     refused, and so are folders that cannot be taken together: with different banks of one name, a
@@ -177,21 +175,7 @@ def gather(folders: Sequence[Path], summary: RunSummary | None = None) -> Gather
     refuse_overlap(index)
     if len(trials) > 1:
         return Gathered(summarise_many(trials), runs, index)
-    return Gathered(summary or _fresh(trials[0]) or summarise(trials[0]), runs, index)
-
-
-def _fresh(folder: Path) -> RunSummary | None:
-    """Return the summary on disk, None where it is not there, outdated or of another version."""
-    file, parts = folder / "summary" / "warnings.json", folder / "parts"
-    try:
-        summary = read_summary(folder)
-        newest = max(path.stat().st_mtime_ns for path in (parts, *parts.glob("*.parquet")))
-        outdated = newest > file.stat().st_mtime_ns  # the warnings are written last
-    except (FirthshotError, OSError):
-        return None
-    tables = (summary.all, ALL), (summary.chosen, CHOSEN), (summary.contrasts, CONTRASTS)
-    same = all(dict(table.schema) == schema for table, schema in tables)
-    return summary if same and not outdated else None
+    return Gathered(summary or summarise(trials[0]), runs, index)
 
 
 def _edges(differences: list[np.ndarray]) -> np.ndarray:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from firthshot.files import write_whole, writing_to
+
 LISTING = "contents.json"
 
 
@@ -14,8 +16,6 @@ def write_listing(folder: Path, words: dict[str, str], files: Sequence[str]) -> 
 
     Only what the earlier record lists is removed: a figure that no longer has data, for example.
     """
-    from firthshot.files import write_whole, writing_to
-
     with writing_to(folder):
         for name in set(_recorded(folder)) - set(files):
             (folder / name).unlink(missing_ok=True)

@@ -9,11 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from firthshot.banks import Bank, Finding
+from firthshot.banks import Bank, Finding, diagnose, load_version
 from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import FORMAT
+from firthshot.experiments.plan.layout import make_plan
+from firthshot.experiments.run.folder_spec import open_folder, read_banks
 from firthshot.experiments.run.record import Session
 from firthshot.experiments.run.status import RunStatus, read_status
+from firthshot.experiments.run.store import part_files
+from firthshot.experiments.spec.reading import build_spec
 
 TRIALS = "trials"  # the kind of run that trains heads on matched trials
 KINDS = (TRIALS, "geometric")
@@ -34,8 +38,6 @@ class BankFacts:
     @cached_property
     def bank(self) -> Bank | None:
         """Open the bank, or return None where it is gone or has become another one."""
-        from firthshot.banks import load_version
-
         for source in (self.path, self.name):
             with contextlib.suppress(FirthshotError, OSError):
                 if bank := load_version(source, self.sha256):
@@ -45,8 +47,6 @@ class BankFacts:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Ask the doctor; nothing is found about a bank that is gone."""
-        from firthshot.banks import diagnose
-
         return tuple(diagnose(self.bank)) if self.bank else ()
 
 
@@ -99,8 +99,6 @@ def _check_format(path: Path, sessions: Iterable[Session]) -> None:
 
 
 def _banks(path: Path) -> tuple[BankFacts, ...]:
-    from firthshot.experiments.run.folder_spec import read_banks
-
     names = ("dataset", "backbone", "extraction", "sha256", "path")
     return tuple(
         BankFacts(name, **{key: str(record.get(key, "")) for key in names})
@@ -112,11 +110,6 @@ def _missing(path: Path, fields: dict[str, Any], banks: tuple[BankFacts, ...]) -
     """Name the settings that lack cells; nothing where the plan cannot be made again."""
     if not banks:  # another kind of run, whose cells are blocks of trials
         return ()
-    from firthshot.experiments.plan.layout import make_plan
-    from firthshot.experiments.run.folder_spec import open_folder
-    from firthshot.experiments.run.store import part_files
-    from firthshot.experiments.spec.reading import build_spec
-
     opened = [facts.bank for facts in banks]
     there = {part.stem for part in part_files(path)}
     lacking: dict[str, list[int]] = {}

@@ -19,10 +19,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from experiments.summary_folders import failed, grid, write
 from experiments.toy import write_bank
 from firthshot.cli import app
-from firthshot.cli._overview import overview, show_lines
+from firthshot.cli._results import overview, show_lines
 from firthshot.errors import FirthshotError
 from firthshot.pages import script_json
 from firthshot.report import build
@@ -227,21 +226,6 @@ def test_a_partial_run_says_so_at_the_top(tmp_path: Path) -> None:
     text = Elements(render(gather([folder]))).text
     assert "toy is not finished. 21 of 24 cells are here" in text
     assert "toy: unfinished" in text
-
-
-def test_dropped_trials_stand_at_the_top(tmp_path: Path) -> None:
-    rows = [
-        line
-        for split in ("val", "novel")
-        for line in grid({0.0: [0.5, 0.6, 0.7], 1.0: [0.6, 0.7, 0.8]}, split=split)
-    ]
-    lost = failed(0.0, 3, split="novel", status="invalid")
-    folder = write(tmp_path / "run", [*rows, lost])
-    (folder / "spec.toml").write_text('name = "toy"\n')
-    (folder / "banks.json").write_text("{}")
-    (alert,) = provenance.alerts(gather([folder]))
-    assert alert[0] == "toy lacks trials."
-    assert alert[1].startswith("1 of 4 novel trials were dropped, because some of their features")
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from firthshot.report.listing import LISTING, write_listing
 from firthshot.report.tables import write_tables
-from firthshot.report.tables.cells import table
+from firthshot.report.tables.cells import Table
 
 
 def test_files_of_an_earlier_report_go_and_others_stay(tmp_path: Path) -> None:
-    one = table("one", "One", [{"A": 1}], "note")
-    two = table("two", "Two", [{"A": 2}], "")
+    one = Table("one", "One", ("A",), ((1,),), "note")
+    two = Table("two", "Two", ("A",), ((2,),))
     write_tables([one, two], tmp_path)
     (tmp_path / "mine.csv").write_text("kept")
     write_tables([two], tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,8 @@ def test_files_round_trip(tmp_path: Path) -> None:
 
 
 def test_a_name_full_of_specials_cannot_break_latex_or_markdown() -> None:
-    made = table("x", NASTY, [{"Bank": NASTY, "Way": 5}, {"Bank": "b", "Way": 10}], NASTY)
+    rows_of_two = ({"Bank": NASTY, "Way": 5}, {"Bank": "b", "Way": 10})
+    made = replace(table("contrasts", "x", [*rows_of_two], {"head": ""}), title=NASTY, note=NASTY)
     text = to_latex(made)
     body = text.split("\n", 1)[1]
     left = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum|text\w+)\{\}", "", body)

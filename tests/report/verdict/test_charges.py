@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from firthshot.experiments.checks import Check
 from firthshot.report.verdict import Condition, Effect, Verdict
 from firthshot.report.verdict.outcomes import Again
 from firthshot.report.wording.cards import card_lead, remarks
@@ -104,3 +105,11 @@ def test_a_gain_is_told_with_what_the_optimum_shows_of_it() -> None:
     assert "61.7 % as trained, +0.20 ± 1.00 at the optimum" in make_headline([verdict]).lines[0]
     assert "the gain is clear there in none." in make_headline([verdict]).lines[1]
     assert "the gain is clear there in 1." in make_headline([judged(0.02, 1.7)]).lines[1]
+
+
+def test_separable_trials_alone_are_told() -> None:
+    (verdict,) = verdicts(setting(5, 5, 1.0))
+    key = {"ways": 5, "shots": 5, "shots_scheme": "balanced"}
+    verdict = replace(verdict, checks=(Check(key=key, coefficient=0.0, separable=3),))
+    (said,) = (one.text for one in remarks(verdict) if one.topic == "training")
+    assert said.startswith("Without penalty there is no optimum where the support is separable at")

@@ -12,9 +12,10 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from firthshot.banks import Bank
+from firthshot.banks import Bank, make_bank
 from firthshot.calibration import BaseStatistics
-from firthshot.engine import Converged, Head, TrialShape
+from firthshot.engine import Converged, Head, TrialShape, train
+from firthshot.episodes import sample_episodes
 from firthshot.experiments.plan.cell import Cell
 from firthshot.experiments.plan.layout import Plan, trial_seconds
 from firthshot.experiments.spec.methods import Method
@@ -88,9 +89,6 @@ def measure(method: Method, shape: TrialShape) -> float:
 
 
 def _train_some(method: Method, shape: TrialShape, trials: int) -> None:
-    from firthshot.engine import train
-    from firthshot.episodes import sample_episodes
-
     bank = _probe_bank(shape)
     episodes = sample_episodes(
         bank, "novel", ways=shape.K, shots=shape.N // shape.K, trials=trials,
@@ -122,8 +120,6 @@ def _probe_statistics(classes: int, d: int) -> BaseStatistics:
 
 @lru_cache(maxsize=8)
 def _probe_bank(shape: TrialShape) -> Bank:
-    from firthshot.banks import make_bank
-
     rng = np.random.default_rng(0)
     rows = (shape.N + shape.Q) // shape.K
     labels = np.repeat(np.arange(shape.K), rows)

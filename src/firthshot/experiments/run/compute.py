@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firthshot.banks import Bank
+from firthshot.engine import Results, Status, train
+from firthshot.episodes import Episodes, sample_episodes
 from firthshot.experiments.plan.cell import Cell, TrialCondition
 from firthshot.experiments.run.features import (
     SplitFeatures,
@@ -18,16 +21,12 @@ from firthshot.experiments.run.features import (
     split_features,
 )
 from firthshot.experiments.schema import BINS, ROW, TINY_RIDGE, TRIALS
+from firthshot.experiments.spec.methods import Method
 from firthshot.experiments.spec.shots import from_plain
+from firthshot.objective import Penalty, sample_rank, theory_lambda
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from firthshot.banks import Bank
-    from firthshot.engine import Results
-    from firthshot.episodes import Episodes
-    from firthshot.experiments.spec.methods import Method
-    from firthshot.objective import Penalty
 
 _SCORES = ("accuracy", "nll", "brier", "ece", "norm")
 _SEPARABLE = -1  # beside the engine's codes: scored at a tiny ridge
@@ -83,8 +82,6 @@ def settle_polars() -> None:
 
 def draw(condition: TrialCondition, bank: Bank, trials: range) -> Episodes:
     """Sample the episodes of a condition."""
-    from firthshot.episodes import sample_episodes
-
     return sample_episodes(
         bank,
         condition.split,
@@ -110,8 +107,6 @@ def theory_value(cell: Cell, d: int, n: int) -> float | None:
     """Return λ = K rank/(2N) with the rank that N rows in general position have, or None."""
     if not cell.method.theory:
         return None
-    from firthshot.objective import theory_lambda
-
     return theory_lambda(cell.condition.actual_ways, min(n, d + 1), n)
 
 
@@ -125,7 +120,6 @@ def _train(
     source: Bank | None,
 ) -> Results:
     from firthshot.calibration import SharedLbfgs, train_shared
-    from firthshot.engine import train
 
     method, head = cell.method, _head(cell, bank, source)
     if method.solver == "shared-lbfgs":  # the published stopping rule
@@ -152,8 +146,6 @@ def _at_the_limit(
     results: Results, method: Method, trained: Callable[[Penalty], Results]
 ) -> Results:
     """Give rows without an optimum (separable, no penalty) the scores of a tiny ridge."""
-    from firthshot.engine import Status
-
     lost = results.status == Status.NO_OPTIMUM
     columns = np.flatnonzero(lost.any(0))
     if not len(columns):
@@ -214,8 +206,6 @@ def full_rank(X: np.ndarray) -> bool:
     The eigenvalues of the Gram matrix are squared singular values. A Cholesky factor whose pivots
     are far from zero proves independence; anything else is left to the singular values.
     """
-    from firthshot.objective import sample_rank
-
     wide = X.astype(np.float64)
     gram = wide @ wide.T + 1.0
     with contextlib.suppress(np.linalg.LinAlgError):
@@ -233,8 +223,6 @@ def _rows(
     exact: np.ndarray,
 ) -> pl.DataFrame:
     """Return one row per trial and coefficient, in this order."""
-    from firthshot.engine import Status
-
     count, width = len(results.trials), len(columns)
     names = {status.value: status.name.lower().replace("_", "-") for status in Status}
     names[_SEPARABLE] = "separable"

@@ -57,8 +57,6 @@ class Cache(Generic[T]):
 
 
 def _base_facts(bank: Bank, transform: str) -> BaseFacts:
-    from firthshot.engine import BaseFacts
-
     rows = transform_split(bank, "base", transform)
     return BaseFacts.of([rows.values[rows.positions(each)] for each in bank.class_rows("base")])
 
@@ -70,7 +68,7 @@ def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     the base classes subtracted first. ``tukey``: square roots, of negative features −√−x
     (:func:`firthshot.calibration.tukey`).
     """
-    from firthshot.calibration import tukey  # its module holds kernels
+    from firthshot.calibration import tukey  # loads numba
 
     rows = bank.rows(split)
     stored = bank.select(split)

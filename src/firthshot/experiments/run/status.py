@@ -12,7 +12,6 @@ from firthshot.errors import FirthshotError
 from firthshot.experiments.plan.cell import condense
 from firthshot.experiments.run.record import Session, machines, read_plan, read_sessions
 from firthshot.experiments.run.store import damage_in_words, damaged_cells, part_files
-from firthshot.experiments.schema import TRIAL_KEYS
 from firthshot.experiments.spec.reading import read_source
 
 _RECENT = 120.0  # seconds over which the rate is taken
@@ -36,9 +35,8 @@ class RunStatus:
     # what the plan left out or changed from the spec, in sentences
     notes: list[str] = field(default_factory=list)
     summarised: bool = False
-    # cells and trials that do not count, in words
+    # cells that do not count, in words
     damaged: str = ""
-    dropped: str = ""
     page_outdated: bool = False
     # machine, versions and time of each call of ``run``; empty for runs that lack them
     sessions: tuple[Session, ...] = ()
@@ -86,7 +84,6 @@ def read_status(path: Path) -> RunStatus:
         notes=condense(plan.notes),
         summarised=any((path / "summary").glob("*.csv")),
         damaged=f"{damage_in_words(damaged)} not counted" if damaged else "",
-        dropped=dropped_trials(path, damaged),
         page_outdated=page_outdated(path),
         sessions=read_sessions(path),
     )
@@ -132,28 +129,3 @@ def _is_locked(path: Path) -> bool:
     except (ImportError, OSError):
         return False
     return False
-
-
-def dropped_trials(folder: Path, leave_out: Container[str] = ()) -> str:
-    """Say how many trials of each split a run refused; "" where it refused none.
-
-    Some of their features are NaN or infinite. A trial of a place counts once for all methods;
-    ``leave_out`` names damaged parts.
-    """
-    import polars as pl
-
-    files = [part for part in part_files(folder) if part.name not in leave_out]
-    rows = pl.scan_parquet(files, glob=False) if files else pl.LazyFrame()
-    if "status" not in rows.collect_schema():  # a run of another kind, or not begun
-        return ""
-    where = (*TRIAL_KEYS, "trial")
-    refused = rows.filter(pl.col("status") == "invalid").select(where).unique().collect()
-    if refused.is_empty():
-        return ""
-    every = rows.select(where).unique().collect()
-    said = []
-    for split in sorted(set(refused["split"])):
-        lost, total = (int((trials["split"] == split).sum()) for trials in (refused, every))
-        were = "trial was" if total == 1 else "trials were"
-        said.append(f"{lost:,} of {total:,} {split} {were} dropped")
-    return " and ".join(said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -31,8 +32,6 @@ Compute = Callable[[Iterable[Cell], dict[str, "Bank"]], Iterator[Done]]
 
 def attempt(cell: Cell, bank: Bank, source: Bank | None = None) -> Done:
     """Compute a cell; whatever goes wrong is told, not raised."""
-    import time
-
     start = time.perf_counter()
     try:
         tables = compute(cell, bank, source=source)

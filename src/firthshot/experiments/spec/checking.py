@@ -13,9 +13,12 @@ from typing import Any
 
 import msgspec
 
+from firthshot.engine import check_trainable, registered_heads
 from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import GeometricSpec, Spec
+from firthshot.experiments.spec.methods import spec_methods
 from firthshot.experiments.spec.shots import is_query_rule, plan_shots
+from firthshot.objective import PENALTIES
 
 Pairs = Iterator[tuple[str, str]]
 
@@ -38,9 +41,6 @@ def _name(spec: Spec | GeometricSpec) -> Pairs:
 
 
 def _registered(spec: Spec) -> Pairs:
-    from firthshot.engine import registered_heads
-    from firthshot.objective import PENALTIES
-
     known, heads = registered_heads(), _spec_heads()
     for index, name in enumerate(spec.heads):
         if name in known and known[name].reference:
@@ -56,8 +56,6 @@ def _registered(spec: Spec) -> Pairs:
 
 def _spec_heads() -> list[str]:
     """Return the heads that a spec may name: a class with defaults for all of its options."""
-    from firthshot.engine import registered_heads
-
     kinds: dict[str, Any] = registered_heads()
     return [
         name
@@ -118,8 +116,6 @@ def _trials(spec: Spec) -> Pairs:
 
 def _calibration(spec: Spec) -> Pairs:
     """Refuse what Distribution Calibration cannot do, and its solver without it."""
-    from firthshot.objective import PENALTIES
-
     asked, shared = spec.calibration, spec.solver == "shared-lbfgs"
     if asked is None:
         if shared:
@@ -157,9 +153,6 @@ def _idle(spec: Spec) -> Pairs:
 
 def _methods(spec: Spec) -> Pairs:
     """Ask the engine to accept every method, so that nothing is refused hours later."""
-    from firthshot.engine import check_trainable
-    from firthshot.experiments.spec.methods import spec_methods
-
     if spec.calibration is not None:
         return  # its fields say all: see above
     seen = set()
@@ -203,9 +196,6 @@ def _readers(spec: Spec) -> dict[str, tuple[str, bool]]:
 
     Heads and penalties that are not registered are refused elsewhere.
     """
-    from firthshot.engine import registered_heads
-    from firthshot.objective import PENALTIES
-
     kinds, sgd = registered_heads(), spec.solver == "sgd"
     found: dict[str, tuple[str, bool]] = {}
     for name, kind in kinds.items():

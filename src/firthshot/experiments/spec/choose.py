@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from firthshot.banks import Bank
+from firthshot.banks import Bank, halve_novel, list_banks, load_bank
 from firthshot.errors import FirthshotError
 from firthshot.experiments.spec.fields import Spec
 
@@ -36,8 +36,6 @@ def _targets(spec: Spec) -> tuple[str, ...]:
 
 
 def _installed() -> list[tuple[str, Bank]]:
-    from firthshot.banks import list_banks
-
     return [(entry.name, entry.bank) for entry in list_banks() if entry.bank is not None]
 
 
@@ -75,8 +73,6 @@ def bank_remark(spec: Spec) -> str:
 
 def open_banks(spec: Spec) -> list[Bank]:
     """Open the banks of a spec, with validation classes where it asks for them."""
-    from firthshot.banks import load_bank
-
     if not spec.banks:
         raise FirthshotError("The spec names no banks: name at least one.", "bank")
     return [_with_validation(spec, load_bank(name)) for name in spec.banks]
@@ -84,8 +80,6 @@ def open_banks(spec: Spec) -> list[Bank]:
 
 def _with_validation(spec: Spec, bank: Bank) -> Bank:
     """Halve the novel classes of a bank without validation classes, where enough are left."""
-    from firthshot.banks import halve_novel
-
     if "val" in bank.splits or not {"val", "novel"} <= set(spec.splits):
         return bank
     novel = bank.meta.class_splits.count("novel")
@@ -94,8 +88,6 @@ def _with_validation(spec: Spec, bank: Bank) -> Bank:
 
 def open_sources(spec: Spec, banks: list[Bank]) -> list[Bank]:
     """Open the source of every bank; none without Distribution Calibration."""
-    from firthshot.banks import load_bank
-
     if spec.calibration is None:
         return []
     if len(spec.sources) != len(banks):

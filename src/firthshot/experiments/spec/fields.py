@@ -217,6 +217,13 @@ class GeometricSpec(_Plain, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     slope: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=2)]] = (10, 100)
     trials: Annotated[int, Meta(ge=1, le=MOST_TRIALS)] = 4_000_000
 
+    @property
+    def size(self) -> str:
+        """Say what a run draws."""
+        noun = "trial" if self.trials == 1 else "trials"
+        draws = f"{self.sample_size:,} geometric draws each"
+        return f"{self.trials:,} {noun} of {draws}, p = {self.p:g}"
+
     def blocks(self) -> list[tuple[int, int]]:
         """Return the first and the last trial (not included) of every block."""
         size = -(-self.trials // GROUPS)

@@ -9,17 +9,15 @@ from typing import Any
 import msgspec
 
 from firthshot.banks import Bank
-from firthshot.engine import Head, Solver
+from firthshot.engine import Converged, Head, Sgd, Solver, registered_heads
 from firthshot.errors import FirthshotError
 from firthshot.experiments.schema import CLOSED_FORM
 from firthshot.experiments.spec.fields import ConvergedSettings, Spec
-from firthshot.objective import Penalty
+from firthshot.objective import PENALTIES, Penalty
 
 
 def head_kind(head: str) -> type[Head]:
     """Return the class of a head that is registered in this process."""
-    from firthshot.engine import registered_heads
-
     kinds = registered_heads()
     if head not in kinds:
         raise FirthshotError(
@@ -63,8 +61,6 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def engine_solver(self) -> Solver:
         """Return the engine's solver."""
-        from firthshot.engine import Converged, Sgd
-
         # The reference heads' optimum is a formula, whatever the solver.
         kinds: dict[str, Any] = {kind.name: kind for kind in (Sgd, Converged)}
         kinds[CLOSED_FORM] = Converged
@@ -77,8 +73,6 @@ class Method(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def penalty(self, coefficients: tuple[float, ...]) -> Penalty:
         """Return the penalty with these coefficients."""
-        from firthshot.objective import Penalty
-
         plain: Any = {"prior": self.prior, "l2": self.l2, "l2_kind": self.l2_kind}
         return Penalty(self.family, coefficients, **plain)
 
@@ -88,8 +82,6 @@ def spec_methods(spec: Spec, shots: int, source: Bank | None = None) -> Iterator
 
     ``source`` is the bank whose base classes Distribution Calibration asks.
     """
-    from firthshot.objective import PENALTIES
-
     for head in spec.heads:
         for family in head_families(spec, head):
             for prior in spec.priors if PENALTIES[family].takes_prior else ("uniform",):
@@ -119,8 +111,6 @@ def _calibrations(spec: Spec, source: Bank | None) -> list[Calibration | None]:
 
 def references(spec: Spec) -> list[Method]:
     """Return the reference heads, trained on the trials of every run."""
-    from firthshot.engine import registered_heads
-
     return [
         Method(
             name, head_options(spec, name), CLOSED_FORM, {}, "none", "uniform", (0.0,), 0.0,
@@ -171,8 +161,6 @@ def _l2(spec: Spec, head: str, family: str) -> tuple[float, str]:
 
 def solver_options(spec: Spec, head: str, shots: int) -> dict[str, Any]:
     """Return the settings of the solver: the spec's over those published for the head."""
-    from firthshot.engine import Converged
-
     solver = head_kind(head).own_solver or spec.solver
     if solver in ("shared-lbfgs", CLOSED_FORM):
         return {}

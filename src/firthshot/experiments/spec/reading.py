@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -120,25 +118,25 @@ def override(fields: dict[str, Any], assignments: dict[str, Any]) -> dict[str, A
 
 def load_spec(source: str | Path, assignments: dict[str, Any] | None = None) -> Spec:
     """Return the spec of a preset, file or run folder, with assignments over it."""
-    return build_spec(*resolve(source, assignments or {}), source=str(source))
+    return build_spec(resolve(source, assignments or {}), source=str(source))
 
 
 def load_any(source: str | Path, assignments: dict[str, Any] | None = None) -> Spec | GeometricSpec:
     """Return the spec of a preset, file or run folder, of whichever kind."""
-    return build_any(*resolve(source, assignments or {}))
+    return build_any(resolve(source, assignments or {}))
 
 
-def build_spec(fields: dict[str, Any], text: str = "", source: str = "The spec") -> Spec:
+def build_spec(fields: dict[str, Any], source: str = "The spec") -> Spec:
     """Return the spec of these fields, which are those of trials on banks."""
-    spec = build_any(fields, text)
+    spec = build_any(fields)
     if isinstance(spec, Spec):
         return spec
     raise SpecError(f"{source} is the geometric experiment, which has no trials on banks.")
 
 
-def build_any(fields: dict[str, Any], text: str = "") -> Spec | GeometricSpec:
+def build_any(fields: dict[str, Any]) -> Spec | GeometricSpec:
     """Return the spec of these fields; a `SpecError` has all problems, one sentence each."""
-    found = find_problems(fields, text)
+    found = find_problems(fields)
     if found:
         many = f"{len(found)} problems: " if len(found) > 1 else "a problem: "
         raise SpecError("The spec has " + many + " ".join(map(str, found)))
@@ -149,8 +147,8 @@ def _kind(fields: dict[str, Any]) -> type[Spec | GeometricSpec]:
     return GeometricSpec if fields.get("kind") == "geometric" else Spec
 
 
-def resolve(source: str | Path, assignments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the fields of a source with assignments over them, and its text for line numbers.
+def resolve(source: str | Path, assignments: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a source with assignments over them.
 
     What a preset or a run on record sets and the assignments leave without effect is dropped, as
     is a preset's ``[sgd]`` under ``solver = "converged"``. Of one's own file nothing is: such a
@@ -158,26 +156,25 @@ def resolve(source: str | Path, assignments: dict[str, Any]) -> tuple[dict[str, 
     """
     from firthshot.experiments.spec.checking import without_idle
 
-    stated, text = read_source(source)
+    stated, _ = read_source(source)
     fields = override(stated, assignments)
     own_file = source not in _preset_kinds() and run_folder(source) is None
     if not own_file and _kind(fields) is Spec and not struct_problems(fields, Spec):
         fields = without_idle(fields, assignments)
-    return fields, without_lines(text, assignments)
+    return fields
 
 
-def find_problems(fields: dict[str, Any], text: str = "") -> list[SpecProblem]:
-    """Return every problem of a spec's fields; ``text`` is its TOML, for line numbers."""
+def find_problems(fields: dict[str, Any]) -> list[SpecProblem]:
+    """Return every problem of a spec's fields."""
     from firthshot.experiments.spec.checking import contradictions
 
     kind = _kind(fields)
     if kind is Spec and "kind" in fields:
         sentence = f"{fields['kind']!r} is no kind of run: use 'geometric', or leave it out."
-        return [SpecProblem(with_line("kind", text), sentence)]
-    found = struct_problems(fields, kind)
-    if not found:
-        found = [SpecProblem(*pair) for pair in contradictions(msgspec.convert(fields, kind))]
-    return [SpecProblem(with_line(problem.place, text), problem.sentence) for problem in found]
+        return [SpecProblem("kind", sentence)]
+    if found := struct_problems(fields, kind):
+        return found
+    return [SpecProblem(*pair) for pair in contradictions(msgspec.convert(fields, kind))]
 
 
 def struct_problems(
@@ -242,26 +239,3 @@ def _allowed(kind: Any) -> list[str]:
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, 1)
     return "There is no such field" + (f"; did you mean {near[0]!r}?" if near else ".")
-
-
-def without_lines(text: str, keys: Iterable[str]) -> str:
-    """Return the text with its lines for these keys blank: what a flag set stands in no line."""
-    lines = text.splitlines()
-    for key in keys:
-        if found := re.match(r"line (\d+), ", with_line(key, text)):
-            lines[int(found[1]) - 1] = ""
-    return "\n".join(lines)
-
-
-def with_line(place: str, text: str) -> str:
-    """Add the number of the line that sets the field, where the text has one."""
-    table, _, name = place.split("[", maxsplit=1)[0].rpartition(".")
-    within = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line)
-        within = header[1].strip() if header else within
-        if within == table and re.match(rf"\s*{re.escape(name)}\s*=", line):
-            return f"line {number}, {place}"
-        if not table and header and header[1].strip() == name:
-            return f"line {number}, {place}"
-    return place

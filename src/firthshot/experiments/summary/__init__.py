@@ -5,9 +5,8 @@ from __future__ import annotations
 from firthshot.experiments.summary.tables import (
     RunSummary,
     Unjudged,
-    read_summary,
     summarise,
     summarise_many,
 )
 
-__all__ = ["RunSummary", "Unjudged", "read_summary", "summarise", "summarise_many"]
+__all__ = ["RunSummary", "Unjudged", "summarise", "summarise_many"]

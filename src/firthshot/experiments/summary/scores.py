@@ -43,6 +43,12 @@ class Scored:
         found = np.flatnonzero(self.coefficients == coefficient)
         return int(found[0]) if len(found) else -1
 
+    def gains(self, coefficient: float, theory: bool = False) -> Array:
+        """Return the improvement of every trial over λ = 0, at a λ of the grid or the theory's."""
+        accuracy = self.scores["accuracy"]
+        ours = self.theory["accuracy"] if theory else accuracy[self.at(coefficient)]
+        return np.asarray(ours - accuracy[self.at(0.0)])
+
 
 def ignores_coefficient(scored: Scored) -> bool:
     """Tell whether a head is the same at every coefficient: it has no λ to choose."""

@@ -17,15 +17,16 @@ import msgspec
 import polars as pl
 
 from firthshot.errors import FirthshotError
-from firthshot.experiments.run.record import read_record, write_record
-from firthshot.experiments.run.sealing import damaged_tables, sealed_parquet
+from firthshot.experiments.run.record import write_record
+from firthshot.experiments.run.store import sealed_parquet
 from firthshot.experiments.schema import KEYS
 from firthshot.experiments.statistics import holm
-from firthshot.experiments.summary.calibration import CALIBRATION, calibration_lines
 from firthshot.experiments.summary.choice import (
+    CALIBRATION,
     Chosen,
     LambdaChoice,
     Line,
+    calibration_lines,
     choose,
     chosen_line,
     every_line,
@@ -62,7 +63,6 @@ from firthshot.files import write_whole, writing_to
 
 _NAMES = ("all", "chosen", "contrasts")
 _WARNINGS = "warnings.json"
-_UNJUDGED = "unjudged.json"
 _NO_BASE = "no trial succeeded at λ = 0"
 FEW_TRIALS = 20  # below, or with less than half of those asked for, a choice is worth a warning
 
@@ -112,18 +112,11 @@ class RunSummary:
                 frame: pl.DataFrame = getattr(self, name)
                 write_whole(folder / f"{name}.csv", harmless_csv(frame).encode())
                 write_whole(folder / f"{name}.parquet", sealed_parquet(frame))
-        write_record(folder / _UNJUDGED, self.unjudged)
         write_record(folder / _WARNINGS, self.warnings)
 
 
 def summarise(folder: Path) -> RunSummary:
-    """Summarise one run folder and write ``folder/summary/``.
-
-    Raises
-    ------
-    FirthshotError
-        When the folder holds no finished cells, or files that are not a run's.
-    """
+    """Summarise one run folder and write ``folder/summary/``."""
     summary = summarise_many([folder])
     summary.write(Path(folder) / "summary")
     return summary
@@ -144,24 +137,6 @@ def summarise_many(folders: Sequence[Path]) -> RunSummary:
     for _, keys in splits(index):
         work.add_group(keys)
     return work.finish()
-
-
-def read_summary(folder: Path) -> RunSummary:
-    """Read what `summarise` wrote into a run folder."""
-    there = Path(folder) / "summary"
-    again = "summarise the run again"
-    drawn = ("calibration",) if (there / "calibration.parquet").is_file() else ()
-    paths = {name: there / f"{name}.parquet" for name in (*_NAMES, *drawn)}
-    try:
-        warnings = read_record(there / _WARNINGS, list[str], again)
-        unjudged = read_record(there / _UNJUDGED, list[Unjudged], again)
-        whole = not damaged_tables(paths.values())
-    except FirthshotError:
-        whole = False
-    if not whole:
-        raise FirthshotError(f"{folder} holds no whole summary: {again}.")
-    tables = {name: pl.read_parquet(path, glob=False) for name, path in paths.items()}
-    return RunSummary(**tables, warnings=warnings, unjudged=unjudged)
 
 
 @dataclass

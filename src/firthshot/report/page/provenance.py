@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from firthshot.errors import FirthshotError
+from firthshot.experiments.spec import load_any, preset_names
+from firthshot.experiments.spec.choose import is_paper_bank
 from firthshot.experiments.spec.fields import BANK_FIELDS, WORDS, toml_value
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import Run
@@ -45,8 +47,6 @@ def _without_folders(run: Run) -> str:
 
 def rerun_command(run: Run) -> str:
     """Return the command that repeats a run elsewhere: a preset with what differs, or the spec."""
-    from firthshot.experiments.spec import load_any, preset_names
-
     folder = run.path.resolve().name
     out = f"--out {shlex.quote(f'runs/{folder}')}"
     if run.name in preset_names(run.kind):
@@ -90,14 +90,11 @@ def alerts(gathered: Gathered) -> list[tuple[str, str]]:
     """Return what a reader must know before the verdict: what, and more of it."""
     runs = gathered.runs
     found = [words.unfinished(run) for run in runs if not run.status.complete]
-    found += [words.lacks_trials(run) for run in runs if run.status.dropped]
     return [*found, *_other_banks(runs)]
 
 
 def _other_banks(runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
     """Say which presets of the paper were run on other features, once for the same features."""
-    from firthshot.experiments.spec.choose import is_paper_bank
-
     names: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for run in runs:
         paper = tuple(run.spec.get("paper_banks", ()))

@@ -12,11 +12,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from firthshot import __version__
 from firthshot.experiments.summary.columns import harmless_csv
 from firthshot.files import user_cache, write_whole
 from firthshot.pages import content_policy, own_script, page_style, page_templates, script_json
 from firthshot.report.gather import Gathered
+from firthshot.report.page import provenance
+from firthshot.report.page.data import page_data
 from firthshot.report.plots import FigureFile
+from firthshot.report.plots.vega import make_charts
 from firthshot.report.runs import TRIALS
 from firthshot.report.tables.cells import Table, merged, shown_columns, to_csv
 from firthshot.report.tables.rivals import ranking
@@ -43,9 +47,6 @@ def render(
 ) -> str:
     """Return the page as one self-contained HTML text."""
     from markupsafe import Markup
-
-    from firthshot import __version__
-    from firthshot.report.page import provenance
 
     own = own_script(*(PAGE / "js" / f"{name}.js" for name in _SCRIPTS))
     charts = [vega_script().replace("</script", "<\\/script")] if gathered.verdicts else []
@@ -86,9 +87,6 @@ def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _data_blocks(gathered: Gathered) -> Iterator[tuple[str, str, Any]]:
-    from firthshot.report.page.data import page_data
-    from firthshot.report.plots.vega import make_charts
-
     for name, content in (("chart-specs", make_charts()), ("page-data", page_data(gathered))):
         yield name, "application/json", script_json(content)
 

@@ -11,13 +11,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
+from matplotlib.axes import Axes
 
 from firthshot.experiments.schema import PENALTY, PLACE, grouped
 from firthshot.experiments.statistics import ALPHA
 from firthshot.figures import shortened
 from firthshot.objective import PENALTIES
-from firthshot.report.plots.declare import IMPROVEMENT, UNBALANCED, ZERO, Plot, Row
+from firthshot.report.gather import Gathered
+from firthshot.report.plots.declare import PLOTS, QUANTITIES, Plot, Row
 from firthshot.report.plots.groups import (
     CHOSEN,
     TRAINED,
@@ -34,73 +38,36 @@ from firthshot.report.plots.style import Drawing, dodged, dress_counts, panel_in
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import head_name, listed, setting_words
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from firthshot.report.gather import Gathered
-
-_BARS = "95 % intervals of the paired difference over trials"
+_BARS = QUANTITIES["improvement"].bars
 _WITHOUT_PENALTY = ("head", "solver", "transform", "source", "artificial", "l2")
 _FRAME = tuple(name for name in TRAINED if name not in PENALTY)
 _place = itemgetter(*PLACE)
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """What is drawn upwards: its name, how it comes from a line of ``chosen``, and its words."""
-
-    name: str
-    label: str
-    title: str
-    words: str
-    bars: str = _BARS
-
-    @property
-    def plot(self) -> Plot:
-        """Return the plot of improvements with this quantity; accuracies have no zero line."""
-        marks = IMPROVEMENT.marks
-        if self.name == "baseline":
-            marks = tuple(mark for mark in marks if mark is not ZERO)
-        return replace(IMPROVEMENT, marks=marks, y=replace(IMPROVEMENT.y, paper=self.label))
-
-    def tidy(self, row: Row) -> Row:
-        """Return value and interval in per cent, and how the point is marked."""
-        base = self.name == "baseline"
-        value = row["base_accuracy" if base else "improvement"]
-        half = row["base_accuracy_ci" if base else "improvement_ci"] or 0.0
-        # As in the paper, the baseline counts as exact where the improvement is divided by it.
-        scale = 100 / (row["base_accuracy"] if self.name == "relative" else 1.0)
-        unused = not base and row["coefficient"] == 0  # no null result: nothing was tested
-        half = math.nan if unused else half
-        return {
-            "value": scale * value,
-            "low": scale * (value - half),
-            "high": scale * (value + half),
-            "use": "λ = 0 chosen" if unused else "λ > 0",
-            "hollow": not (base or unused or row["p_holm"] < ALPHA),
-        }
+def _plot(what: str) -> Plot:
+    """Return the plot of improvements with this quantity; accuracies have no zero line."""
+    plot = PLOTS["improvement"]
+    marks = tuple(mark for mark in plot.marks if mark.kind != "zero" or what != "baseline")
+    axis = msgspec.structs.replace(plot.y, paper=QUANTITIES[what].label)
+    return msgspec.structs.replace(plot, marks=marks, y=axis)
 
 
-GAIN = Quantity(
-    "improvement",
-    "improvement (points)",
-    "Improvement",
-    "Accuracy with {method} minus accuracy without (λ = 0)",
-)
-RELATIVE = Quantity(
-    "relative",
-    "relative improvement (%)",
-    "Relative improvement",
-    "Improvement by {method} divided by the accuracy without (λ = 0)",
-    "95 % intervals of the paired difference, divided by the same accuracy",
-)
-BASELINE = Quantity(
-    "baseline",
-    "accuracy at λ = 0 (%)",
-    "Baseline accuracy",
-    "Accuracy without penalty (λ = 0) on the novel classes",
-    "95 % intervals over trials",
-)
+def _tidy(what: str, row: Row) -> Row:
+    """Return value and interval in per cent, and how the point is marked."""
+    base = what == "baseline"
+    value = row["base_accuracy" if base else "improvement"]
+    half = row["base_accuracy_ci" if base else "improvement_ci"] or 0.0
+    # As in the paper, the baseline counts as exact where the improvement is divided by it.
+    scale = 100 / (row["base_accuracy"] if what == "relative" else 1.0)
+    unused = not base and row["coefficient"] == 0  # no null result: nothing was tested
+    half = math.nan if unused else half
+    return {
+        "value": scale * value,
+        "low": scale * (value - half),
+        "high": scale * (value + half),
+        "use": "λ = 0 chosen" if unused else "λ > 0",
+        "hollow": not (base or unused or row["p_holm"] < ALPHA),
+    }
 
 
 def draw(gathered: Gathered) -> Iterator[Drawing]:
@@ -108,16 +75,16 @@ def draw(gathered: Gathered) -> Iterator[Drawing]:
     chosen = gathered.summary.chosen
     for part in group(chosen):
         for x in ("shots", "ways"):
-            yield from _against(part, x, GAIN)
+            yield from _against(part, x, "improvement")
         x = _main_axis(part.rows)
         rows = drawable(part.rows, x)
         if all(row["base_accuracy"] for row in rows) and any(row["improvement"] for row in rows):
-            yield from _against(part, x, RELATIVE)
+            yield from _against(part, x, "relative")
     for part in group(chosen, _WITHOUT_PENALTY):
         # At λ = 0 the penalty does not matter: a place once.
         places = {(row["bank"], Condition.of(row)): row for row in part.rows}
         own = Group(part.key, tuple(places.values()), part.label)
-        yield from _against(own, _main_axis(own.rows), BASELINE)
+        yield from _against(own, _main_axis(own.rows), "baseline")
 
 
 def draw_methods(gathered: Gathered) -> Iterator[Drawing]:
@@ -155,19 +122,19 @@ def _marks_words(what: str, rows: Sequence[Row]) -> str:
     return filled + (crosses if any(row["coefficient"] == 0 for row in rows) else "")
 
 
-def _against(part: Group, x: str, what: Quantity) -> Iterator[Drawing]:
+def _against(part: Group, x: str, what: str) -> Iterator[Drawing]:
     rows = drawable(part.rows, x)
     if not rows:
         return
-    layout = _Layout.of(rows, x)
+    layout, own = _Layout.of(rows, x), QUANTITIES[what]
     shown = [layout.panel(rows, what, value) for value in layout.values]
-    figure = draw_figure(what.plot, shown, min(len(shown), 3), layout.names, sharey=True)
-    who, note, words = f"{head_name(part.key['head'])} head{drawn_words(part.key)}", "", what.words
-    if what is not BASELINE:
+    figure = draw_figure(_plot(what), shown, min(len(shown), 3), layout.names, sharey=True)
+    who, note, words = f"{head_name(part.key['head'])} head{drawn_words(part.key)}", "", own.words
+    if what != "baseline":
         who, note = part.method, f" {CHOSEN} {_marks_words('markers', rows)}"
         words = words.format(method=method_name(part.key))
-    caption = f"{words}, against {x}. {about(part, rows)}{note} Bars: {what.bars}."
-    yield Drawing(f"{what.name}-{x}-{part.label}", f"{what.title}: {who}", caption, figure)
+    caption = f"{words}, against {x}. {about(part, rows)}{note} Bars: {own.bars}."
+    yield Drawing(f"{what}-{x}-{part.label}", f"{own.title}: {who}", caption, figure)
 
 
 def _in_words(column: str, value: Any) -> str:
@@ -196,7 +163,7 @@ class _Layout:
         names = [shortened(_in_words(series_of, one)) for one in distinct(rows, series_of)]
         return cls(x, panel_of, series_of, values, names)
 
-    def panel(self, rows: Sequence[Row], what: Quantity, value: Any) -> Panel:
+    def panel(self, rows: Sequence[Row], what: str, value: Any) -> Panel:
         """Return a panel of the lines that belong into it, series beside one another."""
         x, names = self.x, self.names
         mine = [row for row in rows if self.panel_of is None or row[self.panel_of] == value]
@@ -206,7 +173,7 @@ class _Layout:
         for row in sorted(mine, key=lambda row: row[x]):
             name = shortened(_in_words(self.series_of, row[self.series_of]))
             places = dodged(values, names.index(name), len(names), logarithmic)
-            tidy.append({"x": places[values.index(row[x])], "series": name, **what.tidy(row)})
+            tidy.append({"x": places[values.index(row[x])], "series": name, **_tidy(what, row)})
         title = "" if self.panel_of is None else _in_words(self.panel_of, value)
         return Panel(title, tidy, lambda axes: dress_counts(axes, values, x, panel_inches(axes)))
 
@@ -231,13 +198,15 @@ def _side_by_side(part: Group) -> Iterator[Drawing]:
     layout, shown = _Layout.of(rows, x), []
     for value in layout.values:
         for name, some in methods.items():
-            panel = layout.panel(some, GAIN, value)
+            panel = layout.panel(some, "improvement", value)
             shown.append(replace(panel, title=", ".join(filter(None, (name, panel.title)))))
     caption = (
         f"Accuracy with {listed(methods)} minus accuracy without (λ = 0), against {x}, on one "
         f"scale. {about(part, rows)} {CHOSEN} {_marks_words('markers', rows)} Bars: {_BARS}."
     )
-    figure = draw_figure(GAIN.plot, shown, len(methods), layout.names, sharey=True, sharex=True)
+    figure = draw_figure(
+        _plot("improvement"), shown, len(methods), layout.names, sharey=True, sharex=True
+    )
     title = f"{' and '.join(methods)}: {head_name(part.key['head'])} head"
     yield Drawing(f"methods-{part.label}", title, caption, figure)
 
@@ -269,7 +238,7 @@ def _unbalanced(part: Group) -> Iterator[Drawing]:
         f"Whiskers: {_BARS}."
     )
     title = "Uniform and class-frequency prior" if several else "Unbalanced shots"
-    figure = draw_figure(UNBALANCED, shown, min(len(shown), 2), list(methods), sharey=True)
+    figure = draw_figure(PLOTS["unbalanced"], shown, min(len(shown), 2), list(methods), sharey=True)
     title = f"{title}: {head_name(part.key['head'])} head"
     yield Drawing(f"unbalanced-{part.label}", title, caption, figure)
 
@@ -288,7 +257,7 @@ def _bars(
         shift = (at - (len(methods) - 1) / 2) * width
         for row in (row for row in rows if only in (None, Condition.of(row))):
             place = {"x": places[of(row)] + shift, "width": 0.92 * width, "series": method}
-            tidy.append({**place, **GAIN.tidy(row)})
+            tidy.append({**place, **_tidy("improvement", row)})
     longest = max(len(line) for name in ticks.values() for line in name.split("\n"))
     crowded = longest * len(ticks) > 40
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
+from firthshot.experiments.geometric import GeometricResult, signed
 from firthshot.figures import GREY
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.declare import BLUE, GREEN, RED
 from firthshot.report.plots.style import Drawing, panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from firthshot.experiments.geometric import GeometricResult
-    from firthshot.report.gather import Gathered
 
 FIRTH, PLAIN = BLUE, RED  # as in every picture of estimates
 _SHOWN = 30  # sizes of the left panel: beyond them both curves lie on the truth
@@ -38,16 +35,11 @@ def caption(result: GeometricResult) -> str:
         f"Geometric distribution, p = {result.spec.p:g}, {result.trials:,} trials. Left: "
         "mean of the maximum-likelihood estimate 1/ȳ and of Firth's (N − 1)/(Nȳ − 1) against the "
         "sample size N; at N = 1 Firth follows the paper's rule, N taken as 1.01. Right: absolute "
-        f"bias; the slope of log |bias| over N = {first} to {last} is {minus(result.slope)} ± "
-        f"{result.slope_ci:.3f} for maximum likelihood (exactly {minus(result.exact_slope)}). "
-        f"From N = 2 the bias of Firth is farthest from 0 at N = {size}, t = {minus(t, 2)}; the "
+        f"bias; the slope of log |bias| over N = {first} to {last} is {signed(result.slope)} ± "
+        f"{result.slope_ci:.3f} for maximum likelihood (exactly {signed(result.exact_slope)}). "
+        f"From N = 2 the bias of Firth is farthest from 0 at N = {size}, t = {signed(t, 2)}; the "
         "shaded band is the half-width of its 95 % interval. Bars are 95 % intervals."
     )
-
-
-def minus(value: float, digits: int = 3) -> str:
-    """Return a number with a real minus sign."""
-    return f"{value:.{digits}f}".replace("-", "−")
 
 
 def _estimates(axes: Axes, result: GeometricResult) -> None:
@@ -72,7 +64,7 @@ def _biases(axes: Axes, result: GeometricResult) -> None:
     axes.set_yscale("log")
     axes.plot(sizes, np.abs(table["mle_bias"]), "o", color=PLAIN, markersize=3)
     axes.plot(sizes, table["mle_exact"] - p, color=GREEN, linewidth=0.9, label="exact")
-    fit = f"slope {minus(result.slope)} ± {result.slope_ci:.3f}"
+    fit = f"slope {signed(result.slope)} ± {result.slope_ci:.3f}"
     axes.plot(*fitted_line(result), color="black", linewidth=1.2, linestyle="--", label=fit)
     noise = table["firth_ci"][1:]
     axes.fill_between(sizes[1:], noise, noise / 1e3, color=FIRTH, alpha=0.15, linewidth=0)

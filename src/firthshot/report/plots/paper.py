@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from firthshot.figures import GREY
 from firthshot.report.plots.declare import BLUE, RED, Look, Mark, Plot, Row
 from firthshot.report.plots.style import legend_above, look_of, panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _DASHED: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "linestyle": (0, (4, 2)), "zorder": 0}
 _HATCHES = ("", "////", "....", "xxxx")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
+from firthshot.banks import load_bank
 from firthshot.experiments.rope import SHOTS, Paths, fit_paths
 from firthshot.figures import COLOURS, GREY, ONE_COLUMN, shortened
+from firthshot.report.gather import Gathered
 from firthshot.report.plots.style import MARKERS, Drawing, number, panels
 from firthshot.report.wording import listed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from firthshot.report.gather import Gathered
 
 Array = npt.NDArray[Any]
 
@@ -28,8 +27,6 @@ _HEIGHT = np.sqrt(3) / 2
 
 def draw(gathered: Gathered) -> Iterator[Drawing]:
     """Draw the rope on the first bank of the runs that can hold it, else on the embedded bank."""
-    from firthshot.banks import load_bank
-
     runs = [run for run in gathered.runs if run.kind == "trials"]
     for run in runs:
         for facts in run.banks:
@@ -112,8 +109,6 @@ def _path(axes: Axes, paths: Paths, query: int, label: int) -> None:
 
 
 def _legend(figure: Figure) -> None:
-    from matplotlib.lines import Line2D
-
     handles = [
         Line2D([], [], color=GREY, linewidth=0.9, linestyle=":", label="training samples"),
         Line2D([], [], color=COLOURS[0], linewidth=1.0, label="queries; λ grows towards U"),

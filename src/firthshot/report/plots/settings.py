@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+from matplotlib.axes import Axes
 
 from firthshot.experiments.schema import KEYS, SPLITLESS, grouped
-from firthshot.report.plots.declare import (
-    DIFFERENCES,
-    PATH,
-    RED,
-    RELIABILITY,
-    TRADE_OFF,
-    Plot,
-    Row,
-)
+from firthshot.report.gather import Gathered
+from firthshot.report.plots.declare import PLOTS, RED, Row
 from firthshot.report.plots.groups import TRAINED, Group, about, group
 from firthshot.report.plots.paper import STATES, Panel, draw_figure
 from firthshot.report.plots.style import Drawing, dress_lambda, number, panel_inches
 from firthshot.report.verdict import Condition
 from firthshot.report.wording import setting_words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from firthshot.report.gather import Gathered
 
 MOST_PANELS = 12  # per figure: a page
 _FEW = 50  # predictions in a bin
@@ -44,9 +33,9 @@ def draw_curves(gathered: Gathered) -> Iterator[Drawing]:
     novel = _by(lines.filter(pl.col("split") == "novel"), _SAME)
     for part in group(gathered.summary.chosen, (*TRAINED, "bank")):
         curved = _with(part, val, _SAME, _is_curve)
-        yield from _pages("lambda", PATH, part, curved, _curve)
+        yield from _pages("lambda", "path", part, curved, _curve)
         traded = _with(part, novel, _SAME, _is_calibrated)
-        yield from _pages("tradeoff", TRADE_OFF, part, traded, _trade)
+        yield from _pages("tradeoff", "tradeoff", part, traded, _trade)
 
 
 def draw_distributions(gathered: Gathered) -> Iterator[Drawing]:
@@ -58,10 +47,10 @@ def draw_distributions(gathered: Gathered) -> Iterator[Drawing]:
     differences = _by(gathered.differences, SPLITLESS)
     for part in parts:
         binned = _with(part, bins, SPLITLESS, bool)
-        yield from _pages("reliability", RELIABILITY, part, binned, _diagram, tuple(STATES), 2.1)
+        yield from _pages("reliability", "reliability", part, binned, _diagram, tuple(STATES), 2.1)
         varied = _with(part, differences, SPLITLESS, _changes_any)
         names = ("chosen λ", "theory λ")
-        yield from _pages("differences", DIFFERENCES, part, varied, _histogram, names)
+        yield from _pages("differences", "differences", part, varied, _histogram, names)
 
 
 def _by(frame: pl.DataFrame, names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
@@ -82,7 +71,7 @@ def _with(
 
 def _pages(
     name: str,
-    plot: Plot,
+    kind: str,
     part: Group,
     found: list[tuple[Row, list[Row]]],
     make: MakePanel,
@@ -90,6 +79,7 @@ def _pages(
     height: float = 1.8,
 ) -> Iterator[Drawing]:
     """Draw a panel for each setting, on as many figures as needed."""
+    plot, one_scale = PLOTS[kind], kind == "path"
     pages = [found[at : at + MOST_PANELS] for at in range(0, len(found), MOST_PANELS)]
     for page_number, page in enumerate(pages, 1):
         rows = [row for row, _ in page]
@@ -100,8 +90,8 @@ def _pages(
         yield Drawing(
             f"{name}-{part.label}{which}",
             f"{plot.title}: {part.method}, {part.key['bank']}",
-            f"{plot.caption} {about(part, rows)}{_largest(plot, page)}",
-            draw_figure(plot, shown, columns, names, height=higher, fewest=1, sharey=plot is PATH),
+            f"{plot.caption} {about(part, rows)}{_largest(kind, page)}",
+            draw_figure(plot, shown, columns, names, height=higher, fewest=1, sharey=one_scale),
         )
 
 
@@ -111,9 +101,9 @@ def _columns(rows: Sequence[Row]) -> int:
     return shots if shots in (2, 3, 4) else min(len(rows), 3)
 
 
-def _largest(plot: Plot, page: Sequence[tuple[Row, list[Row]]]) -> str:
+def _largest(kind: str, page: Sequence[tuple[Row, list[Row]]]) -> str:
     """Name the λ at the end of the trade-off's lines."""
-    if plot is not TRADE_OFF:
+    if kind != "tradeoff":
         return ""
     ends = sorted({_grid(own)[-1]["coefficient"] for _, own in page})
     return f" The largest λ is {' or '.join(map(number, ends))}."
@@ -178,7 +168,7 @@ def _trade(chosen: Row, lines: list[Row]) -> Panel:
 
     def dress(axes: Axes) -> None:
         axes.margins(0.08, 0.12)  # for the marks at the ends
-        axes.set_xlabel(TRADE_OFF.x.paper)
+        axes.set_xlabel(PLOTS["tradeoff"].x.paper)
 
     return _panel(chosen, rows, dress)
 
@@ -191,7 +181,7 @@ def _diagram(chosen: Row, bins: list[Row]) -> Panel:
         for line in bins
         if line["coefficient"] == coefficient
     ]
-    return _panel(chosen, rows, lambda axes: axes.set_xlabel(RELIABILITY.x.paper))
+    return _panel(chosen, rows, lambda axes: axes.set_xlabel(PLOTS["reliability"].x.paper))
 
 
 def _changes_any(bins: list[Row]) -> bool:
@@ -215,6 +205,6 @@ def _histogram(chosen: Row, bins: list[Row]) -> Panel:
         axes.axvline(mean, color="black", linewidth=1, label="mean at the chosen λ")
         band: dict[str, Any] = {"color": "black", "alpha": 0.15, "linewidth": 0}
         axes.axvspan(mean - half, mean + half, label="its 95 % interval", **band)
-        axes.set_xlabel(DIFFERENCES.x.paper)
+        axes.set_xlabel(PLOTS["differences"].x.paper)
 
     return _panel(chosen, rows, dress)

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from firthshot.figures import (
     COLOURS,
@@ -18,10 +26,7 @@ from firthshot.figures import (
     TWO_COLUMNS,
     house_style,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from firthshot.files import write_whole, writing_to
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _PLACES: dict[str, int] = {}  # series whose place among the colours is settled
@@ -65,11 +70,8 @@ def panels(
     rows: int, columns: int, *, height: float = PANEL_HEIGHT, **options: Any
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with a grid of axes, row by row; one column wide if there is one panel."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as MplFigure
-
     width = ONE_COLUMN if columns == 1 else TWO_COLUMNS
-    figure = MplFigure(figsize=(width, height * rows), layout="constrained")
+    figure = Figure(figsize=(width, height * rows), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [axes for line in grid for axes in line]
@@ -77,8 +79,6 @@ def panels(
 
 def write_drawing(drawing: Drawing, folder: Path) -> dict[str, Path]:
     """Write a figure in all formats, each file whole or not at all; return paths by format."""
-    from firthshot.files import write_whole, writing_to
-
     rendered = _rendered(drawing.figure)
     paths = {kind: folder / f"{drawing.name}.{kind}" for kind in rendered}
     with writing_to(folder):
@@ -94,10 +94,6 @@ def _rendered(figure: Figure) -> dict[str, bytes]:
     The canvases are called themselves: ``savefig`` would lay the figure out and draw it twice for
     each of them.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     figure.draw_without_rendering()  # lays it out
     figure.set_layout_engine("none")
     buffers = {kind: io.BytesIO() for kind in FORMATS}
@@ -140,8 +136,6 @@ def number(value: float) -> str:
 
 def dress_lambda(axes: Axes, coefficients: Sequence[float], inches: float) -> None:
     """Make an axis of λ logarithmic, with a place for λ = 0, and ticks at powers of ten."""
-    import numpy as np
-
     positive = [value for value in coefficients if value > 0] or [1.0]
     low, high = math.log10(min(positive)), math.log10(max(positive))
     axes.set_xscale("symlog", linthresh=min(positive), linscale=max(0.22 * (high - low), 0.5))
@@ -158,8 +152,6 @@ def dress_counts(axes: Axes, values: Sequence[int], label: str, inches: float) -
     axes.set_xlabel(label)
     logarithmic = len(values) > 2 and label == "ways" and max(values) > 8 * min(values)
     if logarithmic:
-        from matplotlib.ticker import NullLocator
-
         axes.set_xscale("log")
         axes.xaxis.set_minor_locator(NullLocator())
     places = [math.log(value) if logarithmic else float(value) for value in values]

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from firthshot.report.plots.declare import CHARTS, Axis, Mark, Plot
+from firthshot.report.plots.declare import CHARTS, PLOTS, Axis, Mark, Plot
 
 Spec = dict[str, Any]
 
@@ -22,7 +22,7 @@ _DASHED = {"strokeDash": [4, 3], "color": _MUTED}
 
 def make_charts() -> dict[str, Spec]:
     """Return all charts by name, and their common configuration under ``config``."""
-    return {"config": CONFIG, **{plot.name: chart(plot) for plot in CHARTS}}
+    return {"config": CONFIG, **{name: chart(PLOTS[name]) for name in CHARTS}}
 
 
 def chart(plot: Plot) -> Spec:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from firthshot.errors import visible
 from firthshot.experiments.summary.columns import harmless_cell
 from firthshot.report.verdict import Condition
 
+Row = dict[str, Any]
 WIDTH = " ±"  # a column "X ±" holds the half-widths of the 95 % intervals of column "X"
 
 
@@ -48,13 +51,22 @@ class Table:
     note: str = ""
 
 
-def table(
-    name: str, title: str, rows: list[dict[str, Any]], note: str, keep: tuple[str, ...] = ()
-) -> Table:
-    """Make a table from rows by column; columns that are empty everywhere are left out.
+TEXTS = tomllib.loads(Path(__file__).with_name("tables.toml").read_text("utf-8"))
 
-    ``keep`` are columns that stay even where they are empty.
+
+def table(
+    kind: str,
+    label: str | None,
+    rows: list[Row],
+    words: dict[str, str],
+    keep: tuple[str, ...] = (),
+) -> Table:
+    """Make a table of a kind in ``tables.toml`` from rows by column, its texts with these words.
+
+    Columns that are empty everywhere are left out, but for those to ``keep``.
     """
+    name = kind if label is None else f"{kind}-{label}"
+    title, note = (TEXTS[kind][text].format(**words) for text in ("title", "note"))
     columns = list(dict.fromkeys(name for row in rows for name in row))
     used = [
         column
@@ -102,30 +114,6 @@ def p_value(p: float | None) -> str | None:
     if p is None:
         return None
     return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-_LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "λ": r"$\lambda$",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "→": r"$\rightarrow$",
-    "≤": r"$\leq$",
-    "‖": r"$\Vert$",
-    "ȳ": r"$\bar{y}$",
-    "√": r"$\sqrt{}$",
-    "…": r"\ldots{}",
-    "–": "--",
-    "’": "'",
-}
 
 
 def to_csv(table: Table) -> str:
@@ -235,7 +223,7 @@ def to_latex(table: Table) -> str:
 
 def latex(text: str) -> str:
     """Escape what LaTeX would read as a command."""
-    return "".join(_LATEX.get(sign, sign) for sign in visible(" ".join(text.split())))
+    return "".join(TEXTS["latex"].get(sign, sign) for sign in visible(" ".join(text.split())))
 
 
 WRITERS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}

@@ -10,26 +10,28 @@ from typing import Any
 from firthshot.experiments.checks import OPTIMUM_RIDGE, TRIALS, Check
 from firthshot.experiments.schema import PENALTY, SPLITLESS
 from firthshot.experiments.statistics import ALPHA
+from firthshot.files import write_whole, writing_to
 from firthshot.report.gather import Gathered
+from firthshot.report.listing import write_listing
 from firthshot.report.plots.groups import (
     TRAINED,
     Group,
     Row,
     bank_words,
     distinct,
+    drawn_words,
     group,
+    labels,
     method_name,
 )
-from firthshot.report.tables.beyond import (
-    calibration_table,
-    contrast_tables,
-    drawn_tables,
-    geometric_tables,
-)
 from firthshot.report.tables.cells import (
+    TEXTS,
     WIDTH,
+    WRITERS,
+    Number,
     Table,
     coefficient,
+    finite,
     gain,
     p_value,
     percent,
@@ -55,10 +57,6 @@ def make_tables(gathered: Gathered) -> list[Table]:
 
 def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Write each table as CSV, Markdown and LaTeX; return the files."""
-    from firthshot.files import write_whole, writing_to
-    from firthshot.report.listing import write_listing
-    from firthshot.report.tables.cells import WRITERS
-
     paths = []
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,17 +89,10 @@ def _improvement(part: Group, gathered: Gathered) -> Table:
         }
         for row in part.rows
     ]
-    return table(
-        f"improvement-{part.label}",
-        f"Before and after: {part.method}",
-        rows,
-        f"{bank_words(part.rows)}. Accuracy on the novel classes in %, improvement in points. "
-        "Before: λ = 0; after: λ chosen on the validation classes. ± are half-widths of 95 % "
-        "intervals over trials, those of improvements paired by trial. * significant after Holm's "
-        f"correction (p < {ALPHA:g}) over the whole summary. {_optimum_note(rows)}"
-        f"{_theory_note(part)}{_paper_note(part, gathered)}",
-        keep=("Sig.",),
-    )
+    words = {"method": part.method, "banks": bank_words(part.rows), "alpha": f"{ALPHA:g}"}
+    words |= {"optimum": _optimum_note(rows), "theory": _theory_note(part)}
+    words["paper"] = _paper_note(part, gathered)
+    return table("improvement", part.label, rows, words, ("Sig.",))
 
 
 def _optima(gathered: Gathered) -> dict[tuple[Any, ...], Check]:
@@ -124,10 +115,8 @@ def _optimum_note(rows: list[Row]) -> str:
     titles = ("At the optimum", "Theory at the optimum")
     if all(row[title] is None for row in rows for title in titles):
         return ""
-    return (
-        f"At the optimum: the improvement on at most {TRIALS} trials whose loss is solved instead "
-        f"of trained, λ and 0 alike, with a ridge of {OPTIMUM_RIDGE:g} where the head has none. "
-    )
+    note: str = TEXTS["improvement"]["optimum"]
+    return note.format(trials=TRIALS, ridge=f"{OPTIMUM_RIDGE:g}")
 
 
 def _theory_note(part: Group) -> str:
@@ -165,15 +154,8 @@ def _published(part: Group) -> Table | None:
     ]
     if not rows:
         return None
-    return table(
-        f"published-{part.label}",
-        f"Beside the paper: {part.method}",
-        rows,
-        f"{bank_words(part.rows)}. Ours and the paper's for the same data set, backbone, head, "
-        "penalty, ways and shots; features and trials are not the same. Accuracy in %, improvement "
-        "in points; the interval of the difference takes both to be independent. Sources: the "
-        "paper's printed tables, and the authors' result files (file@commit).",
-    )
+    words = {"method": part.method, "banks": bank_words(part.rows)}
+    return table("published", part.label, rows, words)
 
 
 def _beside(row: Row, source: str) -> Row:
@@ -209,12 +191,115 @@ def _methods(gathered: Gathered) -> Iterator[Table]:
             name = capital(method_name(row))
             line |= gain(name, row["improvement"], row["improvement_ci"])
             line[f"{name} sig."] = "*" if row["p_holm"] < ALPHA else ""
-        yield table(
-            f"methods-{part.label}",
-            f"Improvement by method: {head_name(part.key['head'])} head",
-            list(lines.values()),
-            f"{bank_words(part.rows)}. Improvement over λ = 0 in points, each method at the λ "
-            "chosen for it on the validation classes; ± are half-widths of 95 % intervals paired "
-            "by trial. * significant after Holm's correction. Methods are compared with one "
-            "another in the table of contrasts.",
-        )
+        words = {"head": head_name(part.key["head"]), "banks": bank_words(part.rows)}
+        yield table("methods", part.label, list(lines.values()), words)
+
+
+_SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
+
+
+def calibration_table(part: Group) -> Table:
+    """Return how sure and how right predictions are, before and after."""
+    rows = [
+        place(row, len(part.banks) > 1)
+        | {
+            "λ": coefficient(row["coefficient"]),
+            "NLL before": finite(row["base_nll"]),
+            "NLL after": finite(row["nll"]),
+            "Brier before": finite(row["base_brier"]),
+            "Brier after": finite(row["brier"]),
+            "ECE before": percent(row["base_ece_pooled"]),
+            "ECE after": percent(row["ece_pooled"]),
+        }
+        for row in part.rows
+    ]
+    words = {"method": part.method, "banks": bank_words(part.rows)}
+    return table("calibration", part.label, rows, words)
+
+
+def drawn_tables(gathered: Gathered) -> Iterator[Table]:
+    """Show artificial samples and λ chosen together, fairly and as the paper chose them."""
+    by = tuple(name for name in TRAINED if name != "artificial")
+    for part in group(gathered.summary.calibration, by):
+        rows = sorted(part.rows, key=lambda row: row["chosen_on"] != "val")
+        rows.sort(key=lambda row: (row["bank"], Condition.of(row)))
+        lines = [_drawn(row, len(part.banks) > 1) for row in rows]
+        words = {"head": head_name(part.key["head"]), "method": method_name(part.key)}
+        words |= {"banks": bank_words(rows), "source": part.key["source"]}
+        words["as_published"] = _AS_PUBLISHED
+        yield table("artificial", part.label, lines, words)
+
+
+_AS_PUBLISHED = "novel classes, as published"
+
+
+def _drawn(row: Row, many: bool) -> Row:
+    return place(row, many) | {
+        "Chosen on": "validation classes" if row["chosen_on"] == "val" else _AS_PUBLISHED,
+        "Samples before": row["before_artificial"],
+        "Before": percent(row["base_accuracy"]),
+        "Samples after": row["artificial"],
+        "λ": coefficient(row["coefficient"]),
+        "After": percent(row["accuracy"]),
+        f"After{WIDTH}": percent(row["accuracy_ci"]),
+        **gain("Improvement", row["improvement"], row["improvement_ci"]),
+        "p": p_value(row["p_wilcoxon"]),
+        "Paper before": percent(row["published_before"]),
+        "Paper after": percent(row["published_after"]),
+        **gain("Paper improvement", row["published_improvement"], row["published_improvement_ci"]),
+        "Trials": row["trials"],
+    }
+
+
+def contrast_tables(gathered: Gathered) -> Iterator[Table]:
+    """Compare methods and reference heads on the same trials, a table for each head."""
+    rows = gathered.summary.contrasts.to_dicts()
+    heads = distinct(rows, "head")
+    names = labels([{"head": head} for head in heads])
+    for head, label in zip(heads, names, strict=True):
+        mine = [row for row in rows if row["head"] == head]
+        many = len(distinct(mine, "bank")) > 1
+        lines = [_contrast(row, many) for row in sorted(mine, key=_contrast_order)]
+        yield table("contrasts", label, lines, {"head": head_name(head)})
+
+
+def _contrast_order(row: Row) -> tuple[Any, ...]:
+    return row["bank"], Condition.of(row), method_name(row), row["artificial"], row["against_head"]
+
+
+def _contrast(row: Row, many: bool) -> Row:
+    against = {name: row[f"against_{name}"] for name in ("head", *PENALTY)}
+    same = against["head"] == row["head"]
+    other = method_name(against) if same else head_name(against["head"])
+    return place(row, many) | {
+        "Method": f"{method_name(row)}{drawn_words(row)}",
+        "Against": other,
+        "Accuracy": percent(row["accuracy"]),
+        "Theirs": percent(row["against_accuracy"]),
+        **gain("Difference", row["difference"], row["difference_ci"]),
+        "Sig.": "*" if row["p_holm"] < ALPHA else "",
+        "p (Holm)": p_value(row["p_holm"]),
+        "Won (%)": Number(100 * row["share_won"], 0),
+        "Lost (%)": Number(100 * row["share_lost"], 0),
+        "Trials": row["trials"],
+    }
+
+
+def geometric_tables(gathered: Gathered) -> Iterator[Table]:
+    """Return the estimates of each geometric run at some sample sizes."""
+    for name, result in gathered.named_geometric:
+        rows = [
+            {
+                "N": row["size"],
+                "Maximum likelihood": finite(row["mle"], 5),
+                f"Maximum likelihood{WIDTH}": finite(row["mle_ci"], 5),
+                "Exactly": finite(row["mle_exact"], 5),
+                "Firth": finite(row["firth"], 5),
+                f"Firth{WIDTH}": finite(row["firth_ci"], 5),
+                "t of Firth's bias": finite(row["firth_t"], 2, signed=True),
+            }
+            for row in result.table.to_dicts()
+            if row["size"] in _SIZES
+        ]
+        number = name.removeprefix("geometric-") if name != "geometric" else None
+        yield table("geometric", number, rows, {"sentences": " ".join(result.sentences())})

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from firthshot.engine import registered_heads
 from firthshot.experiments.run.record import TIMED
 from firthshot.experiments.schema import METHOD, grouped
 from firthshot.experiments.statistics import ALPHA, holm
@@ -21,15 +22,6 @@ from firthshot.report.wording import counted, head_name, listed, penalty_name
 _method = itemgetter(*METHOD)
 FEWEST = 4  # heads, with the two references: fewer have tables enough
 MANY = 5  # inductive methods: a headline does not rank fewer
-_NOTE = (
-    "Accuracy on the novel classes in %, each method at its own λ chosen on the validation "
-    "classes. Difference: paired by trial, to the best inductive method of the setting; ± are "
-    "half-widths of 95 % intervals; * significant after Holm's correction over this table. Rank: 1 "
-    "+ the methods of the kind that are significantly better (paired, Holm over all contrasts), so "
-    "methods that do not differ share a rank. "
-    "Transductive methods see all queries at once and are ranked apart. ms: one classifier on one "
-    "core, sampling and scoring included."
-)
 
 
 def rival_tables(gathered: Gathered) -> Iterator[Table]:
@@ -40,7 +32,7 @@ def rival_tables(gathered: Gathered) -> Iterator[Table]:
     for (bank, transform), label in zip(banks, labels(keys), strict=True):
         own = [row for row in chosen if (row["bank"], row["transform"]) == (bank, transform)]
         if len({row["head"] for row in own}) >= FEWEST:
-            yield _table(own, gathered, f"rivals-{label}", f"All methods on {bank}")
+            yield _table(own, gathered, label)
 
 
 def ranking(gathered: Gathered) -> Iterator[str]:
@@ -67,7 +59,7 @@ def ranking(gathered: Gathered) -> Iterator[str]:
     )
 
 
-def _table(rows: list[Row], gathered: Gathered, name: str, title: str) -> Table:
+def _table(rows: list[Row], gathered: Gathered, label: str) -> Table:
     settings = grouped(rows, Condition.of)
     contrasts = _contrasts(gathered, rows[0]["bank"], rows[0]["transform"])
     lines = [
@@ -77,7 +69,7 @@ def _table(rows: list[Row], gathered: Gathered, name: str, title: str) -> Table:
     ]
     p = holm(np.array([np.nan if line["p"] is None else line["p"] for line in lines]))
     shown = [_shown(line, corrected, gathered) for line, corrected in zip(lines, p, strict=True)]
-    return table(name, title, shown, _NOTE, keep=("Sig.",))
+    return table("rivals", label, shown, {"bank": rows[0]["bank"]}, ("Sig.",))
 
 
 def _ranked(
@@ -116,8 +108,6 @@ def _shown(line: Row, p: float, gathered: Gathered) -> Row:
 
 def is_transductive(head: str) -> bool:
     """Tell whether a head sees all queries at once; one that is not known here does not."""
-    from firthshot.engine import registered_heads
-
     known = registered_heads()
     return head in known and known[head].transductive
 

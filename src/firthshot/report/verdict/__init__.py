@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from firthshot.report.verdict.findings import Claim, find
-from firthshot.report.verdict.make import GROUP, Verdict, main_verdicts, make_verdicts
+from firthshot.report.verdict.make import GROUP, Claim, Verdict, find, main_verdicts, make_verdicts
 from firthshot.report.verdict.outcomes import (
     Condition,
     Contrast,

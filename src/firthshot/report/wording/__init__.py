@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from firthshot.engine import registered_heads
 from firthshot.experiments.schema import grouped
 from firthshot.objective import PENALTIES
 from firthshot.report.verdict.outcomes import Condition
@@ -28,8 +29,6 @@ def penalty_name(penalty: str, prior: str = "uniform") -> str:
 
 def head_name(head: str) -> str:
     """Return what a head is called in a sentence; its name where it is not registered here."""
-    from firthshot.engine import registered_heads
-
     known = registered_heads()
     return known[head].words or head if head in known else head
 

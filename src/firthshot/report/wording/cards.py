@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from firthshot.experiments.schema import TINY_RIDGE
 from firthshot.report.verdict import Claim, Condition, Effect, Outcome, Tested, Verdict
-from firthshot.report.verdict.findings import LEANS, trials_of
-from firthshot.report.verdict.make import Lean
+from firthshot.report.verdict.make import LEANS, Lean, trials_of
 from firthshot.report.verdict.outcomes import MARGIN
 from firthshot.report.wording import (
     capital,
@@ -26,91 +27,9 @@ from firthshot.report.wording import (
     where,
 )
 
-ZERO = {
-    "chose zero": "the validation classes chose λ = 0",
-    "only zero": "λ = 0 was the only candidate",
-}
-# What a remark begins with.
-TOPICS = {
-    "accuracy": "Accuracy.",
-    "training": "Training.",
-    "classes": "Other classes.",
-    "theory": "No tuning.",
-    "calibration": "Probabilities.",
-    "rivals": "Other penalties.",
-    "heads": "Trained heads.",
-    "references": "Reference heads.",
-    "edge": "Grid.",
-}
-_TONES = {
-    **dict.fromkeys(("helps", "safe", "better"), "good"),
-    **dict.fromkeys(("costs", "loose", "worse", "beaten", "beaten at zero"), "bad"),
-}
-_FEW = "There are too few trials to {what} {effects}. {needed}."
-_TUNING_FREE = "The tuning-free λ of the theory"
-_TRAINING = "loses accuracy {effects} by {blame}.{solved}"
-_BLAME = {
-    False: "its training alone",
-    True: "the random start of its training: from zero weights it does not",
-}
-# By topic and standing; {effects} are places with amounts, {places} without.
-_SENTENCES = {
-    "accuracy": {
-        "helps": "{name} helps {effects}.{solved}",
-        "costs": "{name} costs accuracy {effects}.{solved}",
-        "training": f"{{name}} {_TRAINING}",
-        "unclear": "The effect may be chance {effects}.",
-        "few": _FEW,
-        "chose zero": "The validation classes chose λ = 0 {places}.",
-        "only zero": "λ = 0 was the only candidate {places}.",
-    },
-    "training": {
-        "unstable": "Training with λ = {values} is unstable at this learning rate {places}"
-        "{optimum}. Those trials are left out, so that {name} is not charged with them.",
-        "separable": "Without penalty there is no optimum where the support is separable "
-        f"{{places}}. λ = 0 stands for a ridge of {TINY_RIDGE:g}, close to the maximum margin.",
-    },
-    "classes": {
-        "loose": "Other classes may give another result {places}. The interval that also "
-        "resamples classes includes zero.",
-        "wider": "Intervals over classes are about {ratio:.1f} times as wide as those over "
-        "trials. More trials will not make them narrower.",
-    },
-    "theory": {
-        "costs": f"{_TUNING_FREE} costs accuracy {{effects}}.{{solved}} It removes the "
-        "first-order bias of the weights and does not aim at accuracy.",
-        "training": f"{_TUNING_FREE} {_TRAINING}",
-        "open": f"{_TUNING_FREE} may cost {100 * MARGIN:g} points or more {{effects}}.",
-        "safe": f"{_TUNING_FREE} is safe {{effects}}: it loses less than {100 * MARGIN:g} points.",
-    },
-    "calibration": dict.fromkeys(
-        ("worse", "better", "mostly worse", "mostly better", "same"),
-        "Probabilities get {change}: {moves}.{leaning}",
-    ),
-    "rivals": {
-        "helps": "{name} beats {other} {effects}.",
-        "costs": "{other} beats {name} {effects}.",
-        "unclear": "The difference between {name} and {other} may be chance {effects}.",
-        "few": _FEW,
-        "both zero": "{name} and {other} both have λ = 0 {places}.",
-    },
-    "heads": {
-        "helps": "This head beats {other} {effects}.",
-        "costs": "{other} beats this head {effects}.",
-        "unclear": "The difference from {other} may be chance {effects}.",
-        "few": _FEW,
-    },
-    "references": {
-        "beaten": "{other} beats this head with and without {name} {effects}.",
-        "beaten at zero": "{other} beats this head, which has λ = 0, {effects}.",
-        "as well": "{other} does as well as {name} {places}.",
-        "open": "{other} may do as well as {name} {effects}.",
-        "few": _FEW,
-    },
-    "edge": {
-        "edge": "The chosen λ is the largest of the grid {places}. A larger λ might do better.",
-    },
-}
+TEXTS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+ZERO: dict[str, str] = TEXTS["zero"]
+TOPICS: dict[str, str] = TEXTS["topics"]  # what a remark begins with
 
 
 @dataclass(frozen=True)
@@ -133,11 +52,10 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
     other = opponent_name(finding.opponent, verdict.key["head"]) if finding.opponent else ""
     if finding.topic == "calibration":
         numbers = _probabilities(finding)
-    elif "values" in numbers:
+    elif finding.standing == "unstable":
         ends = sorted({f"{100 * value:.0f}" for value in numbers["optimum"] or ()}, key=int)
         numbers["optimum"] = f" ({' to '.join(ends)} % at the optimum)" if ends else ""
-        values = [f"{value:g}" for value in numbers["values"]]
-        numbers["values"] = listed(values) if values else ""
+        numbers["values"] = listed(f"{value:g}" for value in numbers["values"])
     among, solved = finding.among, phrases(finding.solved, finding.among)
     places = parts(finding.conditions, among) if finding.effects else []
     words = {
@@ -148,11 +66,14 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
         "solved": f" That is as trained; at the optimum: {solved}." if solved else "",
         "places": listed(where(part, among) for part in places) if places else "",
         "needed": needed_words(*finding.trials) if finding.trials else "",
-        "blame": _BLAME[numbers.pop("start", False)],
+        "blame": TEXTS["blame"]["start" if numbers.pop("start", False) else "training"],
+        "margin": f"{100 * MARGIN:g}",
+        "ridge": f"{TINY_RIDGE:g}",
         **numbers,
     }
-    text = _SENTENCES[finding.topic][finding.standing].format(**words)
-    return Remark(finding.topic, _TONES.get(finding.standing, "plain"), capital(text))
+    texts = TEXTS["sentences"][finding.topic]
+    text = texts.get(finding.standing, texts.get("any")).format(**words)
+    return Remark(finding.topic, TEXTS["tones"].get(finding.standing, "plain"), capital(text))
 
 
 def card_lead(verdict: Verdict) -> list[str]:
@@ -328,18 +249,6 @@ def _leaning(leans: Mapping[Condition, Lean]) -> str:
     )
 
 
-_SIGNS = {"helps": "▲", "costs": "▼", "unclear": "○", "few": "○"}
-_STANDINGS = {
-    "helps": "helps",
-    "costs": "costs accuracy",
-    "training": "a loss of the training",
-    "unclear": "not significant",
-    "few": "too few trials to tell",
-    "chose zero": "λ = 0 chosen",
-    "only zero": "λ = 0, the only candidate",
-}
-
-
 def accuracies(outcome: Outcome) -> str:
     """Return the accuracy without and with the chosen coefficient; one number where λ = 0."""
     base, ours = (f"{100 * outcome.row[name]:.1f}" for name in ("base_accuracy", "accuracy"))
@@ -348,11 +257,12 @@ def accuracies(outcome: Outcome) -> str:
 
 def tile(outcome: Outcome) -> dict[str, str]:
     """Return the sign, numbers and hint of a setting."""
-    row, word, unused = outcome.row, _STANDINGS[outcome.standing], outcome.kind == "unchanged"
+    row, unused = outcome.row, outcome.kind == "unchanged"
+    word = TEXTS["standings"][outcome.standing]
     gain, _, width = points_ci(*outcome.effect[1:]).partition(" ± ")
     return {
         "kind": "unclear" if outcome.standing == "training" else outcome.kind,
-        "sign": _SIGNS.get(outcome.standing, "–"),
+        "sign": TEXTS["signs"].get(outcome.standing, "–"),
         "word": word,
         "gain": "λ = 0" if unused else gain,
         "width": f"± {width}" if width and not unused else "",

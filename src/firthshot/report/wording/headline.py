@@ -10,7 +10,7 @@ from firthshot.experiments.checks import TRIALS
 from firthshot.experiments.geometric import GeometricResult
 from firthshot.experiments.summary import Unjudged
 from firthshot.report.verdict import Outcome, Verdict, main_verdicts
-from firthshot.report.verdict.findings import SAME_ECE, calibrated, moves
+from firthshot.report.verdict.make import SAME_ECE, calibrated, moves
 from firthshot.report.verdict.outcomes import PRACTICAL
 from firthshot.report.wording import (
     capital,
@@ -23,6 +23,7 @@ from firthshot.report.wording import (
     tally,
 )
 from firthshot.report.wording.cards import (
+    TEXTS,
     ZERO,
     at_optimum,
     extremes,
@@ -33,29 +34,8 @@ from firthshot.report.wording.cards import (
 )
 
 _FEW_LINES, _FEW_NAMES = 2, 3
-_COUNTED = {
-    "helps": ("helps", "help"),
-    "costs": ("costs", "cost"),
-    "small": ("unclear", f"below {100 * PRACTICAL:g} points"),
-    "training": ("unclear", "lose by their training"),
-    "unclear": ("unclear", "not significant"),
-    "zero": ("unchanged", "λ = 0"),
-    "few": ("unclear", "too few trials"),
-}
-_QUIET = {
-    "training": "the training costs accuracy, not the penalty,",
-    "unclear": "the effect may be chance",
-    "few": "there are too few trials to tell",
-    **ZERO,
-}
-_THEORY = {
-    "costs": "falls",
-    "training": "falls by the training alone",
-    "open": "may fall",
-    "safe": "is safe",
-}
-# How the best reference head of a setting does.
-_STANDINGS = {"matched": "does as well or better", "worse": "is worse", "open": "may do as well"}
+_WORDS = TEXTS["headline"]
+_QUIET: dict[str, str] = _WORDS["quiet"] | ZERO
 
 
 @dataclass(frozen=True)
@@ -120,7 +100,12 @@ def nothing_chosen(penalised: bool) -> Headline:
 def _counts(outcomes: Sequence[Outcome]) -> tuple[tuple[str, int, str], ...]:
     """Count the outcomes, but not where there is but one setting."""
     counts = Counter(_counted_as(o) for o in outcomes)
-    shown = [(kind, counts[one], words) for one, (kind, words) in _COUNTED.items() if counts[one]]
+    practical = f"{100 * PRACTICAL:g}"
+    shown = [
+        (kind, counts[one], words.format(practical=practical))
+        for one, (kind, words) in _WORDS["counted"].items()
+        if counts[one]
+    ]
     return tuple(shown) if len(outcomes) > 1 else ()
 
 
@@ -222,7 +207,7 @@ def _references(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if len(names) <= _FEW_NAMES:
         which = capital(listed(map(head_name, names), "or"))
     among = f"{counted(counts.total(), 'compared setting')} where the penalty helps"
-    said = tally({words: counts[one] for one, words in _STANDINGS.items()}, among)
+    said = tally({words: counts[one] for one, words in _WORDS["references"].items()}, among)
     needed = needed_sentence(one for verdict in verdicts for one in verdict.references)
     yield f"{which}, without a penalty, {said}.{needed}"
 
@@ -233,7 +218,7 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if not known:
         return
     among = counted(len(known), "setting")
-    said = tally({words: counts[one] for one, words in _THEORY.items()}, among)
+    said = tally({words: counts[one] for one, words in _WORDS["theory"].items()}, among)
     yield f"Without tuning (λ from theory), accuracy {said}."
     bad = [(v, o, charge) for v, o in known if (charge := o.theory_charge)]
     if bad:

@@ -6,28 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from firthshot.progress import duration
 from firthshot.report.gather import Gathered
 from firthshot.report.runs import BankFacts, Run
 from firthshot.report.wording import counted, listed
+from firthshot.report.wording.cards import TEXTS
 
 Fact = tuple[str, str]
-_SETTINGS = {
-    "heads": "Heads",
-    "solver": "Solver",
-    "penalties": "Penalties",
-    "priors": "Priors",
-    "coefficients": "Grid of λ",
-    "l2_coefficients": "Grid of L2",
-    "transform": "Transform",
-    "ways": "Ways",
-    "shots": "Shots",
-    "trials": "Trials per setting",
-    "first_trial": "First trial",
-    "queries": "Queries per class",
-    "until_ci": "Trials added until ± (points)",
-    "p": "True probability",
-    "sample_size": "Largest sample",
-}
 
 
 def trials_words(trials: Sequence[int]) -> str:
@@ -86,7 +71,7 @@ def beside_words(figures: int, tables: int) -> str:
 
 def setting_facts(spec: dict[str, Any]) -> Iterator[Fact]:
     """Yield the settings of a run by their titles."""
-    for name, title in _SETTINGS.items():
+    for name, title in TEXTS["settings"].items():
         value = spec.get(name)
         if isinstance(value, list):
             words = (f"{one:g}" if isinstance(one, int | float) else str(one) for one in value)
@@ -105,8 +90,6 @@ def setting_facts(spec: dict[str, Any]) -> Iterator[Fact]:
 
 def run_facts(run: Run) -> Iterator[Fact]:
     """Yield how far a run came, when, how long, on what machine and with what versions."""
-    from firthshot.progress import duration
-
     status, sessions = run.status, run.status.sessions
     if status.cells:
         yield "Cells", f"{status.finished:,} of {status.cells:,} finished"
@@ -153,13 +136,6 @@ def missing(run: Run) -> list[str]:
     lacking = run.status.cells - run.status.finished
     counted_only = [f"{counted(lacking, 'cell')} of the plan."] if lacking > 0 else []
     return list(run.missing) or counted_only
-
-
-def lacks_trials(run: Run) -> tuple[str, str]:
-    """Say how many trials a run refused: what it found rests on the others alone."""
-    why = "because some of their features are NaN or infinite"
-    said = f"{run.status.dropped}, {why}. Look with: firthshot bank check BANK."
-    return f"{run.name} lacks trials.", said
 
 
 def other_features(names: Iterable[str], own: Iterable[str], paper: Iterable[str]) -> Fact:
