@@ -90,12 +90,12 @@ def _training(verdict: Verdict) -> Iterator[Claim]:
     """Find coefficients whose training went astray, and λ = 0 without an optimum."""
     unstable = [check for check in verdict.checks if check.unstable]
     best = [check.optimum for check in unstable if check.optimum is not None]
-    numbers = {
+    astray = {
         "values": sorted({check.coefficient for check in unstable}),
         "optimum": (min(best), max(best)) if best else None,
     }
     lost = [check for check in verdict.checks if check.separable]
-    for standing, checks in (("unstable", unstable), ("separable", lost)):
+    for standing, checks, numbers in (("unstable", unstable, astray), ("separable", lost, {})):
         places = sorted({Condition.of(check.key) for check in checks})
         effects = tuple(Effect(place, 0.0, None) for place in places)
         if effects:
