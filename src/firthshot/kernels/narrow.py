@@ -24,6 +24,7 @@ from firthshot.kernels.vectors import Vector, fma, ir_type, lanes_in, load, spla
 
 # A tile's sums, and what is multiplied into them, have to fit the registers.
 TILE_ROWS, TILE_WEIGHTS, TILE_VECTORS = (4, 5, 4) if MANY_REGISTERS else (2, 2, 2)
+GRAM_ROWS = 20  # that stay in the nearest cache while the others pass
 
 
 class _Tile:
@@ -177,11 +178,11 @@ def mixtures(shares, rows, out):
 
 @kernel
 def gram(rows, out):
-    """Write ⟨x, y⟩ of all pairs of rows (n, d), each computed once, into (n, at least n)."""
+    """Write ⟨x, y⟩ of all pairs of rows (n, d) into (n, at least n); it is symmetric to the bit."""
     n = len(rows)
-    for k in range(0, n, TILE_WEIGHTS):
-        end = min(k + TILE_WEIGHTS, n)
+    for k in range(0, n, GRAM_ROWS):
+        end = min(k + GRAM_ROWS, n)
         dots(rows[k:end], rows, k, n, out[k:end])
-    for i in range(n):
-        for j in range(i):
-            out[i, j] = out[j, i]
+        for i in range(end, n):
+            for j in range(k, end):
+                out[i, j] = out[j, i]
