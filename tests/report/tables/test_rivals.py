@@ -93,7 +93,7 @@ def test_the_overview_has_a_line_for_every_method(
     rows = {row["Method"]: row for row in cells}
     assert len(rows) == len(HEADS) + 2
     for line in lines:
-        assert rows[line["Method"]][f"3 ways, {line['Shot']}"] == line["Accuracy"]
+        assert rows[line["Method"]][f"3-way {line['Shot']}-shot"] == line["Accuracy"]
     kinds = [row["Kind"] for row in rows.values()]
     assert kinds == sorted(kinds)
     for kind in set(kinds):
@@ -130,7 +130,9 @@ def test_the_headline_has_the_first_places_and_firths(
     assert number > 3
     assert f"linear + Firth is number {number} ({means['linear + Firth']:.1f})" in places
     first = [line["Method"] for line in inductive if line["Rank"] == 1]
-    assert f": {first.count(best)} for {best}" in unbeaten
-    assert f"{first.count('linear + Firth')} for linear + Firth" in unbeaten
-    assert transductive.startswith("Transductive methods see all queries at once: ")
+    assert f"better than {best} in {first.count(best)} of 2 settings" in unbeaten
+    assert f"than linear + Firth in {first.count('linear + Firth')}." in unbeaten
+    assert transductive.startswith(
+        "Transductive methods see all queries at once; their mean ranks: "
+    )
     assert firth.startswith("Does Firth help here? ")

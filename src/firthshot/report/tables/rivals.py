@@ -88,7 +88,7 @@ def ranking(gathered: Gathered) -> list[str]:
     ]
     leads = f"{capital(order[0])} leads the {len(own)} inductive methods"
     if others := means["transductive"]:
-        names = f"Transductive methods see all queries at once: {_first(others)}."
+        names = f"Transductive methods see all queries at once; their mean ranks: {_first(others)}."
         said.append(names.replace(_MARK, ""))
         leads += f", {next(iter(others)).replace(_MARK, '')} the {len(others)} transductive ones"
     return [f"{leads}.", *said]
@@ -113,7 +113,8 @@ def _overview(full: Table) -> Table:
         mean = sum(ranked.rank for _, ranked in own) / len(own) if len(own) == settings else None
         row = {"Kind": kind, "Method": method, "Mean rank": mean and Number(mean, 1)}
         for line, _ in own:
-            setting = f"{line['Way']} ways, {line['Shot']}"
+            shot = line["Shot"]
+            setting = f"{line['Way']}-way {shot}{'-shot' if str(shot).isdigit() else ''}"
             row |= {setting: line["Accuracy"], f"{setting}{WIDTH}": line[f"Accuracy{WIDTH}"]}
         rows.append(row)
     rows.sort(key=lambda row: (row["Kind"], row["Mean rank"] or settings * len(rows)))
@@ -152,11 +153,9 @@ def _unbeaten(
     places: dict[str, list[_Place]], names: Iterable[str], settings: int
 ) -> Iterator[str]:
     """Say how often nothing is significantly better, as a lead may be chance."""
-    counts = [f"{sum(one.unbeaten for one in places[name])} for {name}" for name in names]
-    yield (
-        f"Settings of {settings} in which no inductive method is significantly better: "
-        f"{listed(counts)}."
-    )
+    first, *more = (f"{name} in {sum(one.unbeaten for one in places[name])}" for name in names)
+    rest = f", than {listed(more)}" if more else ""
+    yield f"No inductive method is significantly better than {first} of {settings} settings{rest}."
 
 
 def _table(rows: list[Row], gathered: Gathered, name: str, title: str) -> Table:
