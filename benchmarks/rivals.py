@@ -204,18 +204,19 @@ def their_predictions(head: str, support: Any, labels: Any, query: Any) -> np.nd
 
 def show(report: Report, console: Console) -> None:
     """Print the table."""
-    shown = ("ours_ms", "theirs_ms", "ratio", "ratio_calls", "ratio_wall")
+    shown = ("ours_ms", "theirs_ms", "ratio", "ratio_wall")
     rows = [
         (
-            one["case"],
+            one["case"].replace("-way ", " × ").removesuffix("-shot"),
             str(one["tasks"]),
             *(digits(one[name]) for name in shown),
             f"{100 * one['same']:.1f} %",
         )
         for one in report.records
     ]
-    columns = ("case", "tasks", "ours", "their loop", "ratio", "to calls", "as shipped", "same")
-    console.print(make_table("easy-few-shot-learning, ms a task", columns, rows))
+    columns = ("ways × shots", "tasks", "ours", "theirs", "ratio", "shipped", "same")
+    title = "easy-few-shot-learning: ms a task, and their loop's over ours"
+    console.print(make_table(title, columns, rows))
     for name, words in (
         ("ratio", f"their loop, one thread each, processor time (goal {GOAL:g}×)"),
         ("ratio_wall", f"their loop, as shipped, wall clock (goal {GOAL:g}×)"),
