@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from firthshot import FewShotClassifier, FirthshotError, load_bank, load_model
 from firthshot.estimators._few_shot import classifier
+from firthshot.estimators._few_shot.words import FirthEffect
 from oracles.linear_optimum import draw
 
 
@@ -140,7 +142,7 @@ def test_five_lines_explain_the_fit():
     X, y, *_ = sentences([2, 4, 8, 16, 2])
     lines = FewShotClassifier().fit(X, y).explain().splitlines()
     assert len(lines) == 5
-    assert lines[0] == "32 rows of 5 classes, 2 to 16 rows each."
+    assert lines[0] == "32 rows of 5 classes, 2 to 16 each."
     assert "384 columns look like an embedding" in lines[1]
     assert lines[2].startswith("The blend is ")
     assert "32 left-out rows" in lines[2]
@@ -167,6 +169,28 @@ def test_what_firth_adds_compares_with_no_penalty():
     assert much.log_loss != much.log_loss_without
 
 
+def test_what_chance_may_do_is_no_help():
+    """One row of 19 is 5 points; a gain is told only where its interval leaves out zero."""
+    effect = FirthEffect(
+        lam=0.1, rows=19, accuracy=0.43, accuracy_without=0.37, accuracy_ci=0.1,
+        log_loss=1.191, log_loss_without=1.190, log_loss_ci=0.02,
+    )  # fmt: skip
+    assert "cannot be told from nothing with 19 left-out rows" in str(effect)
+    sure = replace(effect, accuracy_ci=0.05)
+    assert "helps here" in str(sure)
+    assert "costs here" in str(replace(sure, accuracy=0.31))
+    assert "costs in the other" in str(replace(sure, log_loss_ci=0.0005))
+
+
+def test_the_interval_of_what_firth_adds_is_that_of_paired_rows():
+    X, y = np.random.default_rng(0).normal(size=(42, 6)), np.arange(42) % 3
+    model = FewShotClassifier(lam=3.0).fit(X, y)
+    effect = model.firth_effect()
+    gains = model._firth_alone(0.0).losses - model._firth_alone(3.0).losses
+    assert np.isclose(gains.mean(), effect.log_loss_without - effect.log_loss)
+    assert np.isclose(effect.log_loss_ci, 1.96 * gains.std() / np.sqrt(len(gains)))
+
+
 def test_left_out_rows_estimate_new_ones():
     X, y, Q, truth = sentences(10)
     model = FewShotClassifier().fit(X, y)
@@ -190,7 +214,7 @@ def test_a_label_that_occurs_once_is_learned_and_stays_with_the_rules():
     assert model.choice_.left_out == 24
     rare = truth == y[-1]
     assert (model.predict(Q[rare]) == y[-1]).mean() > 0.5
-    assert "1 to 6 rows each" in model.explain()
+    assert "1 to 6 each" in model.explain()
 
 
 def test_one_row_each_of_two_classes():

@@ -73,7 +73,7 @@ def test_a_random_start_is_told_from_the_penalty(tmp_path: Path) -> None:
     (outcome,) = verdict.outcomes
     assert (outcome.theory_standing, outcome.theory_charge) == ("training", None)
     (said,) = (one.text for one in remarks(verdict) if one.topic == "theory")
-    assert said.endswith("but not when the weights start at zero: the random start is to blame.")
+    assert "by the random start of its training: from zero weights it does not." in said
 
 
 def test_gains_are_solved_too_and_closed_forms_never(tmp_path: Path) -> None:

@@ -55,17 +55,33 @@ class LeftOut:
     @property
     def nll(self) -> float:
         """Return the weighted mean of −log p of the labels, NaN without rows."""
-        return self._mean(-log_softmax(self.logits)[np.arange(len(self.labels)), self.labels])
+        return self._mean(self.losses)
 
     @property
     def accuracy(self) -> float:
         """Return the weighted share of rows whose label is the most probable class."""
-        return self._mean(self.predicted == self.labels)
+        return self._mean(self.hits)
 
     @property
     def predicted(self) -> Array:
         """Return the most probable class number of each row, (R,)."""
         return np.asarray(self.logits.argmax(axis=1))
+
+    @property
+    def losses(self) -> Array:
+        """Return −log p of each row's label, (R,)."""
+        return np.asarray(-log_softmax(self.logits)[np.arange(len(self.labels)), self.labels])
+
+    @property
+    def hits(self) -> Array:
+        """Return 1 for each row whose label is the most probable class, else 0, (R,)."""
+        return np.asarray(self.predicted == self.labels, dtype=float)
+
+    def mean_ci(self, values: Array) -> float:
+        """Return the half-width of the 95 % interval of a weighted mean over the rows."""
+        share = self.weights / self.weights.sum()
+        error = float(np.linalg.norm(share * (values - self._mean(values))))
+        return 1.96 * error if len(self.rows) > 1 else np.nan
 
     def _mean(self, values: Array) -> float:
         return float(np.average(values, weights=self.weights)) if len(self.rows) else np.nan

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from experiments.summary_folders import failed, grid, write
 from experiments.toy import write_bank
 from firthshot.cli import app
-from firthshot.cli._overview import overview
+from firthshot.cli._overview import overview, show_lines
 from firthshot.errors import FirthshotError
 from firthshot.pages import script_json
 from firthshot.report import build
@@ -373,7 +373,8 @@ def test_without_a_penalty_accuracies_are_shown(tmp_path: Path) -> None:
     assert headline_of(found).answer == ("No penalty was trained, so there is nothing to choose.")
     shown = overview(found.summary)
     console = Console(width=100, file=io.StringIO())
-    console.print(shown.title, shown.table)
+    console.print(shown.title)
+    show_lines(console, shown.rows)
     text = console.file.getvalue()
     assert "no penalty was trained" in text
     for row in found.summary.chosen.to_dicts():

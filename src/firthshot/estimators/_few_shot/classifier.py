@@ -278,8 +278,10 @@ class FewShotClassifier(Saving, Input, ClassifierMixin, BaseEstimator):  # type:
             rows=len(with_it.rows),
             accuracy=with_it.accuracy,
             accuracy_without=without.accuracy,
+            accuracy_ci=with_it.mean_ci(with_it.hits - without.hits),
             log_loss=with_it.nll,
             log_loss_without=without.nll,
+            log_loss_ci=with_it.mean_ci(without.losses - with_it.losses),
         )
 
     def _firth_alone(self, lam: float) -> LeftOut:

@@ -20,7 +20,8 @@ NAMES = {
     "means": "class means",
     "neighbours": "neighbours",
 }
-NOTICEABLE = 0.005  # of accuracy or log-loss: less is not worth a word
+NOTICEABLE = 0.005  # of a weight: less is not worth a word
+SMALL_GAIN, SMALL_LOSS = 0.001, 0.005  # differences in accuracy and log-loss of no use
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,17 @@ class FirthEffect:
     rows : how many rows were left out; 0 if none could be, and the scores are NaN
     accuracy, log_loss : of the Firth head with λ, calibrated
     accuracy_without, log_loss_without : the same with λ = 0
+    accuracy_ci, log_loss_ci : half-widths of the 95 % intervals of the two differences
     """
 
     lam: float
     rows: int
     accuracy: float
     accuracy_without: float
+    accuracy_ci: float
     log_loss: float
     log_loss_without: float
+    log_loss_ci: float
 
     def __str__(self) -> str:
         if not self.rows:
@@ -76,13 +80,17 @@ class FirthEffect:
         return f"Firth (λ = {self.lam:.3g}) {self._verdict()}: {scores}."
 
     def _verdict(self) -> str:
-        better = self.accuracy - self.accuracy_without
-        less = self.log_loss_without - self.log_loss
-        if max(abs(better), abs(less)) < NOTICEABLE:
+        points = self.accuracy - self.accuracy_without
+        nats = self.log_loss_without - self.log_loss
+        if abs(points) < SMALL_GAIN and abs(nats) < SMALL_LOSS:
             return "adds nothing here"
-        if min(better, less) > -NOTICEABLE:
-            return "helps here"
-        return "does not help here" if max(better, less) < NOTICEABLE else "helps in one score only"
+        certain = ((points, self.accuracy_ci), (nats, self.log_loss_ci))
+        gains = {gain > 0 for gain, ci in certain if abs(gain) > ci}
+        if not gains:
+            return f"cannot be told from nothing with {self.rows} left-out rows"
+        if len(gains) == 2:
+            return "helps in one score and costs in the other"
+        return "helps here" if gains == {True} else "costs here"
 
 
 def explain(
@@ -91,7 +99,7 @@ def explain(
     """Return five lines: the rows, the columns, the blend, the classes, and Firth."""
     return "\n".join(
         [
-            f"{_number(shots.sum())} rows of {len(shots)} classes, {_range(shots)} rows each.",
+            f"{_number(shots.sum())} rows of {len(shots)} classes, {_range(shots)} each.",
             f"{COLUMNS[choice.columns]}, {_why(choice, asked, n_columns)}.",
             _blend(choice),
             _classes(shots, prior),

@@ -12,7 +12,7 @@ import numpy as np
 
 from firthshot.arrays import Array
 from firthshot.banks import Bank
-from firthshot.calibration import BaseStatistics, base_statistics, tukey
+from firthshot.calibration import BaseStatistics, base_statistics
 from firthshot.engine import BaseFacts
 
 T = TypeVar("T")
@@ -70,6 +70,8 @@ def transform_split(bank: Bank, split: str, transform: str) -> SplitFeatures:
     the base classes subtracted first. ``tukey``: square roots, of negative features −√−x
     (:func:`firthshot.calibration.tukey`).
     """
+    from firthshot.calibration import tukey  # its module holds kernels
+
     rows = bank.rows(split)
     stored = bank.select(split)
     if transform == "none":

@@ -83,7 +83,8 @@ def _claims(
             effects = tuple(one.effect.turned if lost else one.effect for one in own)
             trials = trials_of(own) if standing == "few" else None
             solved = tuple(one.optimum for one in own if one.optimum)
-            yield Claim(topic, standing, effects, among, own[0].opponent, trials, solved)
+            numbers = {"start": all(one.is_of_the_start for one in own)}
+            yield Claim(topic, standing, effects, among, own[0].opponent, trials, solved, numbers)
 
 
 def _training(verdict: Verdict) -> Iterator[Claim]:
@@ -120,7 +121,9 @@ def _theory(outcomes: Sequence[Outcome]) -> Iterator[Claim]:
         if own:
             solved = tuple(o.theory_again.optimum for o in own if o.theory_again.optimum)
             effects = tuple(o.theory_told for o in own)
-            yield Claim("theory", standing, effects, among, solved=solved)
+            start = all(o.theory_again.is_of_the_start(o.theory_effect) for o in own)
+            numbers = {"start": start}
+            yield Claim("theory", standing, effects, among, solved=solved, numbers=numbers)
 
 
 def moves(outcomes: Iterable[Outcome], loss: str, same: float) -> tuple[int, int]:

@@ -75,8 +75,11 @@ class Again(NamedTuple):
         if self.optimum is not None:
             smaller = max(trained, self.optimum, key=lambda effect: effect.mean)
             return smaller if self.optimum.is_a_loss else None
-        start = self.zero is not None and self.zero.mean > max(-MARGIN, trained.mean / 2)
-        return None if start else trained
+        return None if self.is_of_the_start(trained) else trained
+
+    def is_of_the_start(self, trained: Effect) -> bool:
+        """Return whether a loss is not there from zero weights: the noise of the random start."""
+        return self.zero is not None and self.zero.mean > max(-MARGIN, trained.mean / 2)
 
 
 _ONCE = Again()  # what was not trained again
@@ -118,6 +121,11 @@ class Tested:
         """Return the difference at the optimum, where that was solved."""
         return None
 
+    @property
+    def is_of_the_start(self) -> bool:
+        """Return whether the difference is the random start's, where that was tried."""
+        return False
+
     def _effect(self, name: str) -> Effect:
         return Effect(self.condition, self.row[name], self.row[f"{name}_ci"])
 
@@ -139,6 +147,11 @@ class Outcome(Tested):
     def optimum(self) -> Effect | None:
         """Return the improvement at the optimum, where that was solved."""
         return self.again.optimum
+
+    @property
+    def is_of_the_start(self) -> bool:
+        """Return whether zero weights do not end in this loss."""
+        return self.again.is_of_the_start(self.effect)
 
     @property
     def theory_effect(self) -> Effect:

@@ -49,7 +49,11 @@ _TONES = {
 }
 _FEW = "There are too few trials to {what} {effects}. {needed}."
 _TUNING_FREE = "The tuning-free λ of the theory"
-_TRAINING = "loses accuracy {effects} by its training alone.{solved}"
+_TRAINING = "loses accuracy {effects} by {blame}.{solved}"
+_BLAME = {
+    False: "its training alone",
+    True: "the random start of its training: from zero weights it does not",
+}
 # By topic and standing; {effects} are places with amounts, {places} without.
 _SENTENCES = {
     "accuracy": {
@@ -133,7 +137,8 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
     elif "values" in numbers:
         ends = sorted({f"{100 * value:.0f}" for value in numbers["optimum"] or ()}, key=int)
         numbers["optimum"] = f" ({' to '.join(ends)} % at the optimum)" if ends else ""
-        numbers["values"] = listed(f"{value:g}" for value in numbers["values"])
+        values = [f"{value:g}" for value in numbers["values"]]
+        numbers["values"] = listed(values) if values else ""
     among, solved = finding.among, phrases(finding.solved, finding.among)
     places = parts(finding.conditions, among) if finding.effects else []
     words = {
@@ -144,6 +149,7 @@ def remark(finding: Claim, verdict: Verdict) -> Remark:
         "solved": f" That is as trained; at the optimum: {solved}." if solved else "",
         "places": listed(where(part, among) for part in places) if places else "",
         "needed": needed_words(*finding.trials) if finding.trials else "",
+        "blame": _BLAME[numbers.pop("start", False)],
         **numbers,
     }
     text = _SENTENCES[finding.topic][finding.standing].format(**words)
