@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from firthshot.banks import Bank
 from firthshot.errors import EpisodeError
 
 Rows = npt.NDArray[np.int64]
+
+_LAYOUTS: WeakKeyDictionary[Bank, dict[str, str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,14 @@ def layout_key(bank: Bank, split: str, ways: int, shots: Shots) -> int:
 
 
 def _layout_digest(bank: Bank, split: str) -> str:
+    """Return the hash of a split's layout, computed once for a bank, which never changes."""
+    known = _LAYOUTS.setdefault(bank, {})
+    if split not in known:
+        known[split] = _hash_layout(bank, split)
+    return known[split]
+
+
+def _hash_layout(bank: Bank, split: str) -> str:
     """Hash class names, counts and row order of a split (no feature values, no other split)."""
     class_rows = bank.class_rows(split)
     digest = hashlib.sha256()

@@ -24,7 +24,7 @@ from firthshot.engine.sgd.blocks import (
 from firthshot.engine.sgd.cosine import CosineSgd, linear_layer_start
 from firthshot.engine.sgd.linear import SpanStart
 from firthshot.kernels import kernel
-from firthshot.kernels.vectors import any_above, lanes_of, vfill, vload, vmul, vstore
+from firthshot.kernels.vectors import lanes_above, lanes_of, vfill, vload, vmul, vstore
 
 COSINE_SGD = Sgd(0.05, 0.9, 0.9, batch_size=4, epochs=12, scale_partial=False)
 CLOSE = {np.float32: {"rtol": 1e-4, "atol": 1e-4}, np.float64: {"rtol": 1e-10, "atol": 1e-10}}
@@ -44,7 +44,7 @@ def record_step(schedule, record, step, begin, decays, power):
     for panel in range(panels):
         decay = vload(decays, panel * lanes)
         scale, off = follow(schedule, record, panel, step, begin, decay, power)
-        far |= any_above(off, vfill(decays, FARTHEST**2))
+        far |= lanes_above(off, vfill(decays, FARTHEST**2)) != 0
         for visit in range(step * record.batch, min((step + 1) * record.batch, n)):
             place = (panel * record.gradients.shape[1] + visit) * lanes
             vstore(record.gradients, place, vmul(scale, vload(record.gradients, place)))

@@ -112,13 +112,12 @@ def show_results(gathered: Gathered, console: Console) -> None:
 
 def _verdict(gathered: Gathered) -> tuple[str, ...]:
     """Return the answer at the top of the page, in the same words."""
-    from firthshot.report.tables.rivals import ranking
-    from firthshot.report.wording.headline import make_headline
+    from firthshot.report.page.render import trials_headline
 
     if not gathered.verdicts and not gathered.summary.unjudged:
         return ()
-    headline = make_headline(gathered.verdicts, gathered.summary.unjudged)
-    lines = (*ranking(gathered), *headline.lines, *headline.more)
+    headline = trials_headline(gathered)
+    lines = (*headline.lines, *headline.more)
     return (f"{headline.question} {headline.answer}", *(f"- {line}" for line in lines))
 
 

@@ -225,7 +225,7 @@ def _train_block(
     results: Results,
 ) -> None:  # fmt: skip
     """Train trials at once; where one is refused, each alone."""
-    if isinstance(head, BlockHead) and len(block) > 1:
+    if isinstance(head, BlockHead):
         try:
             trials, labels = source.block(block, head, penalty)
             answers = head.classify(trials)

@@ -54,11 +54,11 @@ def tim_logits(rows, options, prototypes, logits):
             if options.cosine:
                 logits[l, k] *= rows.dtype.type(options.temperature / np.sqrt(size))
             else:
-                _by_distance(logits[l, k], options.temperature, size)
+                by_distance(logits[l, k], options.temperature, size)
 
 
 @kernel(fastmath={"reassoc", "contract"})
-def _by_distance(products, temperature, size):
+def by_distance(products, temperature, size):
     """Replace ⟨w, x⟩ by τ (⟨w, x⟩ − ½‖w‖²)."""
     factor, shift = products.dtype.type(temperature), products.dtype.type(0.5 * size)
     for i in range(products.size):
@@ -66,7 +66,7 @@ def _by_distance(products, temperature, size):
 
 
 @kernel
-def _softmax(logits, p, totals):
+def softmax(logits, p, totals):
     """Write p down the columns of logits (K, columns), of which the largest is taken off."""
     n_classes, columns = logits.shape
     for q in range(0, columns, lanes_in(p)):
@@ -107,7 +107,7 @@ def descend(rows, means, targets, weight, options, prototypes, logits):
         for step in range(options.steps):
             tim_logits(here, options, w, z)
             for l in range(len(w)):
-                _softmax(z[l], p, totals)
+                softmax(z[l], p, totals)
                 _by_logits(z[l], p, targets[t, l], weight[t, l], options, len(here))
             _by_prototypes(here, options, w, z, gradient)
             _adam(
@@ -205,12 +205,12 @@ def alternate(rows, means, targets, weight, options, prototypes, logits):
         for l in range(many):
             c[l] = 0.0
             c[l, :, : means.shape[2]] = means[t]
-        _combine(c, here, products, prototypes[t], found)
+        combine(c, here, products, prototypes[t], found)
         for _ in range(options.steps):
             for l in range(many):
                 _by_turns(c[l], found[l], z[l], p, totals, targets[t, l], weight[t, l], options, n)
             pulled, z = z, pulled
-            _combine(pulled, here, products, prototypes[t], z)
+            combine(pulled, here, products, prototypes[t], z)
             moved = np.abs(z - found).max()
             c, pulled = pulled, c
             found, z = z, found
@@ -222,7 +222,7 @@ def alternate(rows, means, targets, weight, options, prototypes, logits):
 
 
 @kernel
-def _combine(c, rows, products, prototypes, found):
+def combine(c, rows, products, prototypes, found):
     """Write c X X' (L, K, columns) of one trial."""
     columns, d = c.shape[2], rows.shape[1]
     flat, out = c.reshape(-1, columns), found.reshape(-1, columns)
@@ -247,8 +247,8 @@ def _by_turns(c, products, out, p, totals, targets, weight, options, n):
         for i in range(n):
             size += c[k, i] * products[k, i]
         out[k] = products[k]
-        _by_distance(out[k], options.temperature, size)
-    _softmax(out, p, totals)
+        by_distance(out[k], options.temperature, size)
+    softmax(out, p, totals)
     for q in range(columns):
         totals[q] = np.log(totals[q])
     power, share = vfill(p, kind(1 + options.alpha)), kind(options.ce / (1 + options.alpha))

@@ -189,18 +189,27 @@ def _smooth(rows, shots, near, steps, weight, means, logits):
         logs = _assign(pull, far, p, queries)
         gap = 0.0
         for k in range(n_classes):
-            for q in range(queries):
-                total = rows.dtype.type(0)
-                for m in range(near.shape[1]):
-                    total += p[k, near[q, m]]
-                after[k, q] = rows.dtype.type(weight) * total
-                gap += p[k, q] * (pull[k, q] - after[k, q])
+            gap += _drawn(near, weight, p[k], pull[k], after[k])
         before, bound = bound, gap - logs
         if step == steps or (step > 2 and abs(bound - before) <= 1e-6 * abs(before)):
             break
         pull, after = after, pull
     for k in range(n_classes):
         logits[k, shots : shots + queries] = (pull[k] - far[k])[:queries]
+
+
+@kernel(fastmath={"reassoc", "contract"})
+def _drawn(near, weight, p, pull, after):
+    """Write weight · Σ p of the neighbours; return Σ p (pull − that)."""
+    for q in range(len(near)):
+        total = p.dtype.type(0)
+        for m in range(near.shape[1]):
+            total += p[near[q, m]]
+        after[q] = p.dtype.type(weight) * total
+    gap = p.dtype.type(0)
+    for q in range(len(near)):
+        gap += p[q] * (pull[q] - after[q])
+    return gap
 
 
 @kernel
@@ -224,6 +233,11 @@ def _assign(pull, far, p, queries):
         share = vdiv(vfill(p, 1.0), total)
         for k in range(n_classes):
             vstore(p, k * columns + q, vmul(share, vload(p, k * columns + q)))
+    product = 1.0  # one logarithm for 32 of them: a total is at most the number of classes
     for q in range(queries):
-        logs += tops[q] + np.log(totals[q])
-    return logs
+        logs += tops[q]
+        product *= totals[q]
+        if q % 32 == 31:
+            logs += np.log(product)
+            product = 1.0
+    return logs + np.log(product)

@@ -10,9 +10,9 @@ import numpy as np
 from firthshot.arrays import Array, round_up
 from firthshot.kernels import kernel
 from firthshot.kernels.narrow import dots
-from firthshot.kernels.vectors import lanes_of
+from firthshot.kernels.vectors import lanes_above, lanes_in, lanes_of, lowest_bit, vfill, vload
 
-_TILE = 5  # rows that `dots` takes at once
+_TILE = 20  # rows that stay in the nearest cache while the others pass
 
 
 class TrialRows(NamedTuple):
@@ -74,20 +74,35 @@ def nearest_others(rows, found):
 
     The largest comes first, of equal ones the first. A pair is computed once.
     """
-    n, count = found.shape
-    best, cosines = np.full((n, count), -np.inf, rows.dtype), np.empty((_TILE, n), rows.dtype)
+    (n, count), lanes = found.shape, lanes_in(rows)
+    columns = -(-n // lanes) * lanes
+    best, cosines = np.full((n, count), -np.inf, rows.dtype), np.empty((_TILE, columns), rows.dtype)
+    least = np.full(columns, -np.inf, rows.dtype)  # of the best of every row, which a value passes
     if not count:
         return
     for start in range(0, n, _TILE):
         end = min(start + _TILE, n)
         dots(rows[start:end], rows, start, n, cosines)
+        cosines[:, n:] = -np.inf
         for i in range(start, end):
-            for j in range(i + 1, n):
-                value = cosines[i - start, j]
-                if value > best[i, count - 1]:
-                    _insert(value, j, best[i], found[i])
-                if value > best[j, count - 1]:
-                    _insert(value, i, best[j], found[j])
+            first = (i + 1) // lanes * lanes
+            cosines[i - start, first : i + 1] = -np.inf
+            for q in range(first, columns, lanes):
+                values = vload(cosines, (i - start) * columns + q)
+                above = lanes_above(values, vload(least, q))
+                own = lanes_above(values, vfill(least, least[i]))
+                while above:
+                    j = q + lowest_bit(above)
+                    _insert(cosines[i - start, j], i, best[j], found[j])
+                    least[j] = best[j, count - 1]
+                    above &= above - 1
+                while own:
+                    j = q + lowest_bit(own)
+                    value = cosines[i - start, j]
+                    if value > least[i]:
+                        _insert(value, j, best[i], found[i])
+                        least[i] = best[i, count - 1]
+                    own &= own - 1
 
 
 @kernel

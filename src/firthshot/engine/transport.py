@@ -6,11 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firthshot.engine.prototypes import add_row, class_means, square
+from firthshot.engine.information import by_distance, combine, softmax
 from firthshot.engine.rows import take
 from firthshot.kernels import kernel
-from firthshot.kernels.elementary import exp_in_place
-from firthshot.kernels.narrow import dots, mixtures
+from firthshot.kernels.narrow import gram
+from firthshot.kernels.vectors import (
+    lanes_in,
+    vdiv,
+    vfill,
+    vfma,
+    vload,
+    vmax,
+    vmul,
+    vstore,
+    vsub,
+)
 
 _LEAST = 1e-12
 
@@ -25,91 +35,107 @@ class TransportOptions(NamedTuple):
     close: Any
 
 
-@kernel
-def transported(rows, labels, options, means, logits):
-    """Move prototypes (T, K, d) towards their queries, as PT-MAP; write logs of the last plan.
+@kernel(error_model="numpy")
+def transported(rows, members, options, means, logits):
+    """Move prototypes towards their queries, as PT-MAP; write logs of the last plan.
 
-    Logits have a column for every row; those of the support are not written.
+    ``members`` (T, K, N) are ones where a support row is of a class, ``means`` (T, K, d) is room,
+    and logits have a column for every row; those of the support are not written. Prototypes stay
+    combinations c X of the rows. Products c X X' come from the Gram matrix where that takes fewer
+    multiplications.
     """
-    here, shots = rows.here, labels.shape[1]
-    queries, n_classes, kind = here[shots:], means.shape[1], means.dtype.type
-    asked = len(queries)
-    plan, shares = np.empty((n_classes, asked)), np.empty((n_classes, asked), here.dtype)
-    fixed, pulled = np.empty_like(means[0]), np.empty_like(means[0])
-    for t in range(len(labels)):
+    here, (n_classes, shots), columns = rows.here, members.shape[1:], logits.shape[2]
+    (n, d), kind = here.shape, here.dtype.type
+    room = np.zeros((4, 1, n_classes, columns), here.dtype)
+    c, found, first, plan = room[0], room[1], room[2, 0], room[3, 0]
+    totals, counts = np.empty(columns, here.dtype), np.empty(n_classes)
+    by_class, by_query = np.empty(n_classes, here.dtype), np.empty(columns, here.dtype)
+    paired = n * (d + 2 * options.steps * n_classes) < 4 * options.steps * n_classes * d
+    products = np.zeros((n, columns if paired else 0), here.dtype)
+    for t in range(len(members)):
         if not take(rows, t):
             return False
-        class_means(here, labels[t], means[t])
-        counts = np.zeros(n_classes)
-        for i in range(shots):
-            counts[labels[t, i]] += 1
-        fixed[:] = means[t]
-        for _ in range(options.steps):
-            _plan(queries, means[t], options, shares, plan)
-            shares[:] = plan
-            mixtures(shares, queries, pulled)
-            for k in range(n_classes):
-                rate = options.rate / (counts[k] + plan[k].sum())
-                means[t, k] *= kind(1 - options.rate)
-                add_row(means[t, k], fixed[k], kind(rate * counts[k]))
-                add_row(means[t, k], pulled[k], kind(rate))
-        _plan(queries, means[t], options, shares, plan)
-        logits[t, :, shots : shots + asked] = np.log(plan + _LEAST)
+        if products.size:
+            gram(here, products)
+        for k in range(n_classes):
+            counts[k] = members[t, k].sum()
+            c[0, k, :shots] = members[t, k] / counts[k]
+            c[0, k, shots:] = 0
+        first[:], by_class[:], by_query[:] = c[0], 1, 1
+        for step in range(options.steps + 1):
+            combine(c, here, products, means[t : t + 1], found)
+            _costs(c[0], found[0], options.sharpness)
+            softmax(found[0], plan, totals)
+            plan[:, :shots] = 0
+            plan[:, n:] = 0
+            _balance(plan, n - shots, options.scalings, options.close, by_class, by_query)
+            if step < options.steps:
+                _pull(c[0], first, plan, counts, by_class, by_query, options.rate)
+        least = kind(np.log(_LEAST))
+        for q in range(shots, n):
+            by_query[q] = np.log(by_query[q] / totals[q])
+        for k in range(n_classes):
+            share = np.log(by_class[k])
+            for q in range(shots, n):
+                logits[t, k, q] = max(found[0, k, q] + share + by_query[q], least)
     return True
 
 
-@kernel
-def _plan(queries, prototypes, options, near, plan):
-    """Write the plan (K, Q) that gives every query one class and every class as many.
-
-    Costs are ‖w − x‖², but for ‖x‖², which all classes of a query share.
-    """
-    dots(prototypes, queries, 0, len(queries), near)
-    tops = np.full(len(queries), -np.inf, near.dtype)
-    for k in range(len(near)):
-        size = square(prototypes[k])
-        for q in range(tops.size):
-            near[k, q] = near.dtype.type(options.sharpness) * (2 * near[k, q] - size)
-            tops[q] = max(tops[q], near[k, q])
-    for k in range(len(near)):
-        for q in range(tops.size):
-            plan[k, q] = near[k, q] - tops[q]
-    exp_in_place(plan.ravel(), np.empty(plan.size))
-    _balance(plan, options.scalings, options.close)
+@kernel(fastmath={"reassoc", "contract"})
+def _costs(c, found, sharpness):
+    """Replace ⟨w, x⟩ by −sharpness ‖w − x‖², but for what all classes of a row share."""
+    for k in range(len(c)):
+        size = c.dtype.type(0)
+        for i in range(c.shape[1]):
+            size += c[k, i] * found[k, i]
+        by_distance(found[k], 2 * sharpness, size)
 
 
 @kernel(fastmath={"reassoc", "contract"}, error_model="numpy")
-def _balance(plan, steps, close):
-    """Scale a plan in place until every query has one class and every class as many.
+def _pull(c, first, plan, counts, by_class, by_query, rate):
+    """Move prototypes by a rate towards the means of the support and their share of queries."""
+    kind = c.dtype.type
+    for k in range(len(c)):
+        here, share, size = c[k], plan[k], kind(0)
+        for i in range(here.size):
+            share[i] *= by_class[k] * by_query[i]
+            size += share[i]
+        weight = kind(rate / (counts[k] + size))
+        for i in range(here.size):
+            drawn = share[i] + kind(counts[k]) * first[k, i]
+            here[i] += weight * drawn - kind(rate) * here[i]
 
-    It is done when no query's total moved by ``close`` in a step, or after so many steps. Factors
-    of classes and queries are found first; the plan itself is scaled once, at the end.
+
+@kernel(error_model="numpy")
+def _balance(plan, queries, steps, close, by_class, by_query):
+    """Find factors by which every query has one class and every class as many queries.
+
+    It is done when no query's total moved by ``close`` in a step, or after so many steps. The
+    classes' factors are those of the plan before, from which the next ones are not far. Columns
+    (K, whole vectors) that are no queries are zero.
     """
-    n_classes, queries = plan.shape
-    by_class, by_query, before = np.empty(n_classes), np.empty(queries), np.empty(queries)
-    sums = np.zeros(queries)  # of the plan with the classes' factors
-    for c in range(n_classes):
-        for q in range(queries):
-            sums[q] += plan[c, q]
-    before[:] = sums
+    (n_classes, columns), kind = plan.shape, plan.dtype.type
+    one, least, zero = vfill(plan, 1.0), vfill(plan, 1e-30), vfill(plan, 0.0)
+    lanes = np.empty(lanes_in(plan), plan.dtype)
+    before = np.ones(columns, plan.dtype)
     for _ in range(steps):
-        for q in range(queries):
-            by_query[q] = 1.0 / sums[q]
-        sums[:] = 0.0
-        for c in range(n_classes):
-            size = 0.0
-            for q in range(queries):
-                size += plan[c, q] * by_query[q]
-            by_class[c] = factor = queries / n_classes / max(size, _LEAST)
-            for q in range(queries):
-                sums[q] += factor * plan[c, q]
-        moved = 0.0
-        for q in range(queries):
-            total = sums[q] * by_query[q]
-            moved = max(moved, abs(before[q] - total))
-            before[q] = total
-        if moved < close:
+        moved = zero
+        for q in range(0, columns, lanes_in(plan)):
+            total = zero
+            for c in range(n_classes):
+                share = vfill(plan, by_class[c])
+                total = vfma(share, vload(plan, c * columns + q), total)
+            now = vmul(total, vload(by_query, q))
+            gap = vsub(now, vload(before, q))
+            moved = vmax(vmax(gap, vsub(zero, gap)), moved)
+            vstore(before, q, now)
+            vstore(by_query, q, vdiv(one, vmax(total, least)))
+        vstore(lanes, 0, moved)
+        if lanes.max() < close:
             break
-    for c in range(n_classes):
-        for q in range(queries):
-            plan[c, q] *= by_class[c] * by_query[q]
+        for c in range(n_classes):
+            size = zero
+            for q in range(0, columns, lanes_in(plan)):
+                size = vfma(vload(plan, c * columns + q), vload(by_query, q), size)
+            vstore(lanes, 0, size)
+            by_class[c] = kind(queries / n_classes) / max(lanes.sum(), kind(_LEAST))

@@ -194,15 +194,25 @@ def vfma(typingctx, left, right, addend):
 
 
 @intrinsic
-def any_above(typingctx, left, right):
-    """Return whether any lane of ``left`` is above that of ``right``; NaN is not."""
+def lanes_above(typingctx, left, right):
+    """Return the lanes of ``left`` that are above those of ``right``, as bits; NaN is not."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = ir.IntType(args[0].type.count)
         mask = builder.bitcast(builder.fcmp_ordered(">", *args), lanes)
-        return builder.icmp_unsigned("!=", mask, ir.Constant(lanes, 0))
+        return builder.zext(mask, ir.IntType(64))
 
-    return types.boolean(left, right), codegen
+    return types.int64(left, right), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """Return the number of the lowest bit that is set, of an integer that is not zero."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), codegen
 
 
 @intrinsic

@@ -169,14 +169,14 @@ def test_hovering_tells_interval_and_counts(opened: Chromium) -> None:
 
 def test_tables_sort_up_and_down(opened: Chromium) -> None:
     column = (
-        "[...document.querySelectorAll('.sortable')[0].tBodies[0].rows]"
+        "[...document.querySelectorAll('#tables .sortable')[0].tBodies[0].rows]"
         ".map((row) => Number(row.cells[{at}].dataset.sort))"
     )
     at = opened.run(
-        "[...document.querySelectorAll('.sortable')[0].tHead.rows[0].cells]"
+        "[...document.querySelectorAll('#tables .sortable')[0].tHead.rows[0].cells]"
         ".findIndex((cell) => cell.textContent.trim() === 'Before')"
     )
-    click = f"document.querySelectorAll('.sortable')[0].tHead.rows[0].cells[{at}]"
+    click = f"document.querySelectorAll('#tables .sortable')[0].tHead.rows[0].cells[{at}]"
     for order, word in ((False, "ascending"), (True, "descending")):
         opened.run(f"{click}.querySelector('button').click()")
         values = opened.run(column.format(at=at))

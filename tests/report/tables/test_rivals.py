@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from scipy.stats import rankdata
 
 from firthshot.experiments.run.record import read_times
 from firthshot.report.gather import Gathered, gather
 from firthshot.report.page.render import headline_of
-from firthshot.report.tables.rivals import is_transductive, ranking, rival_tables
-from firthshot.report.wording import head_name
+from firthshot.report.tables.rivals import ranking, rival_tables
+from firthshot.report.wording import head_name, is_transductive
 from report.runs_made import toy_run
 
 HEADS = ["linear", "simpleshot-l2n", "nearest-neighbour", "bd-cspn", "tim"]
@@ -27,7 +28,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Gathered:
 
 @pytest.fixture(scope="module")
 def lines(gathered: Gathered) -> list[dict[str, Any]]:
-    (made,) = rival_tables(gathered)
+    _, made = rival_tables(gathered)
     return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
 
 
@@ -84,6 +85,23 @@ def test_milliseconds_are_those_on_record(gathered: Gathered, lines: list[dict[s
     assert shown == pytest.approx(sorted(1000 * seconds for seconds in times.values()), abs=0.006)
 
 
+def test_the_overview_has_a_line_for_every_method(
+    gathered: Gathered, lines: list[dict[str, Any]]
+) -> None:
+    made, _ = rival_tables(gathered)
+    cells = (dict(zip(made.columns, row, strict=True)) for row in made.rows)
+    rows = {row["Method"]: row for row in cells}
+    assert len(rows) == len(HEADS) + 2
+    for line in lines:
+        assert rows[line["Method"]][f"3-way {line['Shot']}-shot"] == line["Accuracy"]
+    kinds = [row["Kind"] for row in rows.values()]
+    assert kinds == sorted(kinds)
+    for kind in set(kinds):
+        ranks = [row["Mean rank"] for row in rows.values() if row["Kind"] == kind]
+        assert ranks == sorted(ranks)
+        assert sum(ranks) == pytest.approx(len(ranks) * (len(ranks) + 1) / 2, abs=0.3)
+
+
 def test_few_heads_have_no_such_table(tmp_path: Path) -> None:
     folder = toy_run(tmp_path, heads=["linear"], ways=[3], shots=[1], trials=3)
     assert list(rival_tables(gather([folder]))) == []
@@ -94,17 +112,27 @@ def test_the_headline_has_the_first_places_and_firths(
     gathered: Gathered, lines: list[dict[str, Any]]
 ) -> None:
     inductive = [line for line in lines if line["Kind"] == "inductive"]
-    ranks: dict[str, list[int]] = {}
-    for line in inductive:
-        own = [other["Accuracy"] for other in inductive if other["Shot"] == line["Shot"]]
-        ranks.setdefault(line["Method"], []).append(sorted(own)[::-1].index(line["Accuracy"]) + 1)
-    means = {name: sum(own) / 2 for name, own in ranks.items()}
+    shots = {line["Shot"] for line in lines}
+    ranks: dict[str, list[float]] = {}
+    for shot in shots:
+        own = [line for line in inductive if line["Shot"] == shot]
+        for line, rank in zip(own, rankdata([-line["Accuracy"] for line in own]), strict=True):
+            ranks.setdefault(line["Method"], []).append(rank)
+    means = {name: sum(own) / len(shots) for name, own in ranks.items()}
+    best = min(means, key=lambda name: means[name])
     headline = headline_of(gathered)
     assert headline.question == "Which method is best here?"
-    assert headline.lines[0].startswith("Does Firth help here? ")
-    said = headline.answer
-    assert said.startswith(
-        "By mean rank of accuracy over 2 settings, the first of 5 inductive methods are "
+    assert f"{best} leads the 5 inductive methods, ".lower() in headline.answer.lower()
+    assert headline.answer.endswith(" the 2 transductive ones.")
+    places, unbeaten, transductive, firth, *_ = headline.lines
+    assert places.startswith(f"Mean rank of accuracy in 2 settings: {best} {means[best]:.1f}, ")
+    number = 1 + sorted(means, key=lambda name: means[name]).index("linear + Firth")
+    assert number > 3
+    assert f"linear + Firth is number {number} ({means['linear + Firth']:.1f})" in places
+    first = [line["Method"] for line in inductive if line["Rank"] == 1]
+    assert f"better than {best} in {first.count(best)} of 2 settings" in unbeaten
+    assert f"than linear + Firth in {first.count('linear + Firth')}." in unbeaten
+    assert transductive.startswith(
+        "Transductive methods see all queries at once; their mean ranks: "
     )
-    assert f"{min(means, key=lambda name: means[name])} ({min(means.values()):.1f})" in said
-    assert f"({means['linear + Firth']:.1f})" in said
+    assert firth.startswith("Does Firth help here? ")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from firthshot.calibration._kernels.products import gather, project
 from firthshot.kernels import kernel
 from firthshot.kernels.mean_loss import cross_entropy
+from firthshot.kernels.narrow import add_mixtures, dots
 from firthshot.kernels.vectors import lanes_in, vadd, vfill, vfma, vload, vstore
 
 # Rows of a pass: 128 × 640 float32 are a third of a megabyte, which stays in a cache of the second
@@ -20,7 +20,7 @@ def logits(x, weights, out):
     for first in range(0, x.shape[0], BLOCK):
         rows = min(BLOCK, x.shape[0] - first)
         _fetch(x, first, rows)
-        project(x, first, rows, weights, out)
+        dots(weights, x, first, first + rows, out)
 
 
 @kernel
@@ -30,7 +30,7 @@ def pull_back(x, by_logits, out):
     for first in range(0, x.shape[0], BLOCK):
         rows = min(BLOCK, x.shape[0] - first)
         _fetch(x, first, rows)
-        gather(x, first, rows, by_logits, out)
+        add_mixtures(by_logits, x, first, first + rows, out)
 
 
 @kernel
@@ -80,12 +80,12 @@ def whole_step(loss, x, direction, z, step_z, state, gradient):
     for first in range(0, n, BLOCK):
         rows = min(BLOCK, n - first)
         _fetch(x, first, rows)
-        project(x, first, rows, direction, step_z)
+        dots(direction, x, first, first + rows, step_z)
         for c in range(n_classes):
             for q in range(c * n + first, c * n + first + rows, lanes):
                 vstore(moved, q, vadd(vload(z, q), vload(step_z, q)))
         value += cross_entropy(loss, state, first, rows)
-        gather(x, first, rows, state.gradient, gradient)
+        add_mixtures(state.gradient, x, first, first + rows, gradient)
     return value, inner(state.gradient, step_z)
 
 

@@ -111,4 +111,4 @@ class PtMap(Transductive):
         from firthshot.engine.transport import TransportOptions, transported
 
         options = TransportOptions(self.steps, self.rate, self.sharpness, *_SINKHORN)
-        block.run(transported, block.labels, options, means, logits)
+        block.run(transported, block.members(), options, means, logits)

@@ -56,7 +56,7 @@ from firthshot.engine.sgd.training import (
 from firthshot.kernels import kernel
 from firthshot.kernels.softmax import logit_gradient, to_class_layout, to_row_layout
 from firthshot.kernels.vectors import (
-    any_above,
+    lanes_above,
     lanes_of,
     vadd,
     vdiv,
@@ -271,7 +271,7 @@ def _step(task, state, scale, rows, work, record, step, begin, power):
         place = (panel * record.decays.shape[1] + step) * record.batch * lanes
         for i in range(rows.size):
             vstore(gradients, place + i * lanes, vmul(weight, vload(d, i * wide + at)))
-    return any_above(farthest, vfill(d, FARTHEST**2))
+    return lanes_above(farthest, vfill(d, FARTHEST**2)) != 0
 
 
 @kernel(allocates=False)

@@ -37,6 +37,7 @@ from firthshot.report.wording.page import beside_words, eyebrow, folded_words, r
 
 PAGE = Path(__file__).parent
 _SCRIPTS = ("data", "controls", "rows", "draw", "tables", "main")
+_METHODS = "rivals-"  # tables that stand before the verdicts on single penalties
 _OVER_CLASSES = ("improvement_classes_low", "theory_improvement_classes_low")
 _PICTURES = 400_000  # bytes of figures that the page holds at most; the others lie beside it
 _UNLIKE_CHARTS = ("geometric", "rope")  # figures that show what no chart of the page does
@@ -67,7 +68,8 @@ def render(
         "topics": TOPICS,
         "class_intervals": any(chosen[name].is_not_null().any() for name in _OVER_CLASSES),
         "verdicts": [card(verdict) for verdict in gathered.verdicts],
-        "tables": [table_view(table) for table in tables],
+        "methods": [table_view(table) for table in tables if table.name.startswith(_METHODS)],
+        "tables": [table_view(table) for table in tables if not table.name.startswith(_METHODS)],
         "downloads": downloads,
         **(shown := _pictures(figures)),
         "folded_words": folded_words(len(figures), *map(len, shown.values())),
@@ -82,6 +84,7 @@ def render(
 def _sections(context: dict[str, Any]) -> list[tuple[str, str]]:
     found = [("verdict", "Verdict"), ("charts", "Charts"), ("detail", "In detail")]
     found = found if context["verdicts"] else []
+    found = [("methods", "Methods"), *found] if context["methods"] else found
     found += [("pictures", "Pictures")] if context["pictures"] else []
     return [*found, ("tables", "Tables"), ("notes", "Warnings"), ("run", "Runs"), ("cite", "Cite")]
 
@@ -140,15 +143,19 @@ def headline_of(gathered: Gathered) -> Headline:
     if not gathered.verdicts and not summary.unjudged and "novel" in summary.all["split"]:
         return nothing_chosen(summary.penalised)
     if gathered.verdicts or any(run.kind == TRIALS for run in gathered.runs):
-        headline = make_headline(gathered.verdicts, summary.unjudged)
-        places = " ".join(ranking(gathered))
-        if places:  # many methods: which is best is asked first, Firth second
-            lines = (f"{headline.question} {headline.answer}", *headline.lines)
-            headline = dataclasses.replace(
-                headline, question="Which method is best here?", answer=places, lines=lines
-            )
+        headline = trials_headline(gathered)
         return dataclasses.replace(headline, lines=(*headline.lines, *summary.not_judged))
     return geometric_headline(gathered.geometric)
+
+
+def trials_headline(gathered: Gathered) -> Headline:
+    """Answer on the trials; of many methods which is best is asked first, Firth second."""
+    headline = make_headline(gathered.verdicts, gathered.summary.unjudged)
+    answer, *places = ranking(gathered) or [""]
+    if not answer:
+        return headline
+    lines = (*places, f"{headline.question} {headline.answer}", *headline.lines)
+    return Headline("Which method is best here?", answer, "plain", lines, headline.more)
 
 
 def card(verdict: Verdict) -> dict[str, Any]:
@@ -172,7 +179,7 @@ def card(verdict: Verdict) -> dict[str, Any]:
 
 
 _FULL = 40  # lines; longer tables are folded
-_OPEN = ("artificial", "improvement", "published", "geometric")  # the others are folded too
+_OPEN = ("rivals", "artificial", "improvement", "published", "geometric")  # others are folded
 
 
 def table_view(table: Table) -> dict[str, Any]:

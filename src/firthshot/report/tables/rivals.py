@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from firthshot.engine import registered_heads
 from firthshot.experiments.run.record import TIMED
 from firthshot.experiments.schema import METHOD, grouped
 from firthshot.experiments.statistics import ALPHA, holm
@@ -17,49 +16,135 @@ from firthshot.report.plots.groups import Row, labels, method_name
 from firthshot.report.tables.cells import WIDTH, Number, Table, p_value, percent, place, table
 from firthshot.report.verdict import Condition
 from firthshot.report.verdict.outcomes import turned
-from firthshot.report.wording import counted, head_name, listed, penalty_name
+from firthshot.report.wording import (
+    capital,
+    counted,
+    head_name,
+    is_transductive,
+    listed,
+    penalty_name,
+)
 
 _method = itemgetter(*METHOD)
 FEWEST = 4  # heads, with the two references: fewer have tables enough
 MANY = 5  # inductive methods: a headline does not rank fewer
+_FIRST = 3  # that it names
+_MARK = " (transductive)"  # in the names of such methods
 
 
 def rival_tables(gathered: Gathered) -> Iterator[Table]:
-    """Return a table for every bank on which many heads were trained."""
+    """Return two tables for every bank on which many heads were trained: accuracies, and all."""
+    for bank, label, full in _full_tables(gathered):
+        yield _overview(full, bank, label)
+        yield full
+
+
+def _full_tables(gathered: Gathered) -> Iterator[tuple[str, str | None, Table]]:
+    """Yield bank, label and table of every bank with many heads."""
     chosen = gathered.summary.chosen.to_dicts()
     banks = list(dict.fromkeys((row["bank"], row["transform"]) for row in chosen))
     keys = [{"bank": bank, "transform": transform} for bank, transform in banks]
     for (bank, transform), label in zip(banks, labels(keys), strict=True):
         own = [row for row in chosen if (row["bank"], row["transform"]) == (bank, transform)]
         if len({row["head"] for row in own}) >= FEWEST:
-            yield _table(own, gathered, label)
+            yield bank, label, _table(own, gathered, label)
 
 
-def ranking(gathered: Gathered) -> Iterator[str]:
-    """Say which inductive methods have the best mean ranks of all settings, and Firth's place."""
-    places: dict[str, list[int]] = {}
-    for one in rival_tables(gathered):
-        lines = [dict(zip(one.columns, cells, strict=True)) for cells in one.rows]
-        inductive = [line for line in lines if line["Kind"] == "inductive"]
-        for own in grouped(inductive, itemgetter("Way", "Shot")).values():
-            for line in own:  # equal accuracies share a place
-                better = sum(other["Accuracy"] > line["Accuracy"] for other in own)
-                places.setdefault(line["Method"], []).append(1 + better)
-    settings = max(map(len, places.values()), default=0)
-    means = {name: sum(own) / settings for name, own in places.items() if len(own) == settings}
-    if len(means) < MANY:
-        return
-    order = sorted(means, key=lambda name: means[name])
-    firsts = listed(f"{name} ({means[name]:.1f})" for name in order[:3])
-    firth = next((name for name in order[3:] if name.endswith(f" + {penalty_name('firth')}")), None)
-    place = f"; {firth} is number {order.index(firth) + 1} ({means[firth]:.1f})" if firth else ""
-    yield (
-        f"By mean rank of accuracy over {counted(settings, 'setting')}, the first of {len(means)} "
-        f"inductive methods are {firsts}{place}."
-    )
+def ranking(gathered: Gathered) -> list[str]:
+    """Say which methods lead their kind, then by how much, and Firth's place.
+
+    Nothing where few inductive methods are there.
+    """
+    kinds: dict[str, dict[str, list[_Place]]] = {"inductive": {}, "transductive": {}}
+    for _, _, one in _full_tables(gathered):
+        for kind, method, _, ranked in _placed(one):
+            kinds[kind].setdefault(method, []).append(ranked)
+    settings = max(map(len, kinds["inductive"].values()), default=0)
+    means = {kind: _means(places, settings) for kind, places in kinds.items()}
+    own = means["inductive"]
+    if len(own) < MANY:
+        return []
+    order = list(own)
+    firth = next((name for name in order if name.endswith(f" + {penalty_name('firth')}")), None)
+    place = ""
+    if firth and firth not in order[:_FIRST]:
+        place = f"; {firth} is number {order.index(firth) + 1} ({own[firth]:.1f})"
+    said = [
+        f"Mean rank of accuracy in {counted(settings, 'setting')}: {_first(own)}{place}.",
+        *_unbeaten(kinds["inductive"], dict.fromkeys(filter(None, (order[0], firth))), settings),
+    ]
+    leads = f"{capital(order[0])} leads the {len(own)} inductive methods"
+    if others := means["transductive"]:
+        names = f"Transductive methods see all queries at once; their mean ranks: {_first(others)}."
+        said.append(names.replace(_MARK, ""))
+        leads += f", {next(iter(others)).replace(_MARK, '')} the {len(others)} transductive ones"
+    return [f"{leads}.", *said]
 
 
-def _table(rows: list[Row], gathered: Gathered, label: str) -> Table:
+def _placed(full: Table) -> Iterator[tuple[str, str, Row, _Place]]:
+    """Yield kind, name, line and place of every method and setting of a table."""
+    lines = [dict(zip(full.columns, cells, strict=True)) for cells in full.rows]
+    for own in grouped(lines, itemgetter("Way", "Shot", "Kind")).values():
+        for line in own:
+            yield line["Kind"], line["Method"], line, _Place.of(line, own)
+
+
+def _overview(full: Table, bank: str, label: str | None) -> Table:
+    """Return accuracies, a method a line and a setting a column, best mean rank first."""
+    found: dict[tuple[str, str], list[tuple[Row, _Place]]] = {}
+    for kind, method, line, ranked in _placed(full):
+        found.setdefault((kind, method), []).append((line, ranked))
+    settings = max(map(len, found.values()))
+    rows = []
+    for (kind, method), own in found.items():
+        mean = sum(ranked.rank for _, ranked in own) / len(own) if len(own) == settings else None
+        row = {"Kind": kind, "Method": method, "Mean rank": mean and Number(mean, 1)}
+        for line, _ in own:
+            shot = line["Shot"]
+            setting = f"{line['Way']}-way {shot}{'-shot' if str(shot).isdigit() else ''}"
+            row |= {setting: line["Accuracy"], f"{setting}{WIDTH}": line[f"Accuracy{WIDTH}"]}
+        rows.append(row)
+    rows.sort(key=lambda row: (row["Kind"], row["Mean rank"] or settings * len(rows)))
+    return table("rivals-overview", label, rows, {"bank": bank})
+
+
+class _Place(NamedTuple):
+    """Where a method stands among its kind in a setting; equal accuracies share their mean rank."""
+
+    rank: float
+    unbeaten: bool
+
+    @classmethod
+    def of(cls, line: Row, own: list[Row]) -> _Place:
+        better = sum(other["Accuracy"] > line["Accuracy"] for other in own)
+        equal = sum(other["Accuracy"] == line["Accuracy"] for other in own)
+        return cls(better + (equal + 1) / 2, line["Rank"] == 1)
+
+
+def _means(places: dict[str, list[_Place]], settings: int) -> dict[str, float]:
+    """Return the mean ranks of the methods that are in every setting, best first."""
+    found = {
+        name: sum(place.rank for place in own) / settings
+        for name, own in places.items()
+        if len(own) == settings
+    }
+    return dict(sorted(found.items(), key=itemgetter(1)))
+
+
+def _first(means: dict[str, float]) -> str:
+    return listed(f"{name} {mean:.1f}" for name, mean in list(means.items())[:_FIRST])
+
+
+def _unbeaten(
+    places: dict[str, list[_Place]], names: Iterable[str], settings: int
+) -> Iterator[str]:
+    """Say how often nothing is significantly better, as a lead may be chance."""
+    first, *more = (f"{name} in {sum(one.unbeaten for one in places[name])}" for name in names)
+    rest = f", than {listed(more)}" if more else ""
+    yield f"No inductive method is significantly better than {first} of {settings} settings{rest}."
+
+
+def _table(rows: list[Row], gathered: Gathered, label: str | None) -> Table:
     settings = grouped(rows, Condition.of)
     contrasts = _contrasts(gathered, rows[0]["bank"], rows[0]["transform"])
     lines = [
@@ -104,12 +189,6 @@ def _shown(line: Row, p: float, gathered: Gathered) -> Row:
         "p (Holm)": p_value(p) if tested else None,
         "ms": None if seconds is None else Number(1000 * seconds, 2),
     }
-
-
-def is_transductive(head: str) -> bool:
-    """Tell whether a head sees all queries at once; one that is not known here does not."""
-    known = registered_heads()
-    return head in known and known[head].transductive
 
 
 def _contrasts(gathered: Gathered, bank: str, transform: str) -> dict[tuple[Any, ...], Row]:

@@ -33,6 +33,12 @@ def head_name(head: str) -> str:
     return known[head].words or head if head in known else head
 
 
+def is_transductive(head: str) -> bool:
+    """Tell whether a head sees all queries at once; one that is not known here does not."""
+    known = registered_heads()
+    return head in known and known[head].transductive
+
+
 def capital(text: str) -> str:
     """Begin a sentence; λ stays small, as it is another letter than Λ."""
     return text if text.startswith("λ") else text[:1].upper() + text[1:]

@@ -17,6 +17,7 @@ from firthshot.report.wording import (
     counted,
     head_name,
     in_some,
+    is_transductive,
     listed,
     parts,
     penalty_name,
@@ -200,24 +201,34 @@ def _at_setting(effect: Effect) -> str:
 
 
 def _what_is_better(verdict: Verdict) -> str:
-    """Name what beats this method by most, else what does as well without a penalty."""
-    winners = ("costs", "beaten", "beaten at zero")
+    """Name what beats this method by most, else what does as well without a penalty.
+
+    An inductive method is measured by its like, as long as there is one.
+    """
+    winners, head = ("costs", "beaten", "beaten at zero"), verdict.key["head"]
     better = [
         (effect, finding.opponent)
         for finding in verdict.findings
         if finding.opponent and finding.standing in winners
         for effect in finding.effects
     ]
-    if better:
-        effect, opponent = max(better, key=lambda pair: pair[0].mean)
-        other = opponent_name(opponent, verdict.key["head"])
-        return f"{capital(other)} is better, by up to {_at_setting(effect).removeprefix('+')}."
+    fair = [pair for pair in better if is_transductive(pair[1][0]) <= is_transductive(head)]
+    if fair:
+        return f"{_by_most(fair, head)}."
     for finding in verdict.findings:
         if (finding.topic, finding.standing) == ("references", "as well"):
             return remark(finding, verdict).text
+    if better:
+        return f"{_by_most(better, head)}, but sees all queries at once."
     if verdict.contrasts:
         return "No other method of this report is significantly better."
     return "This report compares it with no other method."
+
+
+def _by_most(better: Sequence[tuple[Effect, tuple[str, str, str]]], own_head: str) -> str:
+    effect, opponent = max(better, key=lambda pair: pair[0].mean)
+    other = capital(opponent_name(opponent, own_head))
+    return f"{other} is better, by up to {_at_setting(effect).removeprefix('+')}"
 
 
 def _probabilities(finding: Claim) -> dict[str, str]:
