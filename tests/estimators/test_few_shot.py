@@ -180,6 +180,17 @@ def test_one_row_a_class_says_that_rules_decided():
     assert "no row can be left out" in text
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_that_are_zero_have_probabilities(dtype):
+    """Networks that end in a ReLU give many exact zeros, in float32."""
+    rows = np.maximum(np.random.default_rng(0).normal(size=(60, 80)), 0).astype(dtype)
+    model = FewShotClassifier().fit(rows[:30], np.arange(30) % 3)
+    assert model.choice_.columns == "power"
+    exact = model.predict_proba(rows.astype(np.float64))
+    np.testing.assert_allclose(model.predict_proba(rows), exact, atol=1e-6)
+    assert np.isfinite(exact).all()
+
+
 def test_what_firth_adds_compares_with_no_penalty():
     X, y = draw(40, 6, 3, spread=0.8)
     nothing = FewShotClassifier(lam=0.0).fit(X, y).firth_effect()

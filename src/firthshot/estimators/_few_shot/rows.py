@@ -21,14 +21,14 @@ KINDS = ("power", "unit", "scaled", "plain")
 # As `_columns.wide_columns` has them.
 EMBEDDING, UNLIKE_IN_EMBEDDING = 64, 100.0
 TOTAL_COUNTS = 4.0  # rows that a column's total variance counts for beside the within-class one
-TINY = 1e-300
 ROUNDING = 1e-12  # of the rows' length: rows that are closer together are equal
 
 
 def tempered(X: Any) -> Any:
     """Return |x|^(3/4) with the sign of x: a few large values count for less."""
     if isinstance(X, np.ndarray):
-        return X / np.sqrt(np.sqrt(np.maximum(np.abs(X), TINY)))
+        root = np.sqrt(np.abs(X, dtype=np.float64))
+        return np.copysign(root * np.sqrt(root), X)
     found = X.astype(np.float64)
     found.data = tempered(found.data)
     return found
