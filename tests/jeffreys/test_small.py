@@ -61,7 +61,7 @@ def test_numpy_and_compiled_code_agree(classes, tau):
         options = top.curvature, 1e-6, 50
         tested = solver.maximise_each(model.data, work, starts, eye[:, None], *options)
         one = starts[0].copy()
-        single = solver.maximise(model.data, work, one, eye[:1], 1e-6, 50, 0.0)
+        single = solver.maximise(model.data, work, one, eye[:1], 1e-8, 50, 0.0)
         bounds = solver.profile_each(model.data, work, top, eye, (lp - 1.92, 1.92), 1e-8, 50)
         found.append([theta, [lp, status], tested[1], single[0], one, bounds[0], bounds[2]])
     for slow, fast in zip(*found, strict=True):

@@ -157,7 +157,8 @@ class _Line:
         """
         try:
             for _ in range(_ROUNDS):
-                if not (bound - self._estimate) * self._unit > 0.0:
+                lost = there is not None and not there.converged
+                if lost or not (bound - self._estimate) * self._unit > 0.0:
                     break
                 end = self.maximum(bound) if there is None else self._checked(there)
                 if abs(self._top - end.reached - drop) <= _ON_LEVEL:

@@ -127,20 +127,21 @@ def _is_irregular(Z: FloatArray) -> bool:
 def highest(fitted: Fit, max_iter: int) -> Fit:
     """Return the fit, or a higher one from another start; it knows the other maxima it met.
 
-    The fit counts as the highest if a climb from far out towards maximum likelihood ends there too.
+    The fit counts as the highest if climbs from some way, and from far, towards maximum likelihood
+    end there too.
     Otherwise climbs start from fits to winsorised columns and from drawn points as well.
     """
     model = fitted.model
-    if not fitted.suspect or model.is_small and not _is_irregular(model.data.Z):
+    if not fitted.suspect or (model.is_small and not _is_irregular(model.data.Z)):
         return fitted
     free = np.zeros((1, 0, model.size))
-    far = towards_likelihood(model, np.zeros((1, model.size)), free, FAR_STEPS)
+    near = towards_likelihood(model, np.zeros((1, model.size)), free, NEAR_STEPS)
+    far = towards_likelihood(model, near, free, FAR_STEPS - NEAR_STEPS)
     found = [(fitted.maximum.reached, fitted.maximum.theta)]
-    _add_ends(found, model, far, max_iter)
+    _add_ends(found, model, np.concatenate([near, far]), max_iter)
     if len(found) == 1:
         return replace(fitted, searched=True)
-    near = towards_likelihood(model, np.zeros((1, model.size)), free, NEAR_STEPS)
-    _add_ends(found, model, np.concatenate([near, *_winsorised(model), fitted.draws]), max_iter)
+    _add_ends(found, model, np.concatenate([*_winsorised(model), fitted.draws]), max_iter)
     top = max(range(len(found)), key=lambda k: found[k][0])
     level = found[top][0] - _DEEP
     others = tuple(found[k][1] for k in range(len(found)) if k != top and found[k][0] > level)

@@ -272,7 +272,9 @@ def profile_bound(
         # Close enough: the last move is read off the model, without another evaluation. The model
         # contains the gain of the nuisance step, which B may understate a hundredfold: with ten
         # times the second bound, a bound of the slow test missed its level by 1e-5.
-        if abs(lp - target) <= 0.1 * tol**0.25 and gain <= 10.0 * tol and room >= 0.0:
+        # Where the profile rises outwards, the root is another one, and far.
+        close = abs(lp - target) <= 0.1 * tol**0.25 and room >= 0.0 and slope * side < 0.0
+        if close and gain <= 10.0 * tol:
             return dot(c, theta) + move, iteration + 1, CONVERGED
         # No move exceeds six standard errors, the largest standard error met so far: a start may be
         # far from the bound, where the model is poor.

@@ -169,10 +169,10 @@ def _pick(points: Points, which: NDArray[np.int64]) -> Points:
 
 def maximise_each(
     data: Data,
-    work: Work,
+    _work: Work,
     starts: FloatArray,
     C: FloatArray,
-    curvature: FloatArray,
+    _curvature: FloatArray,
     tol: float,
     max_iter: int,
 ) -> Ends:
@@ -240,7 +240,7 @@ def _shares(data: Data, theta: FloatArray, step: FloatArray) -> FloatArray:
 
 
 def profile_each(
-    data: Data, work: Work, top: Top, forms: FloatArray, level: Level, tol: float, max_iter: int
+    data: Data, _work: Work, top: Top, forms: FloatArray, level: Level, tol: float, max_iter: int
 ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
     """Find both profile bounds of each form, as `compiled.profile_each` does."""
     paths = forms @ top.inverse
@@ -255,7 +255,7 @@ def profile_each(
 
 def profile_bound(
     data: Data,
-    work: Work,
+    _work: Work,
     theta: FloatArray,
     C: FloatArray,
     level: Level,
@@ -305,7 +305,7 @@ def _bounds(
         move = np.where(slope * side < 0.0, falls, rises)
         here = (C[going, 0] * now.theta).sum(axis=1)
         close = np.abs(now.lp - target) <= 0.1 * tol**0.25
-        done = close & (gain <= 10.0 * tol) & (room >= 0.0)
+        done = close & (gain <= 10.0 * tol) & (room >= 0.0) & (slope * side < 0.0)
         bounds[going], iterations[going] = np.where(done, here + move, here), iteration + 1
         status[going[done]] = CONVERGED
         move = np.clip(move, -3.0 * width[going], 3.0 * width[going])
