@@ -97,7 +97,7 @@ def profile_intervals(fitted: Fit, indices: Sequence[int], confidence: float = 0
     bounds = np.where(found, bounds, fitted.beta.ravel()[rows, None] + reach)
     _settle(fitted, rows, drop, bounds, doubtful & fitted.estimable[rows, None])
     bounds[~fitted.estimable[rows]] = np.nan
-    return bounds
+    return np.asarray(bounds)
 
 
 def _settle(

@@ -60,7 +60,7 @@ def restricted_maxima(fitted: Fit, C: FloatArray, values: FloatArray) -> list[Ma
         for part, new in zip(best, found, strict=True):
             part[doubtful] = new
         doubtful = doubtful[~agree]
-    return [search.maximum(best, k) for k in everything]
+    return [search.maximum(best, k) for k in range(len(C))]
 
 
 def side_by_side(fitted: Fit) -> int:

@@ -70,7 +70,7 @@ def climb_each(
     ended = (status == memory.CONVERGED) | (status == memory.NO_ASCENT) & (decrement <= STALLED)
     with np.errstate(all="ignore"):  # of climbs that failed
         reached = np.where(ended, lp + 0.5 * decrement**2, -np.inf)
-    return Ends(*found, reached)
+    return Ends(found[0], lp, decrement, found[3], status, reached)
 
 
 def towards_likelihood(

@@ -153,7 +153,7 @@ def _backtrack(
     change, trial = np.empty(theta.size), np.empty(theta.size)
     add(work.score[1], 0.0, step, change)
     add(theta, 1.0, step, trial)
-    reached = value(data, work, trial)
+    reached: float = value(data, work, trial)
     halvings = 0
     while not reached >= least:
         add(step, -0.5, step, step)

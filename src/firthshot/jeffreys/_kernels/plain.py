@@ -6,7 +6,7 @@ NumPy serves them all. A single free climb has a loop of its own, which is quick
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,7 @@ def maximise(
         ends = maximise_each(data, work, theta[None], C[None], work.A, tol, max_iter)
         theta[:] = ends[0][0]
         value(data, work, theta)
-        lp, decrement, iterations, status = (end.item() for end in ends[1:])
-        return lp, decrement, iterations, status
+        return float(ends[1][0]), float(ends[2][0]), int(ends[3][0]), int(ends[4][0])
     now = _point(data, theta)
     if now.lp == -np.inf:
         return -np.inf, np.inf, 0, SINGULAR
@@ -152,7 +151,7 @@ def _newton_steps(now: Points, C: FloatArray) -> _Steps:
     inverse = np.swapaxes(half, -1, -2) @ half
     free = _times(inverse, now.score)
     spread = inverse @ across
-    inner = np.linalg.inv(C @ spread)
+    inner = np.asarray(np.linalg.inv(C @ spread), dtype=np.float64)
     kept = free
     for _ in range(2 if C.shape[-2] else 0):  # twice: rounding, on a very long step
         kept = kept - _times(spread, _times(inner, _times(C, kept)))
@@ -163,7 +162,7 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return np.asarray((matrices @ vectors[..., None])[..., 0])
 
 
-def _pick(points: Points, which: NDArray[np.int64]) -> Points:
+def _pick(points: Points, which: NDArray[Any]) -> Points:
     return Points(*(part[which] for part in points))
 
 
@@ -236,7 +235,7 @@ def _shares(data: Data, theta: FloatArray, step: FloatArray) -> FloatArray:
     J, r = len(data.offset), len(data.Z)
     both = np.stack([theta, step]).reshape(2, -1, J, r) @ data.Z
     here, there = np.abs(both).max(axis=(-2, -1))
-    return np.minimum(1.0, (_LONGEST + here) / np.maximum(there, _LONGEST))
+    return np.asarray(np.minimum(1.0, (_LONGEST + here) / np.maximum(there, _LONGEST)))
 
 
 def profile_each(
@@ -249,8 +248,7 @@ def profile_each(
     starts = top.theta + sides[:, None] * np.repeat(reach, 2, axis=0)
     C = np.repeat(forms, 2, axis=0)[:, None]
     found = _bounds(data, starts, C, level, sides, tol, max_iter)
-    bounds, iterations, status = (part.reshape(-1, 2) for part in found)
-    return bounds, iterations, status
+    return found[0].reshape(-1, 2), found[1].reshape(-1, 2), found[2].reshape(-1, 2)
 
 
 def profile_bound(
@@ -265,8 +263,7 @@ def profile_bound(
 ) -> tuple[float, int, int]:
     """Find where the profile of ``C[0]'θ`` falls to the level, as `compiled.profile_bound` does."""
     found = _bounds(data, theta[None], C[None], level, np.array([side]), tol, max_iter)
-    bound, iterations, status = (part.item() for part in found)
-    return bound, iterations, status
+    return float(found[0][0]), int(found[1][0]), int(found[2][0])
 
 
 def _bounds(

@@ -27,7 +27,7 @@ class Points(NamedTuple):
     """What is known at some points, which lie along the leading axes."""
 
     theta: FloatArray  # (..., q)
-    lp: FloatArray | float  # (...), minus infinity where F is not positive definite
+    lp: FloatArray  # (...), minus infinity where F is not positive definite
     score: FloatArray  # (..., q), of the penalised log-likelihood
     F: FloatArray  # (..., q, q)
     A: FloatArray  # (..., q, q), curvature of the penalty, minus its Hessian
@@ -83,7 +83,8 @@ def evaluate_one(data: Data, theta: FloatArray) -> Points:
     A = tau * (D.T @ D - (Z * (V * fourth)) @ Z.T)
     score = Z @ (w * (data.y - p) + tau * V * third)
     lp += 2.0 * tau * float(np.log(L.diagonal()).sum())
-    return Points(theta, lp, score, F, A, L, p[None], p0, V[None, None], weight * V)
+    reached = np.asarray(lp)
+    return Points(theta, reached, score, F, A, L, p[None], p0, V[None, None], weight * V)
 
 
 def _two_classes(data: Data, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
