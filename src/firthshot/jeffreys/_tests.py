@@ -117,7 +117,8 @@ def each_coefficient(fitted: Fit, indices: Sequence[int]) -> tuple[TestResult, .
     listener.advance(len(indices) - len(determined))
     for start in range(0, len(determined), some):
         rows = determined[start : start + some]
-        maxima = restricted_maxima(fitted, eye[rows][:, None], np.zeros((len(rows), 1)))
+        zeros = np.zeros((len(rows), 1))
+        maxima = restricted_maxima(fitted, eye[rows][:, None], zeros, rough=True)
         for k, maximum in zip(rows, maxima, strict=True):
             results[k] = _compare(fitted.penalised_loglik, maximum, 1)
         listener.advance(len(rows))
