@@ -92,10 +92,11 @@ def profile_intervals(fitted: Fit, indices: Sequence[int], confidence: float = 0
     outside = (bounds - fitted.beta.ravel()[rows, None]) * [-1.0, 1.0] > 0.0
     found = (status == memory.CONVERGED) & outside
     doubtful = ~found | model.is_slow(steps) | fitted.suspect
-    # A search that got lost begins again at Wald's bound, on the profile.
-    reach = np.sqrt(2.0 * drop) * fitted.standard_errors()[rows, None] * [-1.0, 1.0]
-    bounds = np.where(found, bounds, fitted.beta.ravel()[rows, None] + reach)
-    _settle(fitted, rows, drop, bounds, doubtful & fitted.estimable[rows, None])
+    if doubtful.any():
+        # A search that got lost begins again at Wald's bound, on the profile.
+        reach = np.sqrt(2.0 * drop) * fitted.standard_errors()[rows, None] * [-1.0, 1.0]
+        bounds = np.where(found, bounds, fitted.beta.ravel()[rows, None] + reach)
+        _settle(fitted, rows, drop, bounds, doubtful & fitted.estimable[rows, None])
     bounds[~fitted.estimable[rows]] = np.nan
     return np.asarray(bounds)
 

@@ -45,7 +45,8 @@ def restricted_maxima(
     the first start, from twice the full maximum, from a few steps towards maximum likelihood, and
     from the maximum followed on its way to the hypothesis. Where these do not agree, more start
     from the other maxima of the full model and from points drawn once and for all; in a small model
-    some of these lie about the first start. If ``rough``, the first climb may end ten times earlier.
+    some of these lie about the first start. If ``rough``, the first climb may end at ten times the
+    tolerance.
     """
     search, top, everything = _Search(fitted, C, values), fitted.maximum.theta, np.arange(len(C))
     first = search.along_path(everything, top)
