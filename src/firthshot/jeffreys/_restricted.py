@@ -52,16 +52,22 @@ def restricted_maxima(
     first = search.along_path(everything, top)
     # The error of an end is squared in the log-likelihood.
     tol = float(np.sqrt(fitted.tol))
-    best, agree = search.climb(everything, first[:, None], 10.0 * tol if rough else tol)
-    # A climb that ended early would have taken an iteration more.
-    slow = fitted.model.is_slow(best.n_iter + rough) | (best.reached == -np.inf)
-    doubtful = np.flatnonzero(slow | fitted.suspect)
+    best, doubtful = None, everything
+    if not fitted.suspect:
+        best, _ = search.climb(everything, first[:, None], 10.0 * tol if rough else tol)
+        # A climb that ended early would have taken an iteration more.
+        slow = fitted.model.is_slow(best.n_iter + rough) | (best.reached == -np.inf)
+        doubtful = np.flatnonzero(slow)
     for more in (search.different_starts, search.all_starts):
         if not len(doubtful):
             break
-        found, agree = search.climb(doubtful, more(doubtful, first[doubtful]), tol, best)
-        for part, new in zip(best, found, strict=True):
-            part[doubtful] = new
+        starts = more(doubtful, first[doubtful])
+        if best is None:
+            best, agree = search.climb(doubtful, np.insert(starts, 0, first, axis=1), tol)
+        else:
+            found, agree = search.climb(doubtful, starts, tol, best)
+            for part, new in zip(best, found, strict=True):
+                part[doubtful] = new
         doubtful = doubtful[~agree]
     return [search.maximum(best, k) for k in range(len(C))]
 
@@ -141,12 +147,13 @@ class _Search:
         rows = np.repeat(which, s)
         forms = self._forms[rows]
         # What the fit has learnt of curvature holds near it; far starts begin without.
-        curvature = self._fitted.curvature if known is None else None
+        alone = known is None and s == 1
+        curvature = self._fitted.curvature if alone else None
         found = climb_each(
             self._model, starts.reshape(k * s, q), forms, tol, _MOST_ITERATIONS, curvature
         )
         found.reached[self._lost(found, forms, self._values[rows])] = -np.inf
-        if known is None and s == 1:
+        if alone:
             return found, np.ones(k, dtype=bool)
         ends = [part.reshape(k, s, *part.shape[1:]) for part in found]
         if known is not None:
