@@ -52,22 +52,21 @@ def restricted_maxima(
     first = search.along_path(everything, top)
     # The error of an end is squared in the log-likelihood.
     tol = float(np.sqrt(fitted.tol))
-    best, doubtful = None, everything
-    if not fitted.suspect:
+    if fitted.suspect:
+        starts = np.insert(search.different_starts(everything, first), 0, first, axis=1)
+        best, agree = search.climb(everything, starts, tol)
+        doubtful, rounds = np.flatnonzero(~agree), [search.all_starts]
+    else:
         best, _ = search.climb(everything, first[:, None], 10.0 * tol if rough else tol)
         # A climb that ended early would have taken an iteration more.
         slow = fitted.model.is_slow(best.n_iter + rough) | (best.reached == -np.inf)
-        doubtful = np.flatnonzero(slow)
-    for more in (search.different_starts, search.all_starts):
+        doubtful, rounds = np.flatnonzero(slow), [search.different_starts, search.all_starts]
+    for more in rounds:
         if not len(doubtful):
             break
-        starts = more(doubtful, first[doubtful])
-        if best is None:
-            best, agree = search.climb(doubtful, np.insert(starts, 0, first, axis=1), tol)
-        else:
-            found, agree = search.climb(doubtful, starts, tol, best)
-            for part, new in zip(best, found, strict=True):
-                part[doubtful] = new
+        found, agree = search.climb(doubtful, more(doubtful, first[doubtful]), tol, best)
+        for part, new in zip(best, found, strict=True):
+            part[doubtful] = new
         doubtful = doubtful[~agree]
     return [search.maximum(best, k) for k in range(len(C))]
 
