@@ -56,6 +56,14 @@ def test_the_order_of_questions_does_not_matter():
     assert fresh.test({"x0": bound}) == asked.test({"x0": bound})
 
 
+@pytest.mark.parametrize("seed", range(12, 24))
+def test_all_tests_at_once_say_what_single_ones_do(seed):
+    X, y = awkward_set(seed)
+    model = JeffreysLogisticRegression().fit(X, y)
+    for name, found in zip(model.parameter_names_, model.test(), strict=True):
+        assert found.chi2 == pytest.approx(model.test(name).chi2, abs=1e-6)
+
+
 def test_rare_events_are_fitted_once_and_soon():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 4)), np.arange(3000) < 8
