@@ -31,7 +31,7 @@ from scipy.special import xlogy
 
 from firthshot import regress
 from firthshot.jeffreys import JeffreysLogisticRegression, Logit, detect_separation
-from firthshot.jeffreys._restricted import restriction
+from firthshot.jeffreys._restricted import restricted_maxima
 
 pytest.importorskip("formulaic")
 PEERS = {"L": "logistf", "B": "brglm2", "D": "detectseparation"}
@@ -108,7 +108,8 @@ def saturated():
 def free_in_sex2():
     """Return intercept and age, the other coefficients zero, with the full penalty."""
     fit = golden("binary_sex2").fit_
-    return fit.model.to_beta(restriction(fit, np.eye(7)[2:]).maximum(np.zeros(5)).theta)[0, :2]
+    (found,) = restricted_maxima(fit, np.eye(7)[None, 2:], np.zeros((1, 5)))
+    return fit.model.to_beta(found.theta)[0, :2]
 
 
 def ml_warns_of_hepatitis():

@@ -266,7 +266,12 @@ class InferenceMixin:
                 f"The data do not determine {name!r}, which has no profile: remove the columns in "
                 "`dependent_columns_` and fit again."
             )
-        return profile_curve(fitted, positions[rows[0]], name, level, points)
+        curve = profile_curve(fitted, positions[rows[0]], name, level, points)
+        if self.tau > 0.0 or self.converged_:
+            return curve
+        # Where the estimate is infinite, separation knows the bounds that no search finds.
+        lower, upper = self.conf_int(level)[rows[0]].tolist()
+        return replace(curve, interval=(lower, upper))
 
     def plot_profile(self, name: str, level: float = 0.95, ax: Any = None) -> Any:
         """Draw the profile of one coefficient and return the matplotlib axes."""

@@ -10,12 +10,10 @@ import numpy as np
 
 from firthshot.errors import check_choice
 from firthshot.jeffreys._design import Design, make_design, orthonormal_design
-from firthshot.jeffreys._kernels import solve, solver_of
+from firthshot.jeffreys._kernels import memory, solver_of
 from firthshot.jeffreys._kernels.memory import Data, Top, make_work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from firthshot.jeffreys._kernels.memory import FloatArray, Work
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 # leaves nine digits. At twice that a few more fits take the orthonormal basis, and time.
 _WELL_CONDITIONED = 1e-7
 # In standard errors: half its square, 5e-9, is what the likelihood could still gain; 2e-8 at twice.
-_STALLED = 1e-4
+STALLED = 1e-4
 _FEW_COEFFICIENTS, _FEW_ROWS = 12, 1000  # a climb takes a millisecond at most
 CONVENTIONS = ("inverse-information", "augmented")
 
@@ -57,8 +55,12 @@ class Model:
 
     @property
     def is_small(self) -> bool:
-        """Whether a climb is cheap, so that many starts are no matter."""
+        """Whether a climb is cheap, so that a few starts more are no matter."""
         return self.size <= _FEW_COEFFICIENTS and self.data.y.size <= _FEW_ROWS
+
+    def is_slow(self, iterations: Any) -> Any:
+        """Tell whether climbs took more iterations than where there is one maximum."""
+        return iterations > self._solver.SLOW
 
     def make_work(self) -> Work:
         """Allocate scratch memory for the kernels."""
@@ -74,10 +76,14 @@ class Model:
         """The design matrix in the coordinates β, shape (n, p)."""
         return np.asarray((self.design.R.T @ self.data.Z).T)
 
-    def farthest(self, theta: FloatArray) -> float:
-        """Return the largest linear predictor, offsets apart: rounding spoils those above 1e6."""
+    def farthest(self, theta: FloatArray) -> FloatArray:
+        """Return the largest linear predictor of each ``theta``, shape (..., J r), offsets apart.
+
+        Rounding spoils the likelihood above 1e6.
+        """
         Z = self.data.Z
-        return float(np.abs(theta.reshape(-1, len(Z)) @ Z).max())
+        eta = theta.reshape(*theta.shape[:-1], self.contrasts, len(Z)) @ Z
+        return np.asarray(np.abs(eta).max(axis=(-2, -1)))
 
     def to_theta(self, rows: FloatArray) -> FloatArray:
         """Express linear forms in β, shape (m, J p), as forms in θ, shape (m, J r)."""
@@ -243,7 +249,7 @@ def fit(model: Model, *, tol: float = 1e-8, max_iter: int = 100) -> Fit:
     work, theta, free = model.make_work(), _first_guess(model), np.zeros((0, model.size))
     least = 0.0 if model.design.orthonormal else _WELL_CONDITIONED
     ended = model.run("maximise", model.data, work, theta, free, tol, max_iter, least)
-    if ended[-1] in (solve.ILL_CONDITIONED, solve.SINGULAR) and not model.design.orthonormal:
+    if ended[-1] in (memory.ILL_CONDITIONED, memory.SINGULAR) and not model.design.orthonormal:
         design = orthonormal_design(model.design)
         return fit(Model(design, model.data._replace(Z=design.Z)), tol=tol, max_iter=max_iter)
     maximum = make_maximum(model, theta, ended)
@@ -276,41 +282,24 @@ def maximise(
     return make_maximum(model, theta, ended)
 
 
-def maximise_each(
-    model: Model,
-    starts: Sequence[FloatArray],
-    tol: float,
-    max_iter: int,
-    constraints: FloatArray,
-) -> list[Maximum]:
-    """Run the solver from several starts, as `maximise` does from one."""
-    if not starts:
-        return []
-    thetas, *ended = model.run(
-        "maximise_each", model.data, np.array(starts), constraints, tol, max_iter
-    )
-    numbers = zip(*(part.tolist() for part in ended), strict=True)
-    return [make_maximum(model, *each) for each in zip(thetas, numbers, strict=True)]
-
-
 def make_maximum(model: Model, theta: FloatArray, ended: tuple[float, float, int, int]) -> Maximum:
     """Say how the solver ended; ``ended`` is what it returned."""
     lp, decrement, n_iter, status = ended
     # Rounding can stop the ascent just short of tol; that is convergence to what doubles hold.
-    stalled = status == solve.NO_ASCENT and decrement <= _STALLED
-    converged = status == solve.CONVERGED or stalled
+    stalled = status == memory.NO_ASCENT and decrement <= STALLED
+    converged = status == memory.CONVERGED or stalled
     reason = explain(status, decrement, n_iter, stalled)
     return Maximum(theta, lp + model.shift, converged, reason, n_iter, decrement)
 
 
 def explain(status: int, decrement: float, n_iter: int, stalled: bool = False) -> str:
     """Say in a sentence how the solver ended."""
-    if status == solve.CONVERGED or stalled:
+    if status == memory.CONVERGED or stalled:
         how = "converged to machine precision" if stalled else "converged"
         return f"{how} in {n_iter} iterations (next step {decrement:.1e} standard errors)"
-    if status == solve.TOO_MANY_STEPS:
+    if status == memory.TOO_MANY_STEPS:
         return f"not converged after {n_iter} iterations: raise max_iter"
-    if status == solve.NO_ASCENT:
+    if status == memory.NO_ASCENT:
         return f"no ascent found from a step of {decrement:.1e} standard errors"
     return "the Fisher information is singular at the start: check weights, offsets and columns"
 

@@ -7,33 +7,77 @@ skewed column dwarf the others, so that one slope fits these values and another 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firthshot.jeffreys._model import Fit, Maximum, maximise, maximise_each
+from firthshot.jeffreys._kernels import memory
+from firthshot.jeffreys._model import STALLED, Fit, Maximum, Model, make_maximum, maximise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firthshot.jeffreys._kernels.memory import FloatArray, Work
+    from numpy.typing import NDArray
+
+    from firthshot.jeffreys._kernels.memory import FloatArray
 
 # Hat value of one row, at the maximum found first, from which others are looked for: three times
-# the mean, between these two. In 904 simulated data sets, 68 fits had a higher or another maximum
-# not far below, and 67 of them a row of 0.42 or more.
+# the mean, between these two. Simulated fits with a second maximum almost always had such a row.
 _LEAST_LEVERAGE, _MUCH_LEVERAGE, _TIMES_THE_MEAN = 0.35, 0.5, 3.0
-SLOW = 8  # iterations, of any climb; where there is one maximum it mostly takes fewer
 _DOMINANT = 0.3  # share of one value in its column
 _DRAWS = 12  # starts at random, three at each of four distances
-_AGREE = 2  # starts that end at one maximum before it counts as the only one of a large model
 SAME = 1e-6  # in log-likelihood: solutions for one maximum agree within 1e-8
 _DEEP = 15.0  # a maximum that much lower matters to no interval, and to no p-value above 1e-7
 STARTS_TOL = 1e-4  # standard errors: tells maxima apart; the highest is solved again to tol
-_FAR = 1e6  # linear predictors beyond which the likelihood is made of rounding errors
+FAR = 1e6  # linear predictors beyond which the likelihood is made of rounding errors
 _LEAST_PIVOT = 1e-12  # of the information, relative: the same in its Cholesky factor
-ML_STEPS = 3  # towards maximum likelihood, which in separated data has no end
+# Steps towards maximum likelihood, which in separated data has no end. Where a simulated fit ended
+# at a lower maximum, a climb from one of these points ended elsewhere.
+FAR_STEPS, NEAR_STEPS = 6, 3
 _FENCES = (1.5, 3.0)  # interquartile ranges from the median: Tukey's fences
+
+
+class Ends(NamedTuple):
+    """Where climbs ended, one along each first axis."""
+
+    theta: FloatArray  # (s, q)
+    lp: FloatArray  # (s,), in θ
+    decrement: FloatArray  # (s,)
+    n_iter: NDArray[np.int64]  # (s,)
+    status: NDArray[np.int64]  # (s,)
+    reached: FloatArray  # (s,), with the gain of the last step; minus infinity where none ended
+
+    def maximum(self, model: Model, k: int) -> Maximum:
+        """Say in words how one of them ended."""
+        ended = self.lp[k].item(), self.decrement[k].item(), self.n_iter[k].item(), self.status[k]
+        return make_maximum(model, self.theta[k], ended)
+
+
+def climb_each(
+    model: Model,
+    starts: FloatArray,
+    forms: FloatArray,
+    tol: float,
+    max_iter: int,
+    curvature: FloatArray | None = None,
+) -> Ends:
+    """Climb from each start, shape (s, q), keeping the values of its forms, shape (s, m, q)."""
+    A = np.zeros((model.size, model.size)) if curvature is None else curvature
+    work = model.make_work()
+    found = model.run("maximise_each", model.data, work, starts, forms, A, tol, max_iter)
+    _, lp, decrement, _, status = found
+    ended = (status == memory.CONVERGED) | (status == memory.NO_ASCENT) & (decrement <= STALLED)
+    with np.errstate(all="ignore"):  # of climbs that failed
+        reached = np.where(ended, lp + 0.5 * decrement**2, -np.inf)
+    return Ends(found[0], lp, decrement, found[3], status, reached)
+
+
+def towards_likelihood(
+    model: Model, starts: FloatArray, forms: FloatArray, steps: int
+) -> FloatArray:
+    """Return the points a few steps from each start towards maximum likelihood."""
+    plain = replace(model, data=model.data._replace(tau=0.0))
+    return climb_each(plain, starts, forms, STARTS_TOL, steps).theta
 
 
 def is_suspect(fitted: Fit) -> bool:
@@ -53,7 +97,7 @@ def is_suspect(fitted: Fit) -> bool:
     # a row of weight w is w rows, each with its share of the leverage
     if (fitted.hat / np.maximum(data.w, 1.0)).max() <= bound:
         return False
-    return fitted.maximum.n_iter > SLOW or _largest_share(data.Z) > _DOMINANT
+    return model.is_slow(fitted.maximum.n_iter) or _largest_share(data.Z) > _DOMINANT
 
 
 def _largest_share(Z: FloatArray) -> float:
@@ -67,54 +111,72 @@ def _largest_share(Z: FloatArray) -> float:
     return float((squares[many].max(axis=1) / squares[many].sum(axis=1)).max(initial=0.0))
 
 
+def _is_irregular(Z: FloatArray) -> bool:
+    """Tell whether one value dwarfs its column, or a column has few distinct values for its rows.
+
+    No simulated fit to other columns, separated or not, had a second maximum.
+    """
+    if _largest_share(Z) > _DOMINANT:
+        return True
+    gaps = np.diff(np.sort(Z, axis=1), axis=1) > 0.0
+    distinct = 1 + gaps.sum(axis=1)
+    return bool(((distinct > 1) & (2 * distinct < Z.shape[1])).any())
+
+
 def highest(fitted: Fit, max_iter: int) -> Fit:
-    """Return the fit, or a higher one from another start; it knows the other maxima it met."""
-    if not fitted.suspect:
-        return fitted
+    """Return the fit, or a higher one from another start; it knows the other maxima it met.
+
+    The fit counts as the highest if climbs from some way, and from far, towards maximum likelihood
+    end there too.
+    Otherwise climbs start from fits to winsorised columns and from drawn points as well.
+    """
     model = fitted.model
-    work, free = model.make_work(), np.zeros((0, model.size))
-    found = [fitted.maximum]
-    starts = _other_starts(fitted, work)
-    for portion in (None,) if model.is_small else (_AGREE, None):
-        for end in maximise_each(model, list(islice(starts, portion)), STARTS_TOL, max_iter, free):
-            new = all(abs(end.reached - known.reached) > SAME for known in found)
-            if new and end.converged and _is_sound(fitted, work, end):
-                found.append(end)
-        if len(found) == 1:
-            break
-    top = max(found, key=lambda end: end.reached)
-    near = [end for end in found if end is not top and end.reached > top.reached - _DEEP]
-    others = tuple(end.theta for end in near)
-    if top is fitted.maximum:
+    if not fitted.suspect or (model.is_small and not _is_irregular(model.data.Z)):
+        return fitted
+    free = np.zeros((1, 0, model.size))
+    near = towards_likelihood(model, np.zeros((1, model.size)), free, NEAR_STEPS)
+    far = towards_likelihood(model, near, free, FAR_STEPS - NEAR_STEPS)
+    found = [(fitted.maximum.reached, fitted.maximum.theta)]
+    _add_ends(found, model, np.concatenate([near, far]), max_iter)
+    if len(found) == 1:
+        return replace(fitted, searched=True)
+    _add_ends(found, model, np.concatenate([*_winsorised(model), fitted.draws]), max_iter)
+    top = max(range(len(found)), key=lambda k: found[k][0])
+    level = found[top][0] - _DEEP
+    others = tuple(found[k][1] for k in range(len(found)) if k != top and found[k][0] > level)
+    if top == 0:
         return replace(fitted, others=others, searched=True)
-    end = maximise(model, work, top.theta, fitted.tol, max_iter)
+    work = model.make_work()
+    end = maximise(model, work, found[top][1], fitted.tol, max_iter)
     parts = work.F, work.hat, work.V, work.P, work.P0, work.A
     return Fit(model, end, *parts, fitted.tol, others, searched=True)
 
 
-def _is_sound(fitted: Fit, work: Work, end: Maximum) -> bool:
-    """Tell whether the likelihood at a maximum is more than rounding errors."""
-    fitted.model.run("value", fitted.model.data, work, end.theta)
-    pivots = np.diag(work.L) ** 2 / np.diag(work.F)
-    return fitted.model.farthest(end.theta) <= _FAR and float(pivots.min()) > _LEAST_PIVOT
+def _add_ends(
+    found: list[tuple[float, FloatArray]], model: Model, starts: FloatArray, max_iter: int
+) -> None:
+    """Climb from each start; note new maxima whose likelihood is more than rounding errors."""
+    free = np.zeros((len(starts), 0, model.size))
+    ends, work = climb_each(model, starts, free, STARTS_TOL, max_iter), model.make_work()
+    for reached, theta in zip((ends.reached + model.shift).tolist(), ends.theta, strict=True):
+        if reached == -np.inf or any(abs(reached - known) <= SAME for known, _ in found):
+            continue
+        model.run("value", model.data, work, theta)
+        pivots = np.diag(work.L) ** 2 / np.diag(work.F)
+        if model.farthest(theta) <= FAR and pivots.min() > _LEAST_PIVOT:
+            found.append((reached, theta))
 
 
-def _other_starts(fitted: Fit, work: Work) -> Iterator[FloatArray]:
-    """Yield a few steps towards maximum likelihood, fits to winsorised columns, and draws."""
-    model, data = fitted.model, fitted.model.data
-    likelihood = replace(model, data=data._replace(tau=0.0))
-    theta = np.zeros(model.size)
-    for _ in range(2):
-        theta = maximise(likelihood, work, theta, STARTS_TOL, ML_STEPS).theta
-        yield theta
+def _winsorised(model: Model) -> Iterator[FloatArray]:
+    """Yield fits to columns cut at a few interquartile ranges from the median."""
+    data, free = model.data, np.zeros((1, 0, model.size))
     low, middle, high = np.quantile(data.Z, [0.25, 0.5, 0.75], axis=1)
     spread = np.where(high > low, high - low, np.inf)
     for fence in _FENCES:
         reach = fence * spread
         clipped = np.clip(data.Z, (middle - reach)[:, None], (middle + reach)[:, None])
         shortened = replace(model, data=data._replace(Z=np.ascontiguousarray(clipped)))
-        yield maximise(shortened, work, np.zeros(model.size), 1e-2, 50).theta
-    yield from fitted.draws
+        yield climb_each(shortened, np.zeros((1, model.size)), free, 1e-2, 50).theta
 
 
 def drawn_starts(fitted: Fit) -> FloatArray:

@@ -9,10 +9,8 @@ import numpy as np
 
 from firthshot.errors import FirthshotError, check_choice
 from firthshot.jeffreys._design import make_design
-from firthshot.jeffreys._kernels import solve
-from firthshot.jeffreys._model import Fit, Maximum, Model, explain, fit
-from firthshot.jeffreys._restricted import restriction
-from firthshot.jeffreys._several_maxima import SAME, SLOW
+from firthshot.jeffreys._model import Fit, Maximum, Model, fit
+from firthshot.jeffreys._restricted import restricted_maxima, side_by_side
 from firthshot.progress import ambient_listener
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from firthshot.jeffreys._kernels.memory import FloatArray
 
 PENALTIES = ("full-information", "drop-column", "null-calibrated")
-_MOST_ITERATIONS = 100  # of a restricted fit; from the full maximum it takes four
 HIGHER_BY = 1e-4  # in log-likelihood: above the rounding of long sums, below any printed digit
 HIGHER = "the restricted fit lies higher than the full fit, which is a local maximum only"
 _CONSTANT = 1e-12  # range of a constant column made again from its basis, relative to its size
@@ -94,7 +91,7 @@ def likelihood_ratio_test(
             "remove the columns named in `dependent_columns_` and fit again."
         )
     if penalty == "full-information":
-        restricted = restriction(fitted, C).maximum(values)
+        (restricted,) = restricted_maxima(fitted, C[None], values[None])
         return _compare(fitted.penalised_loglik, restricted, len(C))
     columns = _whole_columns(fitted, C, values)
     smaller = fit(_without_columns(fitted.model, columns), tol=fitted.tol)
@@ -110,40 +107,22 @@ def likelihood_ratio_test(
 def each_coefficient(fitted: Fit, indices: Sequence[int]) -> tuple[TestResult, ...]:
     """Test each coefficient against zero by the penalised likelihood ratio.
 
-    The restricted fits keep the information of the full model. One compiled loop does the easy
-    ones; those in which several maxima are suspected go to `likelihood_ratio_test`.
+    The restricted fits keep the information of the full model.
     """
-    model, tol = fitted.model, 10.0 * np.sqrt(fitted.tol)
-    eye = np.eye(fitted.beta.size)[list(indices)]
-    lp, decrements, steps, status = model.run(
-        "restricted_fits",
-        model.data,
-        model.make_work(),
-        fitted.top,
-        model.to_theta(eye),
-        tol,
-        _MOST_ITERATIONS,
-    )
-    with np.errstate(over="ignore", invalid="ignore"):  # of searches that failed
-        reached = lp + 0.5 * decrements**2 + model.shift
-    chi2 = np.maximum(0.0, 2.0 * (fitted.penalised_loglik - reached))
-    p_values = chi2_tail(chi2, 1)
-    easy = (status == solve.CONVERGED) & (steps <= SLOW) & (not fitted.suspect)
-    easy &= reached <= fitted.penalised_loglik + SAME
-    estimable = fitted.estimable[list(indices)]
-    results = []
+    results = dict.fromkeys(indices, UNDETERMINED)
+    determined = [k for k in indices if fitted.estimable[k]]
+    eye, some = np.eye(fitted.beta.size), side_by_side(fitted)
     listener = ambient_listener()
-    listener.start(len(eye), "coefficients tested")
-    for k in range(len(eye)):
-        if not estimable[k]:
-            results.append(UNDETERMINED)
-        elif easy[k]:
-            why = explain(0, decrements[k], steps[k])
-            results.append(TestResult(chi2[k], 1, p_values[k], reached[k], True, why))
-        else:
-            results.append(likelihood_ratio_test(fitted, eye[k : k + 1], np.zeros(1)))
-        listener.advance()
-    return tuple(results)
+    listener.start(len(indices), "coefficients tested")
+    listener.advance(len(indices) - len(determined))
+    for start in range(0, len(determined), some):
+        rows = determined[start : start + some]
+        zeros = np.zeros((len(rows), 1))
+        maxima = restricted_maxima(fitted, eye[rows][:, None], zeros, rough=True)
+        for k, maximum in zip(rows, maxima, strict=True):
+            results[k] = _compare(fitted.penalised_loglik, maximum, 1)
+        listener.advance(len(rows))
+    return tuple(results[k] for k in indices)
 
 
 def _compare(full: float, restricted: Maximum, df: int, nested: bool = True) -> TestResult:
@@ -185,5 +164,5 @@ def gain_over_null(fitted: Fit) -> float:
     C = np.eye(J * p)[[j * p + k for j in range(J) for k in others]]
     if not len(C):
         return 0.0
-    null = restriction(fitted, C).maximum(np.zeros(len(C)))
+    (null,) = restricted_maxima(fitted, C[None], np.zeros((1, len(C))))
     return fitted.penalised_loglik - null.penalised_loglik if null.converged else np.nan

@@ -15,17 +15,17 @@ memory; BLAS reads a row-major array as its transpose, hence the design is store
 n x r columns are what BLAS sees. Observations are taken in blocks that stay in the cache.
 All q x q matrices (q = J r) are symmetric or triangular, the triangle being BLAS's lower one.
 
-`evaluate` computes l* and its gradient block by block in compiled code, `words` the same for small
-problems in NumPy. `solve` maximises it and finds where its profiles fall to a level; it is written
-once, and `compiled` compiles it. `together` climbs from several starts at once, in NumPy. `plain`
-is the core for small problems, `compiled` that for all others. `memory` holds the data and the
-scratch memory of all.
+Small problems run in NumPy: `points` computes l* with its exact first and second derivatives, for
+one point or for many at once, and `plain` climbs by Newton's method, from several starts and for
+several hypotheses side by side. All others run in compiled code: `evaluate` computes l* and its
+gradient block by block, and `compiled` maximises it and finds where its profiles fall to a level.
+`plain` and `compiled` have functions of the same names. `memory` holds the data, the scratch memory
+and what both agree on.
 
-The solvers are structured quasi-Newton methods. Every step uses B = F + A, where F is computed and
-A is a symmetric rank-one (SR1) estimate of the curvature of the penalty, minus its Hessian: Fisher
-scoring at first, superlinear at the end. Constraints
-``C θ = b`` hold at the start and are kept by every step, so a restricted fit keeps the
-information of the full model in its penalty.
+Every step uses B = F + A, where F is computed and A is the curvature of the penalty, minus its
+Hessian: exact in NumPy; in compiled code a symmetric rank-one (SR1) estimate, so that its steps are
+Fisher scoring at first and superlinear at the end. Constraints ``C θ = b`` hold at the start and
+are kept by every step, so a restricted fit keeps the information of the full model in its penalty.
 """
 
 from __future__ import annotations

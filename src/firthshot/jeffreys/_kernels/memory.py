@@ -8,6 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Level = tuple[float, float]  # of a profile: how high, and how far below the maximum
+CONVERGED, TOO_MANY_STEPS, NO_ASCENT, SINGULAR, ILL_CONDITIONED = 0, 1, 2, 3, 4
+# Halving ends below this length, in standard errors and relative to θ: shorter steps change no
+# digit that is printed. Half the value costs one more halving.
+SHORTEST_STEP = 1e-10
+# A constrained step may bend down in the direction it may not take: this much of that is added to
+# B, relative to F, lest B seem indefinite. It changes no constrained step.
+STIFFNESS = 100.0
+MOST_HALVINGS = 100  # any finite step is below SHORTEST_STEP before; this ends steps of NaN
 # Doubles of one block: 128 kB, half of a second-level cache; fewer rows than 256 starve BLAS.
 _CACHE_DOUBLES, _FEWEST_ROWS = 16_384, 256
 # Below this many columns gemm beats syrk and trmm although it does twice the work, and OpenBLAS
