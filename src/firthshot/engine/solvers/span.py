@@ -8,9 +8,12 @@ from typing import Literal
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.engine.solvers.lbfgs import MANY_ROWS
 
 Bias = Literal["joint", "free", "none"]
+
+# From so many rows on the optimum is approached in float32 first (`firthshot.engine.solvers.lbfgs`);
+# twice the value makes fits of some thousand rows slower, half of it those of a thousand.
+MANY_ROWS = 2000
 
 # A Gram matrix knows its eigenvalues to 1e-16 of the largest: below this ratio the singular
 # vectors are taken from the rows themselves.

@@ -1,6 +1,6 @@
 """Several linear heads on the same rows, brought to their optima at once by NumPy and BLAS alone.
 
-L-BFGS for convex losses with L2, in the metric of the Hessian at equal probabilities. The problems
+L-BFGS for convex losses, with L2 or without, in the metric of the Hessian at equal probabilities. The problems
 of a batch share the rows and differ in sample weights (zero for a row left out), targets and L2, so
 that one product serves them all. Nothing is compiled: a first small fit answers at once.
 
@@ -40,7 +40,7 @@ class Problems:
     ----------
     weights : (B, 1, N), not negative, of sum one in every problem
     targets : (B, C, N), of sum one over the classes, times the weights
-    l2 : (B, 1), above zero: beside the mean loss stands ½ l2 ‖W‖²
+    l2 : (B, 1), not negative: beside the mean loss stands ½ l2 ‖W‖²
     """
 
     weights: Array
@@ -79,7 +79,8 @@ class _Memory:
     R_ij = s_i' y_j for pairs i up to j and else 0, D its diagonal (Byrd, Nocedal and Schnabel).
     P is taken at the scale s'y / y'Py of the last pair, but at most ``limit``: where that is twice
     the L2 of the metric over that of the problem, coordinates of rows that depend on each other
-    would grow, and no inner product would notice.
+    would grow, and no inner product would notice. Without L2 they grow by no more than a step each
+    time, which float64 has digits for.
     """
 
     def __init__(self, point: Array, limit: Array) -> None:
@@ -176,7 +177,7 @@ def minimise_together(
 
 
 def _forget(problems: Problems, metric: Metric, point: Array) -> _Memory:
-    return _Memory(point, np.maximum(metric.l2 / problems.l2, 1.0))
+    return _Memory(point, np.maximum(metric.l2 / np.maximum(problems.l2, TINY), 1.0))
 
 
 def _move(
