@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from firthshot.engine.solvers.optimum import solve
     from firthshot.engine.solvers.problem import Solution
     from firthshot.engine.solvers.separable import has_recession_direction
-    from firthshot.engine.solvers.span import span_of_rows
+    from firthshot.engine.solvers.span import independent_span
     from firthshot.engine.solvers.together import Optima, Problems, minimise_together
 
 __all__ = [
@@ -91,6 +91,7 @@ __all__ = [
     "check_trainable",
     "fitted_linear",
     "has_recession_direction",
+    "independent_span",
     "minimise_together",
     "paper_sgd",
     "record_trial",
@@ -98,7 +99,6 @@ __all__ = [
     "registered_heads",
     "shared_rows",
     "solve",
-    "span_of_rows",
     "train",
 ]
 
@@ -118,7 +118,7 @@ __getattr__, __dir__ = lazy_names(
         "solvers.problem": "Solution",
         "solvers.metric": "Metric shared_rows",
         "solvers.separable": "has_recession_direction",
-        "solvers.span": "span_of_rows",
+        "solvers.span": "independent_span",
         "solvers.together": "Optima Problems minimise_together",
     },
 )

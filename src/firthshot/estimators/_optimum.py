@@ -69,12 +69,11 @@ def solve_linear(support: Support, path: Candidates, solver: LinearSolver) -> li
     done = _solved_by_numpy(support, [Variant(*pair) for pair in path], solver)
     if done is None:
         return _solve_by_kernels(support, path, solver)
-    ridge = path[0][1] > 0
-    fits = small_fits(support, solver.intercept, solver.tol, ridge)
+    fits = small_fits(support, solver.intercept, solver.tol, ridge=path[0][1] > 0)
     coef, intercept = fits.weights(np.stack([optimum.point for optimum in done]))
     take_shared_away(coef, intercept)
     status = [
-        Status.OK if ridge or not fits.falls_for_ever(lam, optimum) else Status.NO_OPTIMUM
+        Status.NO_OPTIMUM if fits.falls_for_ever(lam, optimum) else Status.OK
         for (lam, _), optimum in zip(path, done, strict=True)
     ]
     return [

@@ -12,9 +12,9 @@ from firthshot.engine import (
     Optima,
     Problems,
     has_recession_direction,
+    independent_span,
     minimise_together,
     shared_rows,
-    span_of_rows,
 )
 from firthshot.estimators._support import Support
 from firthshot.machine import one_thread
@@ -25,9 +25,8 @@ MOST_LOGITS = 16_384  # of all problems of a batch: what a step touches stays in
 # L2 is between these shares of it: rows left out make L2 count up to twice as much, and above
 # twice the metric's, coordinates of rows that depend on each other grow without bound.
 AHEAD, NEAR = 4.0, (0.05, 1.4)
-# The least L2 that a metric is made for, beside rows of mean square 1: it tells directions of rows
-# from rounding where there is no L2. Ten times less leaves coordinates of dependent rows with so
-# many digits less; ten times more takes more steps where columns differ in scale by thousands.
+# The least L2 that a metric is made for, beside rows of mean square 1. 1e-12 saves steps where
+# columns differ in scale by thousands, and takes more where rows nearly depend on each other.
 LEAST = 1e-9
 
 
@@ -74,25 +73,24 @@ def small_fits(support: Support, intercept: bool, tol: float, ridge: bool = True
 class SmallFits:
     """Fits by NumPy to the rows of a support set, which the solver sees as (X − centre) / unit.
 
-    Without a ridge the intercept is the weight of a column of ones, as the compiled solvers have
-    it: where nothing else settles the weights, the norm that is least counts it.
+    Without a ridge it sees them in the basis of their span that the compiled solvers take, where an
+    intercept is a weight like the others: the norm that is least counts it.
     """
 
     def __init__(self, support: Support, intercept: bool, single: bool, ridge: bool) -> None:
         X, moments = support.dense[0], support.moments
         self._support, self._kind = support, np.float32 if single else np.float64
         self._unit = float(np.sqrt(moments.spread if intercept else moments.square))
-        self._centre, self._ones = None, intercept and not ridge
+        self._centre = None
         if intercept:
-            X, self._centre = support.near if self._ones else support.centred
-        X = X / np.float64(self._unit)
-        if self._ones:
-            X = np.column_stack([X, np.ones(len(X))])
-        shares = support.weights / support.weights.sum()
+            X, self._centre = support.centred if ridge else support.near
+        X, shares = X / np.float64(self._unit), support.weights / support.weights.sum()
+        self._span = None if ridge else independent_span(X, shares, intercept)
+        X = X if self._span is None else self._span.features
         self._rows = shared_rows(
             X.astype(self._kind, copy=False), support.labels, intercept and ridge,
-            support.n_classes, shares,
-            self._gram if ridge and single == support.in_single else None,
+            support.n_classes, shares, self._gram if single == support.in_single else None,
+            l2=ridge,
         )  # fmt: skip
         self._metrics: list[Metric] = []
 
@@ -128,20 +126,18 @@ class SmallFits:
     def weights(self, points: Array) -> tuple[Array, Array]:
         """Return coef (B, K, d) and intercept (B, K) in float64 for rows as they are."""
         coef, intercept = self._rows.weights(points)
-        if self._ones:
-            coef, intercept = coef[..., :-1], coef[..., -1]
+        if self._span is not None:
+            W, b = self._span.weights(coef.reshape(-1, coef.shape[2]))
+            coef, intercept = W.reshape(*coef.shape[:2], -1), b.reshape(intercept.shape)
         coef = coef / np.float64(self._unit)
         return coef, intercept if self._centre is None else intercept - coef @ self._centre
 
     def falls_for_ever(self, lam: float, optimum: Optimum) -> bool:
-        """Return whether there is no optimum without a ridge: what was found is on the way."""
-        support, X = self._support, self._rows.X
-        supported = (support.one_hot() + lam * support.prior).T > 0
-        shares, steep = support.weights / support.weights.sum(), np.array([np.inf])
-        return has_recession_direction(
-            lambda: span_of_rows(X, shares, "none", steep, support.n_classes),
-            supported, np.zeros(1), 0.0, optimum.logits.T,
-        )  # fmt: skip
+        """Return whether there is no optimum, because nothing holds separated classes back."""
+        if self._span is None:
+            return False
+        supported = (self._support.one_hot() + lam * self._support.prior).T > 0
+        return has_recession_direction(self._span, supported, np.zeros(1), 0.0, optimum.logits.T)
 
     def _metric(self, l2: float) -> Metric:
         l2 = max(l2, LEAST)

@@ -184,7 +184,7 @@ def _minimise_in_span(
         if problem.audit or not bound <= tolerance:
             found.gradient_norm[l] = problem.largest_entry(l, state.gradient, found)
         supported, logits = loss.targets[:, :n] > 0, theta @ span.features.T
-        if has_recession_direction(lambda: span, supported, decay, loss.confidence, logits):
+        if has_recession_direction(span, supported, decay, loss.confidence, logits):
             found.status[l] = Status.NO_OPTIMUM
         elif guesses is not None and found.gradient_norm[l] <= tolerance:
             optimum = theta.copy()

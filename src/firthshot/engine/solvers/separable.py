@@ -6,8 +6,6 @@ the classes. Convex analysis calls such a direction one of recession.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from firthshot.arrays import Array
@@ -20,28 +18,23 @@ _LARGEST_PROGRAM = 250_000
 
 
 def has_recession_direction(
-    span_of: Callable[[], RowSpan],
-    supported: Array,
-    decay: Array,
-    confidence: float,
-    logits: Array,
+    span: RowSpan, supported: Array, decay: Array, confidence: float, logits: Array
 ) -> bool:
     """Return whether the objective falls for ever along some direction.
 
     Along V the loss −Σ T log p stays bounded if and only if, on every sample, all classes with
     T > 0 share the largest logit of V; it then falls for ever if some other class lies below. L2 on
-    all parameters, the confidence penalty and T > 0 everywhere each exclude it. ``span_of`` gives
-    the rows where they are needed; ``supported`` is T > 0, (K, N), ``decay`` (r,) the L2 factors of
-    the coordinates, ``logits`` (K, N) those of the last iterate.
+    all parameters, the confidence penalty and T > 0 everywhere each exclude it. ``supported`` is
+    T > 0, (K, N), ``decay`` (r,) the L2 factors of the coordinates, ``logits`` (K, N) those of the
+    last iterate.
     """
     if decay.all() or confidence or supported.all():
         return False
     if decay.any():  # only the intercept is free, and it moves all samples alike
         return not bool(supported.any(1).all())
-    if not supported.any(1).all() or _separated(logits, supported):
+    if span.rank == supported.shape[1] or not supported.any(1).all():
         return True
-    span = span_of()
-    if span.rank == supported.shape[1]:
+    if _separated(logits, supported):
         return True
     firsts, which = span.distinct()
     together = np.zeros((len(supported), len(firsts)), bool)
