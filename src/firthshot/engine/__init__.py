@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from firthshot.engine.solvers.metric import Metric, shared_rows
     from firthshot.engine.solvers.optimum import solve
     from firthshot.engine.solvers.problem import Solution
+    from firthshot.engine.solvers.separable import has_recession_direction
+    from firthshot.engine.solvers.span import independent_span
     from firthshot.engine.solvers.together import Optima, Problems, minimise_together
 
 __all__ = [
@@ -88,6 +90,8 @@ __all__ = [
     "TrialSource",
     "check_trainable",
     "fitted_linear",
+    "has_recession_direction",
+    "independent_span",
     "minimise_together",
     "paper_sgd",
     "record_trial",
@@ -113,6 +117,8 @@ __getattr__, __dir__ = lazy_names(
         "solvers.optimum": "solve",
         "solvers.problem": "Solution",
         "solvers.metric": "Metric shared_rows",
+        "solvers.separable": "has_recession_direction",
+        "solvers.span": "independent_span",
         "solvers.together": "Optima Problems minimise_together",
     },
 )

@@ -69,12 +69,16 @@ def solve_linear(support: Support, path: Candidates, solver: LinearSolver) -> li
     done = _solved_by_numpy(support, [Variant(*pair) for pair in path], solver)
     if done is None:
         return _solve_by_kernels(support, path, solver)
-    fits = small_fits(support, solver.intercept, solver.tol)
+    fits = small_fits(support, solver.intercept, solver.tol, ridge=path[0][1] > 0)
     coef, intercept = fits.weights(np.stack([optimum.point for optimum in done]))
     take_shared_away(coef, intercept)
+    status = [
+        Status.NO_OPTIMUM if fits.falls_for_ever(lam, optimum) else Status.OK
+        for (lam, _), optimum in zip(path, done, strict=True)
+    ]
     return [
-        FittedHead(public(W, b, support), optimum.iterations, start=optimum)
-        for W, b, optimum in zip(coef, intercept, done, strict=True)
+        FittedHead(public(W, b, support), optimum.iterations, _problem(how), optimum)
+        for W, b, optimum, how in zip(coef, intercept, done, status, strict=True)
     ]
 
 
@@ -107,19 +111,25 @@ def _variant_logits(support: Support, variant: Variant, solver: LinearSolver) ->
     whole = kept = replace(support, X=support.dense[0])
     if variant.weights is not None:
         kept = replace(whole, weights=variant.weights).without(variant.weights == 0)
-    (head,) = _solve_by_kernels(kept, [(variant.lam, variant.l2)], solver)
+    (head,) = solve_linear(kept, [(variant.lam, variant.l2)], solver)
     return logits(whole.X, head.parameters)
 
 
 def _solved_by_numpy(
     support: Support, variants: list[Variant], solver: LinearSolver
 ) -> list[Optimum] | None:
-    """Return the optima of variants, or None if one is too large, has no L2 term or failed."""
+    """Return the optima of variants, or None if they are too large or one failed.
+
+    Also None where some but not all have an L2 term, and where rows are left out without one: they
+    would take part in the norm that is least.
+    """
     if not variants:
         return []
-    if support.work > SMALL or any(variant.l2 <= 0 for variant in variants):
+    ridge, *other = {variant.l2 > 0 for variant in variants}
+    without = not ridge and any(variant.weights is not None for variant in variants)
+    if support.work > SMALL or other or without:
         return None
-    fits = small_fits(support, solver.intercept, solver.tol)
+    fits = small_fits(support, solver.intercept, solver.tol, ridge)
     done = fits.solve(variants, solver.tol, solver.max_iter)
     return done if all(optimum.converged for optimum in done) else None
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.engine import Metric, Optima, Problems, minimise_together, shared_rows
+from firthshot.engine import (
+    Metric,
+    Optima,
+    Problems,
+    has_recession_direction,
+    independent_span,
+    minimise_together,
+    shared_rows,
+)
 from firthshot.estimators._support import Support
 from firthshot.machine import one_thread
 
@@ -17,6 +25,9 @@ MOST_LOGITS = 16_384  # of all problems of a batch: what a step touches stays in
 # L2 is between these shares of it: rows left out make L2 count up to twice as much, and above
 # twice the metric's, coordinates of rows that depend on each other grow without bound.
 AHEAD, NEAR = 4.0, (0.05, 1.4)
+# The least L2 that a metric is made for, beside rows of mean square 1. 1e-12 saves steps where
+# columns differ in scale by thousands, and takes more where rows nearly depend on each other.
+LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -47,9 +58,12 @@ def ridge_rows(n_classes: int) -> float:
     return 2.0 if n_classes == 2 else 1.0
 
 
-def small_fits(support: Support, intercept: bool, tol: float) -> SmallFits:
-    """Return what fits heads to a support set, in the precision that its size and tol ask for."""
-    how = intercept, support.in_single and tol >= SINGLE
+def small_fits(support: Support, intercept: bool, tol: float, ridge: bool = True) -> SmallFits:
+    """Return what fits heads to a support set, in the precision that its size and tol ask for.
+
+    Without a ridge every direction of the rows matters, whatever its scale: float64 knows more.
+    """
+    how = intercept, support.in_single and tol >= SINGLE and ridge, ridge
     if how not in support.prepared:
         support.prepared[how] = SmallFits(support, *how)
     found: SmallFits = support.prepared[how]
@@ -57,18 +71,26 @@ def small_fits(support: Support, intercept: bool, tol: float) -> SmallFits:
 
 
 class SmallFits:
-    """Fits by NumPy to the rows of a support set, which the solver sees as (X − centre) / unit."""
+    """Fits by NumPy to the rows of a support set, which the solver sees as (X − centre) / unit.
 
-    def __init__(self, support: Support, intercept: bool, single: bool) -> None:
+    Without a ridge it sees them in the basis of their span that the compiled solvers take, where an
+    intercept is a weight like the others: the norm that is least counts it.
+    """
+
+    def __init__(self, support: Support, intercept: bool, single: bool, ridge: bool) -> None:
         X, moments = support.dense[0], support.moments
         self._support, self._kind = support, np.float32 if single else np.float64
         self._unit = float(np.sqrt(moments.spread if intercept else moments.square))
-        self._centre = support.centred[1] if intercept else None
-        X = (support.centred[0] if intercept else X) / np.float64(self._unit)
-        shares = support.weights / support.weights.sum()
+        self._centre = None
+        if intercept:
+            X, self._centre = support.centred if ridge else support.near
+        X, shares = X / np.float64(self._unit), support.weights / support.weights.sum()
+        self._span = None if ridge else independent_span(X, shares, intercept)
+        X = X if self._span is None else self._span.features
         self._rows = shared_rows(
-            X.astype(self._kind, copy=False), support.labels, intercept, support.n_classes, shares,
-            self._gram if single == support.in_single else None,
+            X.astype(self._kind, copy=False), support.labels, intercept and ridge,
+            support.n_classes, shares, self._gram if single == support.in_single else None,
+            l2=ridge,
         )  # fmt: skip
         self._metrics: list[Metric] = []
 
@@ -104,10 +126,21 @@ class SmallFits:
     def weights(self, points: Array) -> tuple[Array, Array]:
         """Return coef (B, K, d) and intercept (B, K) in float64 for rows as they are."""
         coef, intercept = self._rows.weights(points)
+        if self._span is not None:
+            W, b = self._span.weights(coef.reshape(-1, coef.shape[2]))
+            coef, intercept = W.reshape(*coef.shape[:2], -1), b.reshape(intercept.shape)
         coef = coef / np.float64(self._unit)
         return coef, intercept if self._centre is None else intercept - coef @ self._centre
 
+    def falls_for_ever(self, lam: float, optimum: Optimum) -> bool:
+        """Return whether there is no optimum, because nothing holds separated classes back."""
+        if self._span is None:
+            return False
+        supported = (self._support.one_hot() + lam * self._support.prior).T > 0
+        return has_recession_direction(self._span, supported, np.zeros(1), 0.0, optimum.logits.T)
+
     def _metric(self, l2: float) -> Metric:
+        l2 = max(l2, LEAST)
         for metric in self._metrics:
             if NEAR[0] <= l2 / metric.l2 <= NEAR[1]:
                 return metric

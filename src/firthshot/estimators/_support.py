@@ -115,8 +115,8 @@ class Support:
         return self.X[:, columns].toarray(), columns
 
     @cached_property
-    def prepared(self) -> dict[tuple[bool, bool], Any]:
-        """Hold the rows as the small solver sees them, by intercept and precision."""
+    def prepared(self) -> dict[tuple[bool, ...], Any]:
+        """Hold the rows as the small solver sees them: intercept, precision, ridge."""
         return {}
 
     @property

@@ -13,9 +13,6 @@ from firthshot.arrays import Array
 from firthshot.engine.solvers.newton_cg import SpanData, gradient_bound
 from firthshot.kernels.mean_loss import MeanLoss, cross_entropy, loss_state
 
-# From so many rows on the optimum is approached in float32 first; twice the value makes fits of
-# some thousand rows slower, half of it those of a thousand.
-MANY_ROWS = 2000
 # Gradients in float32 are good for this, relative to features of length 1: 1e-7 with a margin. At
 # twice the value Newton's method finds some more to do.
 _ROUNDING = 2e-5

@@ -294,13 +294,14 @@ class _FeatureMetric(Metric):
 
 def shared_rows(
     X: Array, labels: Array, intercept: bool, n_classes: int, shares: Array,
-    known_gram: Callable[[], Array] | None = None,
+    known_gram: Callable[[], Array] | None = None, *, l2: bool = True,
 ) -> Rows:  # fmt: skip
     """Return rows X (N, d) in the space where they take the fewest operations.
 
     Beyond twice as many rows as features, coordinates of the rows would also be too dependent.
+    Without L2 nothing holds such coordinates, and X must have independent columns.
     """
-    space = _GramRows if len(X) <= 2 * X.shape[1] else _FeatureRows
+    space = _GramRows if l2 and len(X) <= 2 * X.shape[1] else _FeatureRows
     return space(X, labels, intercept, n_classes, np.asarray(shares, X.dtype), known_gram)
 
 

@@ -21,12 +21,12 @@ from firthshot.engine.solvers.gram import (
     minimise_by_gram,
     path_inverse,
 )
-from firthshot.engine.solvers.lbfgs import MANY_ROWS, approach
+from firthshot.engine.solvers.lbfgs import approach
 from firthshot.engine.solvers.newton_cg import SpanData, newton_cg
 from firthshot.engine.solvers.path import walk
 from firthshot.engine.solvers.problem import LinearProblem, Solution
 from firthshot.engine.solvers.separable import has_recession_direction
-from firthshot.engine.solvers.span import Bias, span_of_rows
+from firthshot.engine.solvers.span import MANY_ROWS, Bias, span_of_rows
 from firthshot.kernels.mean_loss import loss_state
 from firthshot.kernels.vectors import lanes_of
 from firthshot.objective import PenaltyTables
@@ -183,7 +183,8 @@ def _minimise_in_span(
         found.gradient_norm[l] = bound
         if problem.audit or not bound <= tolerance:
             found.gradient_norm[l] = problem.largest_entry(l, state.gradient, found)
-        if has_recession_direction(span, loss.targets[:, :n], decay, loss.confidence, theta):
+        supported, logits = loss.targets[:, :n] > 0, theta @ span.features.T
+        if has_recession_direction(span, supported, decay, loss.confidence, logits):
             found.status[l] = Status.NO_OPTIMUM
         elif guesses is not None and found.gradient_norm[l] <= tolerance:
             optimum = theta.copy()

@@ -18,23 +18,23 @@ _LARGEST_PROGRAM = 250_000
 
 
 def has_recession_direction(
-    span: RowSpan, targets: Array, decay: Array, confidence: float, theta: Array
+    span: RowSpan, supported: Array, decay: Array, confidence: float, logits: Array
 ) -> bool:
     """Return whether the objective falls for ever along some direction.
 
     Along V the loss −Σ T log p stays bounded if and only if, on every sample, all classes with
     T > 0 share the largest logit of V; it then falls for ever if some other class lies below. L2 on
-    all parameters, the confidence penalty and T > 0 everywhere each exclude it. ``targets`` are
-    T (K, N), ``decay`` (r,) the L2 factors of the coordinates, ``theta`` (K, r) the last iterate.
+    all parameters, the confidence penalty and T > 0 everywhere each exclude it. ``supported`` is
+    T > 0, (K, N), ``decay`` (r,) the L2 factors of the coordinates, ``logits`` (K, N) those of the
+    last iterate.
     """
-    supported = targets > 0
     if decay.all() or confidence or supported.all():
         return False
     if decay.any():  # only the intercept is free, and it moves all samples alike
         return not bool(supported.any(1).all())
     if span.rank == supported.shape[1] or not supported.any(1).all():
         return True
-    if _separated(theta @ span.features.T, supported):
+    if _separated(logits, supported):
         return True
     firsts, which = span.distinct()
     together = np.zeros((len(supported), len(firsts)), bool)

@@ -8,9 +8,12 @@ from typing import Literal
 import numpy as np
 
 from firthshot.arrays import Array
-from firthshot.engine.solvers.lbfgs import MANY_ROWS
 
 Bias = Literal["joint", "free", "none"]
+
+# From so many rows on the optimum is approached in float32 first (`lbfgs`); twice the value makes
+# fits of some thousand rows slower, half of it those of a thousand.
+MANY_ROWS = 2000
 
 # A Gram matrix knows its eigenvalues to 1e-16 of the largest: below this ratio the singular
 # vectors are taken from the rows themselves.
@@ -112,6 +115,11 @@ def span_of_rows(X: Array, weights: Array, bias: Bias, steepness: Array, n_class
         features = np.column_stack([features, np.ones(n)])
         squares, rank = np.append(squares, 1.0), rank + 1
     return RowSpan(features, squares, rank, bias, mean, rows, basis)
+
+
+def independent_span(X: Array, weights: Array, intercept: bool) -> RowSpan:
+    """Return what `span_of_rows` does where there is no L2: columns at right angles."""
+    return span_of_rows(X, weights, "joint" if intercept else "none", np.array([np.inf]), 2)
 
 
 def _rotation_pays_off(largest: float, n: int, rank: int, steepness: Array, n_classes: int) -> bool:

@@ -1,8 +1,9 @@
 """Several linear heads on the same rows, brought to their optima at once by NumPy and BLAS alone.
 
-L-BFGS for convex losses with L2, in the metric of the Hessian at equal probabilities. The problems
-of a batch share the rows and differ in sample weights (zero for a row left out), targets and L2, so
-that one product serves them all. Nothing is compiled: a first small fit answers at once.
+L-BFGS for convex losses, with L2 or without, in the metric of the Hessian at equal probabilities.
+The problems of a batch share the rows and differ in sample weights (zero for a row left out),
+targets and L2, so that one product serves them all. Nothing is compiled: a first small fit answers
+at once.
 
 Inner products are those of W and b in either space of rows below, whose choice therefore changes
 rounding alone; so do rows given twice instead of a weight of two. Logits are (B, C, N): problem,
@@ -23,6 +24,10 @@ from firthshot.engine.solvers.metric import Metric, Rows
 MEMORY = 5
 # After every so many steps the metric is taken anew if the curvature is so many times less there.
 LOOK, FLATTER = 8, 2.0
+# The curvature is never taken for more times less than the metric's: where a step led to logits at
+# which nothing is curved, the next would be so long that rounding is all that is left of it. 30 and
+# 1e5 do as well.
+FLATTEST = 1e3
 # A step ends where the slope is at most this share of the first; each trial in its place is this
 # much shorter at least and at most. Half or twice the shares changes no step on our benches.
 FLAT, MOST_TRIALS, SHORTEST, LONGEST = 0.9, 30, 0.1, 0.9
@@ -40,7 +45,7 @@ class Problems:
     ----------
     weights : (B, 1, N), not negative, of sum one in every problem
     targets : (B, C, N), of sum one over the classes, times the weights
-    l2 : (B, 1), above zero: beside the mean loss stands ½ l2 ‖W‖²
+    l2 : (B, 1), not negative: beside the mean loss stands ½ l2 ‖W‖²
     """
 
     weights: Array
@@ -176,7 +181,8 @@ def minimise_together(
 
 
 def _forget(problems: Problems, metric: Metric, point: Array) -> _Memory:
-    return _Memory(point, np.maximum(metric.l2 / problems.l2, 1.0))
+    limit = metric.l2 / np.maximum(problems.l2, metric.l2 / FLATTEST)
+    return _Memory(point, np.maximum(limit, 1.0))
 
 
 def _move(
