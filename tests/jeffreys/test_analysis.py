@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 from golden_data import load
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 from scipy.stats import chi2, norm
 
 from firthshot import regress
 from firthshot.errors import FirthshotError
 from firthshot.jeffreys import JeffreysLogisticRegression, compare
+from firthshot.jeffreys._prediction import _on_the_logit_scale, _Points
 
 pytest.importorskip("formulaic")
 RNG = np.random.default_rng(5)
@@ -134,6 +135,31 @@ def test_profile_intervals_of_predictions_lie_on_their_level():
             drop = fit.model.penalised_loglik_ - brute_profile(X, golden.y, x, bound)
             assert 2 * drop == pytest.approx(chi2.ppf(level, 1), abs=1e-5)
     assert set(found["interval"]) == set(chance["interval"]) == {"profile"}
+
+
+@pytest.mark.parametrize("interval", ["profile", "wald"])
+def test_intervals_of_probabilities_near_one_are_those_of_the_linear_predictor(interval):
+    fit = regress("y ~ x", {"x": range(8), "y": ["no"] * 4 + ["yes"] * 4})
+    new = {"x": [3.0, 40.0, 100.0, -1e6]}
+    chance, line = (fit.predict(new, interval=interval, kind=k) for k in ("probability", "linear"))
+    assert chance["std_error"].notna().all()
+    for bound in ("estimate", "lower", "upper"):
+        np.testing.assert_allclose(chance[bound], expit(line[bound]), rtol=1e-12)
+
+
+def test_logits_of_more_classes_and_their_slopes_come_from_the_linear_predictors():
+    eta = np.random.default_rng(0).normal(size=(5, 2))
+
+    def logits(eta):
+        P = softmax(np.column_stack([np.zeros(5), eta]), axis=1)
+        return np.log(P) - np.log1p(-P)
+
+    found, slopes = _on_the_logit_scale(_Points(np.ones((5, 1)), eta, None), "probability")
+    np.testing.assert_allclose(found, logits(eta), rtol=1e-12)
+    for j in range(2):
+        step = 1e-6 * np.eye(2)[j]
+        numeric = (logits(eta + step) - logits(eta - step)) / 2e-6
+        np.testing.assert_allclose(slopes[:, :, j], numeric, rtol=1e-7)
 
 
 @pytest.mark.parametrize("outcome", ["event", "three"])

@@ -125,8 +125,10 @@ def test_processes_that_compile_at_once_agree(package):
         assert set(printed[number::2]) == {again}
 
 
-def test_a_module_that_is_imported_by_name_counts():
+def test_imported_modules_count_directly_or_not():
     from firthshot.kernels._cache import _reachable
 
     kernels = Path(firthshot.__file__).parent / "jeffreys" / "_kernels"
-    assert kernels / "solve.py" in _reachable(kernels / "compiled.py")
+    found = _reachable(kernels / "compiled.py")
+    assert {kernels / "evaluate.py", kernels / "memory.py"} <= found
+    assert kernels.parents[1] / "kernels" / "elementary.py" in found

@@ -83,12 +83,21 @@ def _on_the_logit_scale(at: _Points, kind: str) -> tuple[FloatArray, FloatArray]
 
     Of two classes the second only; with their derivatives by the linear predictors.
     """
+    from scipy.special import logsumexp, softmax
+
     contrasts = at.eta.shape[1]
     if kind == "linear":
         return at.eta, np.broadcast_to(np.eye(contrasts), (len(at.X), contrasts, contrasts))
     first = int(contrasts == 1)
-    P = at.P[:, first:]
-    return np.log(P) - np.log1p(-P), at.slopes()[:, first:] / (1.0 - P)[:, :, None]
+    logits = np.empty((len(at.X), contrasts + 1 - first))
+    slopes = np.empty((*logits.shape, contrasts))
+    every = np.column_stack([np.zeros(len(at.X)), at.eta])
+    for k in range(first, contrasts + 1):  # from η: a probability near 1 has lost its digits
+        others = np.delete(every, k, axis=1)
+        logits[:, k - first] = every[:, k] - logsumexp(others, axis=1)
+        shares = np.insert(-softmax(others, axis=1), k, 1.0, axis=1)
+        slopes[:, k - first] = shares[:, 1:]
+    return logits, slopes
 
 
 def _bounds(
