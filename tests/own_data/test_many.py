@@ -144,3 +144,12 @@ def test_a_stop_says_what_is_kept(photos: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(embedding, "embed", stop)
     assert "Finished embeddings are kept" in run("fit", photos, "--model", "m.firth").output
+
+
+def test_pictures_beside_folders_hide_no_others(photos: Path) -> None:
+    """A picture on top had made the folders beside it invisible, without a word."""
+    first = next((photos / "red").glob("*.png"))
+    (photos / "top.png").write_bytes(first.read_bytes())
+    paths, labels = picture_files([str(photos)])
+    assert len(paths) == 16
+    assert labels is None

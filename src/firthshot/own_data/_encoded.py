@@ -210,15 +210,13 @@ def pictures_of(source: Path, *, needs_label: bool) -> tuple[list[Path], np.ndar
         if needs_label:
             raise FirthshotError(f"{source} is one picture: give a folder of class folders.")
         return [source], None
-    if not pickles_in(source) and not any(
-        path.suffix.lower() in PICTURES for path in source.rglob("*")
-    ):
+    every = sorted(path for path in source.rglob("*") if path.suffix.lower() in PICTURES)
+    if not every and not pickles_in(source):
         raise FirthshotError(
             f"{source} holds no pictures: give a folder of them, or the name of a file."
         )
-    flat = sorted(path for path in source.iterdir() if path.suffix.lower() in PICTURES)
-    if flat and not needs_label:
-        return flat, None
+    if not needs_label and any(path.parent == source for path in every):
+        return every, None  # pictures beside folders: the folders are no classes
     data = open_dataset(source)
     return list(data.contents), np.array(data.classes)[data.labels]
 

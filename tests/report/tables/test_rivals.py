@@ -136,3 +136,10 @@ def test_the_headline_has_the_first_places_and_firths(
         "Transductive methods see all queries at once; their mean ranks: "
     )
     assert firth.startswith("Does Firth help here? ")
+
+
+def test_a_lead_that_may_be_chance_is_no_headline(tmp_path: Path) -> None:
+    folder = toy_run(tmp_path, heads=HEADS, ways=[3], trials=2, coefficients=[0, 1])
+    first, places, *_ = ranking(gather([folder]))
+    assert first == "None of the 5 inductive methods is significantly better than another."
+    assert places.startswith("Mean rank of accuracy in ")

@@ -113,3 +113,10 @@ def test_separable_trials_alone_are_told() -> None:
     verdict = replace(verdict, checks=(Check(key=key, coefficient=0.0, separable=3),))
     (said,) = (one.text for one in remarks(verdict) if one.topic == "training")
     assert said.startswith("Without penalty there is no optimum where the support is separable at")
+
+
+def test_the_largest_loss_is_told_apart_from_those_of_the_training() -> None:
+    """One setting loses more, but by its training alone: the sentence says that it is not meant."""
+    more = [judged(0.0, trained=-20.0), judged(-0.02)]
+    said = " ".join(make_headline(more).more)
+    assert "Its largest loss that training alone does not explain is −10.00 ± 0.50 points" in said

@@ -78,6 +78,8 @@ def ranking(gathered: Gathered) -> list[str]:
         names = f"Transductive methods see all queries at once; their mean ranks: {_first(others)}."
         said.append(names.replace(_MARK, ""))
         leads += f", {next(iter(others)).replace(_MARK, '')} the {len(others)} transductive ones"
+    if all(one.unbeaten for name in order for one in kinds["inductive"][name]):
+        leads = f"None of the {len(own)} inductive methods is significantly better than another"
     return [f"{leads}.", *said]
 
 

@@ -226,7 +226,8 @@ def _theory(verdicts: Sequence[Verdict]) -> Iterator[str]:
         lost = worst.theory_told
         solved = at_optimum(lost, worst.theory_again.optimum)
         place = f"{title_of(verdict)}, {setting_words(worst.condition)}"
-        yield f"Its largest loss is {points_ci(*lost[1:])} points{solved} ({place})."
+        apart = " that training alone does not explain" if counts["training"] else ""
+        yield f"Its largest loss{apart} is {points_ci(*lost[1:])} points{solved} ({place})."
 
 
 def _probabilities(outcomes: Sequence[Outcome]) -> Iterator[str]:
