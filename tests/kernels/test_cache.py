@@ -131,4 +131,4 @@ def test_imported_modules_count_directly_or_not():
     kernels = Path(firthshot.__file__).parent / "jeffreys" / "_kernels"
     found = _reachable(kernels / "compiled.py")
     assert {kernels / "evaluate.py", kernels / "memory.py"} <= found
-    assert kernels.parents[1] / "kernels" / "elementary.py" in found
+    assert Path(firthshot.__file__).with_name("kernels") / "elementary.py" in found
