@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from firthshot.errors import listed
+from firthshot.estimators import SMALL_GAIN, SMALL_LOSS
 from firthshot.own_data._examples import Examples
 from firthshot.own_data._heads import AUTO, counts_alike
 from firthshot.own_data._remarks import count_torn, remarks
@@ -40,7 +41,6 @@ SOURCES = {
     "scale": "from the spread of the rows",
 }
 WORTHWHILE = 0.01  # a gain of accuracy that more rows are worth
-SMALL_GAIN, SMALL_LOSS = 0.001, 0.005  # differences in accuracy and log-loss of no use
 MANY = 0.15  # share of the left-out rows: more contradictions are the features', not the labels'
 HELD = {"features": "rows", "image": "pictures", "text": "texts"}
 
